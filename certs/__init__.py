@@ -1,0 +1,1 @@
+"""CA, serving certificate, renewal and caBundle. Imports ``api`` only."""

@@ -1,0 +1,1 @@
+"""The doing: stores, reconcilers and the scheduler loop. Imports ``core`` and ``api``; never ``webhook`` or ``certs``."""

@@ -1,0 +1,1 @@
+"""Admission: one table of hooks, handlers ``(request, lookup) -> response``. Imports ``core`` and ``api`` only."""
