@@ -1,0 +1,364 @@
+"""The values that core decides on: what the API objects say, in exact integers and without the wire's noise.
+
+They are separate from the models of ``api`` because the scheduler reads them a million times: slotted, frozen, hashable
+where they serve as keys. Amounts are integers in base units (milli for cpu, bytes for memory, counts for the rest; see
+``api.quantity``); times are seconds since the epoch; ``None`` means "no limit" or "absent".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Raw = dict[str, Any]
+"""A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
+
+Requests = Mapping[str, int]
+"""Amount by resource name."""
+
+Labels = Mapping[str, str]
+
+
+class Key(NamedTuple):
+    """Namespace and name of a namespaced object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class FlavorResource(NamedTuple):
+    """The unit of quota: a resource in a flavor."""
+
+    flavor: str
+    resource: str
+
+
+class StopPolicy(enum.StrEnum):
+    """``spec.stopPolicy`` of a ClusterQueue or LocalQueue."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
+class QueueingStrategy(enum.StrEnum):
+    """``spec.queueingStrategy`` of a ClusterQueue."""
+
+    STRICT_FIFO = "StrictFIFO"
+    BEST_EFFORT_FIFO = "BestEffortFIFO"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector or of a node affinity: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label selector; all requirements must hold, none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint of a flavor."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration of a pod or of a flavor; empty ``effect`` tolerates all effects, empty ``key`` with Exists all keys."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFlavor:
+    """A kind of nodes."""
+
+    name: str
+    node_labels: Labels = field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a ClusterQueue or Cohort has of a flavor's resource."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that are taken from one flavor together; flavors in the order in which they are tried."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fungibility:
+    """``spec.flavorFungibility``: MayStopSearch or TryNextFlavor each; preference BorrowingOverPreemption, PreemptionOverBorrowing or ''."""
+
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """``spec.preemption``; ``borrow_within_cohort`` is its policy, Never or LowerPriority."""
+
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: str = "Never"
+    max_priority_threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRule:
+    """An admission check that a ClusterQueue asks for; on no flavors means on all."""
+
+    name: str
+    on_flavors: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionCheck:
+    """An AdmissionCheck object as far as queueing is concerned."""
+
+    name: str
+    controller_name: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A Cohort object. One that is only named by its members has no quota and no parent."""
+
+    name: str
+    parent: str = ""
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """A ClusterQueue object."""
+
+    name: str
+    uid: str = ""
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
+    namespace_selector: Selector | None = None
+    fungibility: Fungibility = Fungibility()
+    preemption: Preemption = Preemption()
+    checks: tuple[CheckRule, ...] = ()
+    stop_policy: StopPolicy = StopPolicy.NONE
+    weight: float = 1.0
+    admission_mode: str = ""
+    deleting: bool = False
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A LocalQueue object."""
+
+    key: Key
+    cluster_queue: str
+    uid: str = ""
+    stop_policy: StopPolicy = StopPolicy.NONE
+    weight: float = 1.0
+    deleting: bool = False
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a pod asks of its node. ``affinity`` is the required node affinity: any of the terms, all within a term.
+
+    ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements
+    (``matchFields``) are not kept: flavors know labels only.
+    """
+
+    node_selector: Labels = field(default_factory=dict)
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of one shape. ``requests`` are per pod and effective: overhead, LimitRange and transformations are in them."""
+
+    name: str
+    count: int
+    requests: Requests
+    min_count: int | None = None
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAssignment:
+    """What a pod set has been given: flavor by resource, total usage by resource, and the number of pods."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Requests
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """``status.admission``: the ClusterQueue that holds quota for a workload, and for what."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAssignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A status condition; ``since`` is lastTransitionTime in epoch seconds."""
+
+    type: str
+    status: bool
+    reason: str = ""
+    message: str = ""
+    since: float = 0.0
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """The state of one admission check of a workload: Pending, Ready, Retry or Rejected."""
+
+    name: str
+    state: str
+    message: str = ""
+    since: float = 0.0
+    retry_count: int = 0
+    requeue_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Workload object, slim: about 2 KB, for there may be a hundred thousand pending.
+
+    ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
+    ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace (LimitRange) or
+    of Kubernetes (requests above limits), why they may not be admitted.
+    """
+
+    key: Key
+    uid: str
+    created: float
+    queue: str
+    priority: int
+    pod_sets: tuple[PodSet, ...]
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    active: bool = True
+    checks: tuple[CheckState, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    requeue_count: int = 0
+    requeue_at: float | None = None
+    past_execution: float = 0.0
+    max_execution: int | None = None
+    job_uid: str = ""
+    owner: str = ""
+    priority_class: str = ""
+    deleting: bool = False
+    generation: int = 0
+    resource_version: str = ""
+    invalid: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, if there is one."""
+        for found in self.conditions:
+            if found.type == kind:
+                return found
+        return None
+
+    def holds(self, kind: str) -> bool:
+        """Whether the condition of that type is True."""
+        found = self.condition(kind)
+        return found is not None and found.status
+
+
+class Requeue(enum.Enum):
+    """Where a workload that was looked at and not admitted goes."""
+
+    HEAP = "heap"
+    """Back into the heap, to be looked at in the next cycle."""
+    PARKED = "parked"
+    """Inadmissible: until something that could let it in has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Quota is reserved: ``status.admission`` is to be written, and Admitted as well when no check is required.
+
+    ``considered`` tells, as Kueue's QuotaReserved event does, which flavors did not simply fit.
+    """
+
+    workload: Workload
+    admission: Admission
+    admitted: bool
+    considered: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A workload that must go, and why; ``reason`` is that of its Preempted condition."""
+
+    workload: Workload
+    cluster_queue: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not now: ``reason`` and ``message`` of QuotaReserved=False, the requests that were looked at (per pod set, total),
+    where the workload goes, and the victims that are to be evicted for it (those already on their way are not listed)."""
+
+    workload: Workload
+    cluster_queue: str
+    reason: str
+    message: str
+    requeue: Requeue
+    requests: Mapping[str, Requests] = field(default_factory=dict)
+    victims: tuple[Victim, ...] = ()
+
+
+Decision = Reserve | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one scheduling cycle decided, in the order in which it decided; one decision a head."""
+
+    decisions: tuple[Decision, ...] = ()
