@@ -1,1 +1,1 @@
-"""The wire: names, quantities, our kinds as models, their CRDs, and the Configuration. No I/O; imports nothing of ours."""
+"""The wire: names, quantities, our kinds as models, their CRDs, the Configuration. No I/O; imports nothing of ours."""

@@ -1,1 +1,1 @@
-"""The doing: stores, reconcilers and the scheduler loop. Imports ``core`` and ``api``; never ``webhook`` or ``certs``."""
+"""The doing: stores, reconcilers, scheduler loop. Imports ``core`` and ``api``; never ``webhook`` or ``certs``."""

@@ -80,7 +80,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration of a pod or of a flavor; empty ``effect`` tolerates all effects, empty ``key`` with Exists all keys."""
+    """A toleration of a pod or of a flavor; no ``effect`` is all effects, no ``key`` with Exists all keys."""
 
     key: str = ""
     operator: str = "Equal"
@@ -118,7 +118,10 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """``spec.flavorFungibility``: MayStopSearch or TryNextFlavor each; preference BorrowingOverPreemption, PreemptionOverBorrowing or ''."""
+    """``spec.flavorFungibility``: MayStopSearch or TryNextFlavor each.
+
+    ``preference`` is BorrowingOverPreemption, PreemptionOverBorrowing or absent ('').
+    """
 
     when_can_borrow: str = "MayStopSearch"
     when_can_preempt: str = "TryNextFlavor"
@@ -211,7 +214,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one shape. ``requests`` are per pod and effective: overhead, LimitRange and transformations are in them."""
+    """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations."""
 
     name: str
     count: int
@@ -267,8 +270,8 @@ class Workload:
     """A Workload object, slim: about 2 KB, for there may be a hundred thousand pending.
 
     ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
-    ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace (LimitRange) or
-    of Kubernetes (requests above limits), why they may not be admitted.
+    ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
+    (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted.
     """
 
     key: Key
@@ -342,8 +345,11 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not now: ``reason`` and ``message`` of QuotaReserved=False, the requests that were looked at (per pod set, total),
-    where the workload goes, and the victims that are to be evicted for it (those already on their way are not listed)."""
+    """Not now: ``reason`` and ``message`` are those of QuotaReserved=False.
+
+    ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes, and ``victims`` are to be
+    evicted for it (those already on their way are not listed).
+    """
 
     workload: Workload
     cluster_queue: str
