@@ -1,0 +1,386 @@
+"""Every name of the wire, in one place: groups, versions, labels, annotations, gates, finalizers, reasons, defaults.
+
+Nothing else in this code base spells such a name as a literal. The values are Kueue's (its reference documentation,
+"Labels and annotations" and the API reference of 0.19/0.20), so that manifests, dashboards and habits keep working.
+Plain strings in small namespaces rather than enums: they go into users' objects as they are, and `match` accepts them.
+"""
+
+from typing import Final
+
+# Groups and versions.
+GROUP: Final = "kueue.x-k8s.io"
+V1ALPHA1: Final = "v1alpha1"
+V1BETA1: Final = "v1beta1"
+V1BETA2: Final = "v1beta2"
+STORAGE_VERSION: Final = V1BETA2
+API_VERSION: Final = f"{GROUP}/{V1BETA2}"
+CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
+VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+
+# Who we are. Field managers are Kueue's: controllers of admission checks and of other clusters tell writes by them.
+NAMESPACE: Final = "kueue-system"
+ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
+JOB_FIELD_MANAGER: Final = "kueue-job-controller"
+WORKLOAD_FIELD_MANAGER: Final = "kueue-workload-controller"
+RECLAIMABLE_PODS_FIELD_MANAGER: Final = "kueue-reclaimable-pods"
+LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"
+MULTIKUEUE_CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
+PROVISIONING_REQUEST_CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
+DISPATCHER_ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+DISPATCHER_INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+
+# Well-known defaults.
+DEFAULT_POD_SET: Final = "main"
+DEFAULT_LOCAL_QUEUE: Final = "default"
+DEFAULT_WORKLOAD_PRIORITY_CLASS: Final = "default"
+DEFAULT_PRIORITY: Final = 0
+PODS_RESOURCE: Final = "pods"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+SYSTEM_NAMESPACES: Final = ("kube-system", NAMESPACE)
+EVENT_MESSAGE_LIMIT: Final = 1024
+CONDITION_MESSAGE_LIMIT: Final = 32768
+MAX_POD_SETS: Final = 18
+MAX_RESOURCE_GROUPS: Final = 16
+
+
+class Kind:
+    """Our own kinds, as `kind` spells them."""
+
+    ADMISSION_CHECK: Final = "AdmissionCheck"
+    CLUSTER_QUEUE: Final = "ClusterQueue"
+    COHORT: Final = "Cohort"
+    LOCAL_QUEUE: Final = "LocalQueue"
+    MULTIKUEUE_CLUSTER: Final = "MultiKueueCluster"
+    MULTIKUEUE_CONFIG: Final = "MultiKueueConfig"
+    PROVISIONING_REQUEST_CONFIG: Final = "ProvisioningRequestConfig"
+    QUEUE: Final = "Queue"  # v0.1's name of LocalQueue
+    RESOURCE_FLAVOR: Final = "ResourceFlavor"
+    TOPOLOGY: Final = "Topology"
+    WORKLOAD: Final = "Workload"
+    WORKLOAD_PRIORITY_CLASS: Final = "WorkloadPriorityClass"
+
+
+class Resource:
+    """Our own kinds, as a URL spells them."""
+
+    ADMISSION_CHECKS: Final = "admissionchecks"
+    CLUSTER_QUEUES: Final = "clusterqueues"
+    COHORTS: Final = "cohorts"
+    LOCAL_QUEUES: Final = "localqueues"
+    MULTIKUEUE_CLUSTERS: Final = "multikueueclusters"
+    MULTIKUEUE_CONFIGS: Final = "multikueueconfigs"
+    PROVISIONING_REQUEST_CONFIGS: Final = "provisioningrequestconfigs"
+    QUEUES: Final = "queues"
+    RESOURCE_FLAVORS: Final = "resourceflavors"
+    TOPOLOGIES: Final = "topologies"
+    WORKLOADS: Final = "workloads"
+    WORKLOAD_PRIORITY_CLASSES: Final = "workloadpriorityclasses"
+
+
+class Label:
+    """Label keys, on jobs unless said otherwise."""
+
+    QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"  # v0.1 read an annotation of this name
+    PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
+    MAX_EXEC_TIME_SECONDS: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+    MANAGED: Final = "kueue.x-k8s.io/managed"  # "true" on plain pods
+    PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+    JOB_UID: Final = "kueue.x-k8s.io/job-uid"  # on Workloads
+    POD_SET: Final = "kueue.x-k8s.io/podset"  # on pods
+    CLUSTER_QUEUE: Final = "kueue.x-k8s.io/cluster-queue-name"  # on pods
+    LOCAL_QUEUE: Final = "kueue.x-k8s.io/local-queue-name"  # on pods
+    POD_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
+    POD_GROUP_POD_INDEX: Final = "kueue.x-k8s.io/pod-group-pod-index"
+    MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
+    MULTIKUEUE_WORKER_WORKLOAD_POD: Final = "kueue.x-k8s.io/multikueue-worker-workload-pod"
+    CONCURRENT_ADMISSION_PARENT: Final = "kueue.x-k8s.io/concurrent-admission-parent"
+
+
+class Annotation:
+    """Annotation keys, on jobs or their pod templates unless said otherwise."""
+
+    QUEUE_NAME: Final = Label.QUEUE_NAME  # v0.1's form, read where the label is absent
+    ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+    MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+    COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
+    STOPPING: Final = "kueue.x-k8s.io/stopping"
+    ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+    PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+    COMPONENT_WORKLOAD_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
+    IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
+    JOB_OWNER_GVK: Final = "kueue.x-k8s.io/job-owner-gvk"
+    JOB_OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
+    MULTIKUEUE_ORIGIN_UID: Final = "kueue.x-k8s.io/multikueue-origin-uid"
+    POD_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
+    POD_GROUP_TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+    POD_GROUP_FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
+    POD_GROUP_SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
+    POD_GROUP_POD_INDEX_LABEL: Final = "kueue.x-k8s.io/pod-group-pod-index-label"
+    POD_INDEX_OFFSET: Final = "kueue.x-k8s.io/pod-index-offset"
+    POD_SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
+    POD_SET_GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
+    REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+    PREFERRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-preferred-topology"
+    UNCONSTRAINED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+    SLICE_REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+    SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+    SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+    PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"  # on Workloads
+    RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
+    ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+    SAFE_TO_FORCEFULLY_DELETE: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
+    WORKLOAD: Final = "kueue.x-k8s.io/workload"
+    WORKLOAD_SLICE_NAME: Final = "kueue.x-k8s.io/workload-slice-name"
+    WORKLOAD_SLICE_REPLACEMENT_FOR: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+    ALLOWED_RESOURCE_FLAVORS: Final = "kueue.x-k8s.io/workload-allowed-resource-flavors"
+    PROVISIONING_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
+    RAY_CLUSTER_GENERATION: Final = "kueue.x-k8s.io/raycluster-generation"
+    RAY_CLUSTER_REPLICA_SIZES: Final = "kueue.x-k8s.io/raycluster-podset-replica-sizes"
+
+
+class SchedulingGate:
+    """Gates on pods."""
+
+    ADMISSION: Final = "kueue.x-k8s.io/admission"
+    TOPOLOGY: Final = "kueue.x-k8s.io/topology"
+    ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+
+
+class PreemptionGate:
+    """Gates on Workloads that hold their preemptions back."""
+
+    MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+    CONCURRENT_ADMISSION: Final = "kueue.x-k8s.io/concurrent-admission"
+
+
+class Finalizer:
+    """Finalizers."""
+
+    RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"  # ClusterQueue, ResourceFlavor, Workload
+    MANAGED: Final = "kueue.x-k8s.io/managed"  # pods
+
+
+class Condition:
+    """Condition types."""
+
+    ACTIVE: Final = "Active"  # ClusterQueue, LocalQueue, AdmissionCheck, MultiKueueCluster
+    QUOTA_RESERVED: Final = "QuotaReserved"
+    ADMITTED: Final = "Admitted"
+    EVICTED: Final = "Evicted"
+    PREEMPTED: Final = "Preempted"
+    REQUEUED: Final = "Requeued"
+    FINISHED: Final = "Finished"
+    PODS_READY: Final = "PodsReady"
+    DEACTIVATION_TARGET: Final = "DeactivationTarget"
+    WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
+    BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+
+
+class PendingReason:
+    """Reasons of QuotaReserved=False, in order of precedence (KEP-10852); the last three are the legacy ones."""
+
+    DEACTIVATED: Final = "Deactivated"
+    ON_HOLD: Final = "OnHold"
+    MISCONFIGURED: Final = "Misconfigured"
+    NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+    SUSPENDED: Final = "Suspended"
+    ADMISSION_GATED: Final = "AdmissionGated"
+    WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+    EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+    WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+    TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
+    WAITING_FOR_PREEMPTED_WORKLOADS: Final = "WaitingForPreemptedWorkloads"
+    PENDING_EVALUATION: Final = "PendingEvaluation"
+    PENDING: Final = "Pending"
+    INADMISSIBLE: Final = "Inadmissible"
+    WAITING: Final = "Waiting"
+
+
+class AdmittedReason:
+    """Reasons of Admitted (False unless ADMITTED)."""
+
+    ADMITTED: Final = "Admitted"
+    NO_RESERVATION: Final = "NoReservation"
+    UNSATISFIED_ADMISSION_CHECKS: Final = "UnsatisfiedAdmissionChecks"
+    PENDING_DELAYED_TOPOLOGY_REQUESTS: Final = "PendingDelayedTopologyRequests"
+
+
+class EvictedReason:
+    """Reasons of Evicted; DEACTIVATED may be followed by DUE_TO and a cause."""
+
+    PREEMPTED: Final = "Preempted"
+    PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
+    ADMISSION_CHECK: Final = "AdmissionCheck"
+    CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+    NODE_FAILURES: Final = "NodeFailures"
+    DEACTIVATED: Final = "Deactivated"
+    FLAVOR_MIGRATION: Final = "FlavorMigration"
+    EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
+    DUE_TO: Final = "DueTo"
+
+
+class DeactivationCause:
+    """What a deactivation was due to; also the reasons of DeactivationTarget."""
+
+    REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
+    MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+    ADMISSION_CHECK: Final = "AdmissionCheck"
+
+
+class PreemptedReason:
+    """Reasons of Preempted."""
+
+    IN_CLUSTER_QUEUE: Final = "InClusterQueue"
+    IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
+    IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
+    IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
+    PREEMPTION_GATED: Final = "PreemptionGated"  # of BlockedOnPreemptionGates
+
+
+class RequeuedReason:
+    """Reasons of Requeued."""
+
+    REACTIVATED: Final = "Reactivated"
+    BACKOFF_FINISHED: Final = "BackoffFinished"
+    CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
+    LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
+    INADMISSIBLE: Final = "Inadmissible"
+
+
+class FinishedReason:
+    """Reasons of Finished."""
+
+    SUCCEEDED: Final = "Succeeded"
+    FAILED: Final = "Failed"
+    OUT_OF_SYNC: Final = "OutOfSync"
+    OWNER_NOT_FOUND: Final = "OwnerNotFound"
+    WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
+    FAILED_TO_START: Final = "FailedToStart"
+
+
+class PodsReadyReason:
+    """Reasons of PodsReady."""
+
+    WAIT_FOR_START: Final = "WaitForStart"
+    WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+    STARTED: Final = "Started"
+    RECOVERED: Final = "Recovered"
+
+
+class ClusterQueueReason:
+    """Reasons of a ClusterQueue's Active."""
+
+    READY: Final = "Ready"
+    TERMINATING: Final = "Terminating"
+    STOPPED: Final = "Stopped"
+    FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+    ADMISSION_CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
+    ADMISSION_CHECK_INACTIVE: Final = "AdmissionCheckInactive"
+    MULTIPLE_MULTIKUEUE_ADMISSION_CHECKS: Final = "MultipleMultiKueueAdmissionChecks"
+    MULTIKUEUE_ADMISSION_CHECK_APPLIED_PER_FLAVOR: Final = "MultiKueueAdmissionCheckAppliedPerFlavor"
+    MULTIKUEUE_WITH_PROVISIONING_REQUEST: Final = "MultiKueueWithProvisioningRequest"
+    TOPOLOGY_NOT_FOUND: Final = "TopologyNotFound"
+    UNKNOWN: Final = "Unknown"
+
+
+class LocalQueueReason:
+    """Reasons of a LocalQueue's Active."""
+
+    READY: Final = "Ready"
+    STOPPED: Final = "Stopped"
+    CLUSTER_QUEUE_DOES_NOT_EXIST: Final = "ClusterQueueDoesNotExist"
+    CLUSTER_QUEUE_IS_INACTIVE: Final = "ClusterQueueIsInactive"
+
+
+class Event:
+    """Reasons of events, on the job, the Workload or the pod."""
+
+    STARTED: Final = "Started"
+    SUSPENDED: Final = "Suspended"
+    STOPPED: Final = "Stopped"
+    CREATED_WORKLOAD: Final = "CreatedWorkload"
+    UPDATED_WORKLOAD: Final = "UpdatedWorkload"
+    DELETED_WORKLOAD: Final = "DeletedWorkload"
+    FINISHED_WORKLOAD: Final = "FinishedWorkload"
+    ERR_WORKLOAD_COMPOSE: Final = "ErrWorkloadCompose"
+    UPDATED_ADMISSION_CHECK: Final = "UpdatedAdmissionCheck"
+    JOB_NESTING_TOO_DEEP: Final = "JobNestingTooDeep"
+    WORKLOAD_PRIORITY_CLASS_NOT_FOUND: Final = "WorkloadPriorityClassNotFound"
+    QUOTA_RESERVED: Final = "QuotaReserved"
+    ADMITTED: Final = "Admitted"
+    PREEMPTED: Final = "Preempted"
+    PREEMPTED_WORKLOAD: Final = "PreemptedWorkload"
+    EVICTED_DUE_TO: Final = "EvictedDueTo"  # followed by the reason of Evicted
+    ADMISSION_CHECK_REJECTED: Final = "AdmissionCheckRejected"
+    ADMISSION_CHECK_UPDATED: Final = "AdmissionCheckUpdated"
+    ADMISSION_GATED: Final = "AdmissionGated"
+    ADMISSION_GATE_CLEARED: Final = "AdmissionGateCleared"
+    SECOND_PASS_FAILED: Final = "SecondPassFailed"
+    MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+    PROVISIONING_REQUEST_CREATED: Final = "ProvisioningRequestCreated"
+    FAILED_CREATE: Final = "FailedCreate"
+    MULTIKUEUE: Final = "MultiKueue"
+    OWNER_REFERENCES_ADDED: Final = "OwnerReferencesAdded"
+    WORKLOAD_NAME_CONFLICT: Final = "WorkloadNameConflict"
+    FORCEFULLY_DELETED: Final = "KueueForcefullyDeleted"
+    DELETED: Final = "Deleted"
+    EXCESS_POD_DELETED: Final = "ExcessPodDeleted"
+    POD_TERMINATED: Final = "PodTerminatedByKueue"
+    CREATED_VARIANT: Final = "CreatedVariant"
+    DELETED_VARIANT: Final = "DeletedVariant"
+    ACTIVATED_VARIANT: Final = "ActivatedVariant"
+    DEACTIVATED_VARIANT: Final = "DeactivatedVariant"
+
+
+class QueueingStrategy:
+    """How a ClusterQueue treats a head that does not fit."""
+
+    STRICT_FIFO: Final = "StrictFIFO"
+    BEST_EFFORT_FIFO: Final = "BestEffortFIFO"
+
+
+class StopPolicy:
+    """What a stopped queue does with what it admitted."""
+
+    NONE: Final = "None"
+    HOLD: Final = "Hold"
+    HOLD_AND_DRAIN: Final = "HoldAndDrain"
+
+
+class PreemptionPolicy:
+    """Whom a ClusterQueue may preempt."""
+
+    NEVER: Final = "Never"
+    ANY: Final = "Any"
+    LOWER_PRIORITY: Final = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY: Final = "LowerOrNewerEqualPriority"
+
+
+class Fungibility:
+    """When the search for a flavor goes on; BORROW and PREEMPT are v1beta1's names of MAY_STOP_SEARCH."""
+
+    MAY_STOP_SEARCH: Final = "MayStopSearch"
+    TRY_NEXT_FLAVOR: Final = "TryNextFlavor"
+    BORROW: Final = "Borrow"
+    PREEMPT: Final = "Preempt"
+    BORROWING_OVER_PREEMPTION: Final = "BorrowingOverPreemption"
+    PREEMPTION_OVER_BORROWING: Final = "PreemptionOverBorrowing"
+
+
+class CheckState:
+    """State of an admission check on a Workload."""
+
+    PENDING: Final = "Pending"
+    READY: Final = "Ready"
+    RETRY: Final = "Retry"
+    REJECTED: Final = "Rejected"
+
+
+class PriorityClassSource:
+    """v1beta1's `priorityClassSource`; v1beta2 spells the same as group and kind."""
+
+    WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/workloadpriorityclass"
+    POD_PRIORITY_CLASS: Final = "scheduling.k8s.io/priorityclass"
