@@ -1,0 +1,22 @@
+# Two stages: the first has a compiler and pip, the second only Python and what it runs.
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY requirements.lock pyproject.toml README.md ./
+RUN python -m venv /opt/seiretsu && /opt/seiretsu/bin/pip install --no-cache-dir -r requirements.lock
+COPY api api
+COPY core core
+COPY controller controller
+COPY webhook webhook
+COPY certs certs
+COPY app app
+COPY cli cli
+COPY devcluster devcluster
+RUN /opt/seiretsu/bin/pip install --no-cache-dir --no-deps .
+
+FROM python:3.13-slim
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PATH=/opt/seiretsu/bin:$PATH
+COPY --from=build /opt/seiretsu /opt/seiretsu
+USER 65532:65532
+EXPOSE 9443 8081
+ENTRYPOINT ["seiretsu"]
+CMD ["serve"]

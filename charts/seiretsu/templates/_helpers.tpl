@@ -1,0 +1,43 @@
+{{- define "seiretsu.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "seiretsu.labels" -}}
+{{ include "seiretsu.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "seiretsu.webhookService" -}}
+{{ include "seiretsu.fullname" . }}-webhook-service
+{{- end -}}
+
+{{- define "seiretsu.webhookSecret" -}}
+{{ include "seiretsu.fullname" . }}-webhook-server-cert
+{{- end -}}
+
+{{- /* The user's Configuration with what only the chart knows: its namespace and the names of Service and Secret. */ -}}
+{{- define "seiretsu.configuration" -}}
+{{- $given := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
+{{- if hasKey $given "Error" -}}
+{{- fail (printf "managerConfig.controllerManagerConfigYaml is not YAML: %s" $given.Error) -}}
+{{- end -}}
+{{- $names := dict "webhookServiceName" (include "seiretsu.webhookService" .) "webhookSecretName" (include "seiretsu.webhookSecret" .) -}}
+{{- $certs := mergeOverwrite $names (default (dict) $given.internalCertManagement) -}}
+{{- mergeOverwrite (dict "namespace" .Release.Namespace) $given (dict "internalCertManagement" $certs) | toYaml -}}
+{{- end -}}
