@@ -1,0 +1,296 @@
+"""What one pod of a pod set asks for, effectively: the number that quota is counted in, and what forbids it.
+
+In this order, as Kueue does it: overhead of the RuntimeClass, defaults of the namespace's LimitRanges, limits standing
+in for absent requests, Kubernetes' formula over containers, init containers and sidecars (KEP-753), pod-level resources
+(KEP-2837), then the exclusions and transformations of the Configuration (KEP-2937). Sums are exact; only the result is
+rounded, up. The pseudo-resource ``pods`` is not in it: whether pods count is for the ClusterQueue to say.
+
+Separate from decoding because the webhook asks the same question about a Job's template before any Workload exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from api import quantity
+from api.errors import FieldError, invalid
+from core.model import Raw, Requests
+
+Amounts = Mapping[str, Fraction]
+"""Exact amount by resource name, in whole units (cpu too)."""
+
+ABOVE_LIMITS = "requests must not exceed its limits"
+ABOVE_MAX = "requests must not be above the limitRange max"
+BELOW_MIN = "requests must not be below the limitRange min"
+_POD_LEVEL = frozenset({"cpu", "memory"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the LimitRanges of a namespace say about one type (Container or Pod), taken together."""
+
+    max: Amounts = field(default_factory=dict)
+    min: Amounts = field(default_factory=dict)
+    default: Amounts = field(default_factory=dict)
+    default_request: Amounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The LimitRanges of a namespace; None where no LimitRange speaks of the type."""
+
+    container: Bounds | None = None
+    pod: Bounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """``resources.transformations[]`` of the Configuration: an input resource turned into outputs by factors."""
+
+    outputs: Amounts
+    retain: bool = True
+    multiply_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRules:
+    """All that effective requests depend on beside the pod template; ``overheads`` by RuntimeClass name."""
+
+    limits: Limits = Limits()
+    overheads: Mapping[str, Amounts] = field(default_factory=dict)
+    transformations: Mapping[str, Transformation] = field(default_factory=dict)
+    excluded_prefixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Requests of one pod, and the field errors that forbid it, with paths relative to the pod spec.
+
+    ``above_limits`` are those Kubernetes itself makes (and malformed quantities), ``outside_range`` those of
+    LimitRanges.
+    """
+
+    requests: Requests
+    above_limits: tuple[FieldError, ...] = ()
+    outside_range: tuple[FieldError, ...] = ()
+
+
+def effective(spec: Raw, rules: RequestRules) -> Effective:
+    """The effective requests of a pod spec, in base units (milli for cpu), and what is wrong with them."""
+    try:
+        return _effective(spec, rules)
+    except _MalformedError as malformed:
+        return Effective({}, above_limits=(malformed.error,))
+
+
+def limits(limit_ranges: Iterable[Raw]) -> Limits:
+    """Several LimitRange objects as one: the lowest max, the highest min, and by name the first default."""
+    found: dict[str, Bounds] = {}
+    for limit_range in sorted(limit_ranges, key=lambda raw: str(raw["metadata"].get("name"))):
+        for item in (limit_range.get("spec") or {}).get("limits") or []:
+            bounds = found.get(item["type"], Bounds())
+            found[item["type"]] = Bounds(
+                max=_merged(bounds.max, _amounts(item.get("max"), "max"), min),
+                min=_merged(bounds.min, _amounts(item.get("min"), "min"), max),
+                default={**_amounts(item.get("default"), "default"), **bounds.default},
+                default_request={**_amounts(item.get("defaultRequest"), "defaultRequest"), **bounds.default_request},
+            )
+    return Limits(found.get("Container"), found.get("Pod"))
+
+
+def overheads(runtime_classes: Iterable[Raw]) -> dict[str, Amounts]:
+    """Overhead by name of RuntimeClass, for those that have one."""
+    return {
+        raw["metadata"]["name"]: _amounts(fixed, "overhead.podFixed")
+        for raw in runtime_classes
+        if (fixed := (raw.get("overhead") or {}).get("podFixed"))
+    }
+
+
+def transformations(configured: Iterable[Raw]) -> dict[str, Transformation]:
+    """``resources.transformations`` of a Configuration by input resource."""
+    return {
+        raw["input"]: Transformation(
+            outputs=_amounts(raw.get("outputs"), "outputs"),
+            retain=raw.get("strategy", "Retain") == "Retain",
+            multiply_by=raw.get("multiplyBy") or "",
+        )
+        for raw in configured
+    }
+
+
+class _MalformedError(ValueError):
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class _Container:
+    path: str
+    requests: Amounts
+    limits: Amounts
+    sidecar: bool
+
+
+def _effective(spec: Raw, rules: RequestRules) -> Effective:
+    init = _containers(spec, "initContainers", rules.limits.container)
+    main = _containers(spec, "containers", rules.limits.container)
+    whole = _pod_level(spec, rules.limits.pod)
+    total = _pod_requests(init, main, whole, _overhead(spec, rules))
+    checked = [*init, *main, *([whole] if whole else [])]
+    return Effective(
+        requests=_rounded(_transformed(_kept(total, rules.excluded_prefixes), rules.transformations)),
+        above_limits=tuple(
+            invalid(container.path, names, ABOVE_LIMITS)
+            for container in checked
+            if (names := _greater(container.requests, container.limits))
+        ),
+        outside_range=(
+            *_container_errors([*init, *main], rules.limits.container),
+            *_pod_errors(total, rules.limits.pod),
+        ),
+    )
+
+
+def _containers(spec: Raw, kind: str, bounds: Bounds | None) -> list[_Container]:
+    return [
+        _adjusted(raw.get("resources") or {}, f"{kind}[{index}]", bounds, sidecar=raw.get("restartPolicy") == "Always")
+        for index, raw in enumerate(spec.get(kind) or [])
+    ]
+
+
+def _pod_level(spec: Raw, bounds: Bounds | None) -> _Container | None:
+    resources = spec.get("resources")
+    return None if resources is None else _adjusted(resources, "resources", bounds, sidecar=False)
+
+
+def _adjusted(resources: Raw, path: str, bounds: Bounds | None, *, sidecar: bool) -> _Container:
+    """A container with its defaults: LimitRange first, then limits for requests that are still missing."""
+    prefix = path if path == "resources" else f"{path}.resources"
+    limit = _amounts(resources.get("limits"), f"{prefix}.limits")
+    request = _amounts(resources.get("requests"), f"{prefix}.requests")
+    if bounds is not None:
+        limit = {**bounds.default, **limit}
+        request = {**bounds.default_request, **request}
+    return _Container(path, {**limit, **request}, limit, sidecar)
+
+
+def _overhead(spec: Raw, rules: RequestRules) -> Amounts:
+    if own := spec.get("overhead"):
+        return _amounts(own, "overhead")
+    return rules.overheads.get(spec.get("runtimeClassName") or "", {})
+
+
+def _pod_requests(
+    init: list[_Container], main: list[_Container], whole: _Container | None, overhead: Amounts
+) -> dict[str, Fraction]:
+    """Kubernetes' formula: what runs together is summed, what runs before is a minimum."""
+    total: dict[str, Fraction] = {}
+    sidecars: dict[str, Fraction] = {}
+    before: dict[str, Fraction] = {}
+    for container in main:
+        _add(total, container.requests)
+    for container in init:
+        if container.sidecar:
+            _add(total, container.requests)
+            _add(sidecars, container.requests)
+            starting = dict(sidecars)
+        else:
+            starting = dict(sidecars)
+            _add(starting, container.requests)
+        before = _merged(before, starting, max)
+    total = _merged(total, before, max)
+    if whole is not None:
+        total |= {name: value for name, value in whole.requests.items() if _pod_level_resource(name)}
+    _add(total, overhead)
+    return total
+
+
+def _pod_level_resource(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith("hugepages-")
+
+
+def _container_errors(containers: list[_Container], bounds: Bounds | None) -> list[FieldError]:
+    if bounds is None:
+        return []
+    errors = []
+    for container in containers:
+        if names := _greater(_merged(container.requests, container.limits, max), bounds.max):
+            errors.append(invalid(container.path, names, ABOVE_MAX))
+        if names := _greater(bounds.min, _merged(container.requests, container.limits, min)):
+            errors.append(invalid(container.path, names, BELOW_MIN))
+    return errors
+
+
+def _pod_errors(total: Amounts, bounds: Bounds | None) -> list[FieldError]:
+    if bounds is None:
+        return []
+    errors = []
+    if names := _greater(total, bounds.max):
+        errors.append(invalid("", names, ABOVE_MAX))
+    if names := _greater(bounds.min, total):
+        errors.append(invalid("", names, BELOW_MIN))
+    return errors
+
+
+def _greater(these: Amounts, those: Amounts) -> list[str]:
+    """The resources that both name and of which these are more, compared as quota counts them."""
+    both = sorted(these.keys() & those.keys())
+    return [name for name in both if _whole(name, these[name]) > _whole(name, those[name])]
+
+
+def _kept(amounts: Amounts, excluded_prefixes: tuple[str, ...]) -> Amounts:
+    if not excluded_prefixes:
+        return amounts
+    return {name: value for name, value in amounts.items() if not name.startswith(excluded_prefixes)}
+
+
+def _transformed(amounts: Amounts, rules: Mapping[str, Transformation]) -> Amounts:
+    """Outputs of several inputs add up, may cancel each other (negative factors), but never eat into what was asked."""
+    if not amounts.keys() & rules.keys():
+        return amounts
+    retained: dict[str, Fraction] = {}
+    generated: dict[str, Fraction] = {}
+    for name, value in amounts.items():
+        rule = rules.get(name)
+        if rule is None or rule.retain:
+            retained[name] = value
+        if rule is not None:
+            base = value * amounts.get(rule.multiply_by, Fraction(1))
+            _add(generated, {output: base * factor for output, factor in rule.outputs.items()})
+    _add(retained, {name: max(value, Fraction(0)) for name, value in generated.items()})
+    return retained
+
+
+def _rounded(amounts: Amounts) -> dict[str, int]:
+    return {name: max(_whole(name, amounts[name]), 0) for name in sorted(amounts)}
+
+
+def _whole(name: str, value: Fraction) -> int:
+    """In base units, rounded away from zero."""
+    scaled = value * 1000 if name == quantity.CPU else value
+    return math.ceil(scaled) if scaled >= 0 else math.floor(scaled)
+
+
+def _amounts(raw: Mapping[str, object] | None, path: str) -> dict[str, Fraction]:
+    found = {}
+    for name, value in (raw or {}).items():
+        try:
+            found[name] = quantity.exact(value)
+        except ValueError as problem:
+            raise _MalformedError(invalid(f"{path}[{name}]", value, str(problem))) from problem
+    return found
+
+
+def _add(total: dict[str, Fraction], more: Amounts) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, Fraction(0)) + value
+
+
+def _merged(these: Amounts, those: Amounts, choose: Callable[[Fraction, Fraction], Fraction]) -> dict[str, Fraction]:
+    """The union of both; where both name a resource, the chosen amount."""
+    return {**those, **{name: choose(value, those.get(name, value)) for name, value in these.items()}}
