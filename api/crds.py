@@ -1,0 +1,102 @@
+"""CustomResourceDefinitions of our kinds, generated from the models.
+
+`python -m api.crds DIR` writes them as chart templates, one file a kind; a test holds the committed ones to the models.
+They are templates and not Helm's `crds/`, because Helm never upgrades those.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from api.kinds import KINDS, Column, KindSpec, Version
+from api.names import GROUP, STORAGE_VERSION
+from api.schema import structural
+
+Raw = dict[str, Any]
+
+CHART_TEMPLATES: Final = "charts/seiretsu/templates/crds"
+_HEADER: Final = "# Generated from the models by `python -m api.crds`; do not edit.\n"
+
+
+def definitions(conversion: Mapping[str, Any] | None = None) -> list[Raw]:
+    """All our CRDs. `conversion` is the `clientConfig` of the conversion webhook, for kinds of several versions."""
+    return [definition(kind, conversion) for kind in KINDS]
+
+
+def definition(kind: KindSpec, conversion: Mapping[str, Any] | None = None) -> Raw:
+    """The CRD of one kind."""
+    spec: Raw = {
+        "group": GROUP,
+        "names": {
+            "kind": kind.kind,
+            "listKind": f"{kind.kind}List",
+            "plural": kind.plural,
+            "singular": kind.singular,
+            **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
+        },
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "versions": [_version(version) for version in kind.versions],
+    }
+    if conversion is not None and len(kind.versions) > 1:
+        spec["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": dict(conversion), "conversionReviewVersions": ["v1"]},
+        }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.crd_name},
+        "spec": spec,
+    }
+
+
+def _version(version: Version) -> Raw:
+    return {
+        "name": version.name,
+        "served": True,
+        "storage": version.name == STORAGE_VERSION,
+        "schema": {"openAPIV3Schema": structural(version.model)},
+        **({"additionalPrinterColumns": [_column(column) for column in version.columns]} if version.columns else {}),
+        **({"selectableFields": [{"jsonPath": path} for path in version.selectable]} if version.selectable else {}),
+        **({"subresources": {"status": {}}} if version.status else {}),
+    }
+
+
+def _column(column: Column) -> Raw:
+    shown: Raw = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return shown | ({"priority": column.priority} if column.priority else {})
+
+
+class _Dumper(yaml.SafeDumper):
+    """Spells repeated parts out: a reader of one field need not look elsewhere."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors."""
+        return True
+
+
+def templates() -> dict[str, str]:
+    """The files of the chart: name and text."""
+    return {
+        f"{kind.plural}.yaml": _HEADER + yaml.dump(definition(kind), Dumper=_Dumper, sort_keys=False, width=120)
+        for kind in KINDS
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write the chart's templates into the directory given."""
+    if len(arguments) != 1:
+        print("usage: python -m api.crds DIR", file=sys.stderr)
+        return 2
+    directory = Path(arguments[0])
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in templates().items():
+        (directory / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""What all our kinds are built of: the model base, names, quantities, conditions, selectors, taints, tolerations."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from api import quantity
+
+SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+LABEL_KEY_PATTERN = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+Extra = dict[str, Any]
+"""Schema keywords that pydantic does not know, merged into the field's schema."""
+
+
+class Model(BaseModel):
+    """A part of our wire: camelCase outside, unknown fields are errors, attribute docstrings are the descriptions."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        frozen=True,
+    )
+
+
+def list_map(*keys: str) -> Extra:
+    """A list whose elements are told apart by `keys`: merged by them, and none may appear twice."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+def rules(*pairs: tuple[str, str]) -> Extra:
+    """CEL rules, each as message and expression."""
+    return {"x-kubernetes-validations": [{"message": message, "rule": rule} for message, rule in pairs]}
+
+
+def ruled(*pairs: tuple[str, str]) -> ConfigDict:
+    """The model configuration that puts CEL rules on a whole object."""
+    return ConfigDict(json_schema_extra=rules(*pairs))
+
+
+ATOMIC: Extra = {"x-kubernetes-list-type": "atomic"}
+SET: Extra = {"x-kubernetes-list-type": "set"}
+ATOMIC_MAP: Extra = {"x-kubernetes-map-type": "atomic"}
+EMPTY_DEFAULT: Extra = {"default": {}}
+"""The object appears, with the defaults of its own fields."""
+IMMUTABLE = ("field is immutable", "self == oldSelf")
+
+
+def _checked_quantity(value: int | str) -> int | str:
+    quantity.exact(value)
+    return value
+
+
+Quantity = Annotated[
+    int | str,
+    AfterValidator(_checked_quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+Int32 = Annotated[int, Field(json_schema_extra={"format": "int32"})]
+Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
+Count = Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})]
+Positive = Annotated[int, Field(ge=1, json_schema_extra={"format": "int32"})]
+Reference = Annotated[str, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
+"""The name of a cluster-wide object: flavor, ClusterQueue, cohort, class."""
+PodSetName = Annotated[str, Field(max_length=63, pattern=LABEL_PATTERN)]
+AdmissionCheckName = Annotated[str, Field(min_length=1, max_length=316)]
+Time = datetime
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+class FairSharing(Model):
+    """How a queue or cohort competes for unused resources."""
+
+    weight: Quantity | None = Field(default=1)
+    """Comparative advantage: the share of borrowed resources is divided by it. Zero yields to everybody."""
+
+
+class FairSharingStatus(Model):
+    """Fair sharing as observed."""
+
+    weighted_share: Int64
+    """The largest ratio of borrowed to lendable resources, in thousandths, divided by the weight."""
+
+
+class Condition(Model):
+    """One aspect of the state of an object (metav1.Condition)."""
+
+    last_transition_time: Time
+    """When the status last changed."""
+    message: Annotated[str, Field(max_length=32768)]
+    """For people."""
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] | None = None
+    """The metadata.generation this was set from."""
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    """For programs, in CamelCase."""
+    status: Literal["True", "False", "Unknown"]
+    """True, False or Unknown."""
+    type: Annotated[str, Field(max_length=316, pattern=LABEL_KEY_PATTERN)]
+    """Which aspect, in CamelCase."""
+
+
+Conditions = Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))]
+
+
+class LabelSelectorRequirement(Model):
+    """One expression of a label selector."""
+
+    key: str
+    """The label key."""
+    operator: str
+    """In, NotIn, Exists or DoesNotExist."""
+    values: Annotated[list[str], Field(json_schema_extra=ATOMIC)] | None = None
+    """The values for In and NotIn."""
+
+
+class LabelSelector(Model):
+    """Selects objects by their labels; an empty one selects all."""
+
+    model_config = ConfigDict(json_schema_extra=ATOMIC_MAP)
+    match_expressions: Annotated[list[LabelSelectorRequirement], Field(json_schema_extra=ATOMIC)] | None = None
+    """Expressions, all of which must hold."""
+    match_labels: dict[str, str] | None = None
+    """Labels that must be there with these values."""
+
+
+class Taint(Model):
+    """A taint that nodes of a flavor carry."""
+
+    effect: str
+    """NoSchedule, PreferNoSchedule or NoExecute."""
+    key: str
+    """The taint key."""
+    time_added: Time | None = None
+    """When the taint was added; not used here."""
+    value: str | None = None
+    """The taint value."""
+
+
+class Toleration(Model):
+    """A toleration of a taint."""
+
+    effect: str | None = None
+    """The effect to tolerate; empty tolerates all."""
+    key: str | None = None
+    """The taint key; empty with operator Exists tolerates everything."""
+    operator: str | None = None
+    """Equal (default) or Exists."""
+    toleration_seconds: Int64 | None = None
+    """How long a NoExecute taint is tolerated."""
+    value: str | None = None
+    """The taint value for Equal."""
+
+
+_EFFECT_RULE = (
+    "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",
+    "self.all(x, !has(x.effect) || x.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",
+)
+TAINT_RULES = rules(
+    (_EFFECT_RULE[0], "self.all(x, x.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])"),
+)
+TOLERATION_RULES = rules(
+    (
+        "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
+        "self.all(x, !has(x.key) ? x.operator == 'Exists' : true)",
+    ),
+    (
+        "effect must be 'NoExecute' when 'tolerationSeconds' is set",
+        "self.all(x, has(x.tolerationSeconds) ? x.effect == 'NoExecute' : true)",
+    ),
+    (
+        "supported toleration values: 'Equal'(default), 'Exists'",
+        "self.all(x, !has(x.operator) || x.operator in ['Equal', 'Exists'])",
+    ),
+    (
+        "a value must be empty when 'operator' is 'Exists'",
+        "self.all(x, has(x.operator) && x.operator == 'Exists' ? !has(x.value) : true)",
+    ),
+    _EFFECT_RULE,
+)
