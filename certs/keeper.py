@@ -1,0 +1,158 @@
+"""Keeps the CA, the serving certificate and every client's bundle as they should be: one level-based pass, again and
+again.
+
+A pass reads the store, takes the step `certs.plan` decides, renews the leaf when it is due, and publishes the bundle
+where it is not carried. Whatever fails, the last good certificate goes on serving and the next pass tries again. Any
+number of processes may run a keeper on one store: writes are compare-and-swap, and the same facts lead all of them to
+the same step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import structlog
+
+from certs import pki, record
+from certs.live import LiveContext
+from certs.pki import Certificate, CertificateError, Pair
+from certs.plan import Policy, Step, decide
+from certs.record import Record
+from certs.store import BundleTarget, Store
+
+log = structlog.get_logger("seiretsu.certs")
+
+PASS_EVERY = 4.0
+"""Seconds between passes: a bundle that drifted or vanished is healed within 5. The wall clock decides what is due, not
+this timer, so a machine that slept through a renewal renews at its first pass.
+"""
+
+ATTEMPTS = 20
+
+
+class Keeper:
+    """Runs the passes for one serving process. `names` are what clients call us, the first one above all."""
+
+    def __init__(
+        self,
+        store: Store,
+        live: LiveContext,
+        names: Sequence[str],
+        *,
+        targets: Sequence[BundleTarget] = (),
+        clock: Callable[[], datetime],
+        policy: Policy | None = None,
+    ) -> None:
+        self.store = store
+        self.live = live
+        self.names = tuple(names)
+        self.targets = list(targets)
+        self.clock = clock
+        self.policy = policy or Policy()
+        self.record: Record | None = None  # the last good one
+        self._issuer: Certificate | None = None
+        self._woken = asyncio.Event()
+
+    @property
+    def bundle(self) -> bytes:
+        """What clients must trust; empty before the first pass."""
+        return self.record.bundle if self.record else b""
+
+    def wake(self) -> None:
+        """Make the next pass now, e.g. because a watched Secret or webhook configuration changed."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Pass after pass until cancelled. A pass that fails is logged and tried again: it never ends the server."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), PASS_EVERY)
+            self._woken.clear()
+            try:
+                await self.tick()
+            except Exception as error:
+                log.warning("Certificates could not be checked, serving on with the last good one", error=str(error))
+
+    async def tick(self) -> None:
+        """One pass. Raises what the store raises; on any error the live context still serves what it served."""
+        published = await self._published()
+        self.record = await self._settle(published=published)
+        if not self._changes_issuer(self.record):
+            self._renew_leaf(self.record)  # nothing that a client would have to learn first
+        await self._publish()
+        self._renew_leaf(self.record)
+
+    async def _settle(self, *, published: bool) -> Record:
+        """Read, step and write until the stored record asks for nothing more; returns the record as stored."""
+        for _ in range(ATTEMPTS):
+            content = await self.store.read()
+            found, complaints = record.read(content.data)
+            now = self.clock()
+            wanted = self._mended(found, complaints, now)
+            step = decide(wanted.stored, now, self.policy, published=published and wanted.bundle == self.bundle)
+            wanted = record.after(wanted, step, now, self.policy)
+            if wanted.data() == record.ours(content.data):
+                return wanted
+            if await self.store.write(wanted.data(), content.version):
+                log.info("Stored the CA", step=step.name, trusted=len(pki.read_certificates(wanted.bundle)))
+                if step in (Step.KEEP, Step.PRUNE, Step.RECORD_PUBLICATION):
+                    return wanted
+                published = False
+        raise CertificateError(f"the CA could not be stored in {ATTEMPTS} attempts: other writers were always first")
+
+    def _mended(self, found: Record, complaints: Sequence[str], now: datetime) -> Record:
+        """What was found, mended from memory: a lost CA comes back, and the CA of the leaf in service stays trusted."""
+        if complaints:
+            log.error("Part of the stored CA cannot be used", complaints=complaints)
+        if self.record is None:
+            return found
+        if complaints or found.signing is None:
+            log.warning("The stored CA is lost or broken: writing back the one in use")
+            return self.record
+        in_service = self._issuer if self.live.pair is not None and self.live.pair.certificate.valid_at(now) else None
+        if in_service is not None and now < in_service.not_after and not found.trusts(in_service):
+            log.warning("The stored CA was replaced: trusting the one in use beside it")
+            return found.retaining(in_service, now)
+        return found
+
+    def _renew_leaf(self, current: Record) -> None:
+        authority, now = current.signing, self.clock()
+        if authority is None or not self._leaf_due(authority, now):
+            return
+        leaf = pki.new_leaf(authority, self.names, now, self.policy.leaf_life)
+        self.live.load(leaf, current.bundle, self.names[0], now)
+        self._issuer = authority.certificate
+        log.info("Serving a new certificate", names=self.names, expires=leaf.certificate.not_after.isoformat())
+
+    def _changes_issuer(self, current: Record) -> bool:
+        """A good leaf is in service, of another CA than the one that signs now."""
+        if self.live.pair is None or self._issuer is None or current.signing is None:
+            return False
+        if self._issuer.fingerprint == current.signing.certificate.fingerprint:
+            return False
+        return self.live.pair.certificate.valid_at(self.clock())
+
+    def _leaf_due(self, authority: Pair, now: datetime) -> bool:
+        if self.live.pair is None or self._issuer is None:
+            return True
+        if self._issuer.fingerprint != authority.certificate.fingerprint:
+            return True
+        return now >= self.live.pair.certificate.due_at(self.policy.renew_fraction)
+
+    async def _published(self) -> bool:
+        """Every target has just been read and carries the bundle of the last pass."""
+        if self.record is None:
+            return False
+        for target in self.targets:
+            if not await target.carries(self.bundle):
+                return False
+        return True
+
+    async def _publish(self) -> None:
+        for target in self.targets:
+            if not await target.carries(self.bundle):
+                await target.publish(self.bundle)
+                log.info("Published the CA bundle", target=target.name)

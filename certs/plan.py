@@ -1,0 +1,102 @@
+"""What to do next about the CA, from what is stored and the time: the rotation as one pure table.
+
+A CA is replaced in three phases, because a caBundle that loses the old CA before every serving certificate has changed
+is a total outage (measured: every call of 4 s failed), while old and new together never fail one:
+
+1. `START_ROTATION`: make the next CA and publish a bundle of both; `RECORD_PUBLICATION` once every client's bundle has
+   been re-read and carries it.
+2. `PROMOTE`, no sooner than `publish_wait` later: the next CA signs from now on; every replica renews its leaf.
+3. `PRUNE`, once no leaf of the old CA can be alive: it leaves the bundle.
+
+Everything the table reads is stored beside the CA, so that a crash between any two steps resumes from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How long things live. `renew_fraction` of a life spent makes its renewal due, for the CA and for the leaf."""
+
+    authority_life: timedelta = timedelta(days=365)
+    leaf_life: timedelta = timedelta(days=30)
+    renew_fraction: float = 2 / 3
+    publish_wait: timedelta = timedelta(seconds=15)
+
+    @property
+    def retire_after(self) -> timedelta:
+        """How long a replaced CA stays trusted: until the last leaf it can have signed has expired."""
+        return self.leaf_life
+
+
+class Validity(NamedTuple):
+    """From when until when a certificate is good."""
+
+    not_before: datetime
+    not_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The stored CA as the table sees it.
+
+    `signing` signs leaves; `next` waits to follow it; `retired` are only trusted. `published_at` is when the bundle
+    with `next` was first seen with every client, `promoted_at` when `signing` last changed by rotation.
+    """
+
+    signing: Validity | None = None
+    next: Validity | None = None
+    retired: tuple[Validity, ...] = ()
+    published_at: datetime | None = None
+    promoted_at: datetime | None = None
+
+
+class Step(Enum):
+    """What the table may ask for; see the module's text."""
+
+    CREATE = auto()
+    KEEP = auto()
+    START_ROTATION = auto()
+    RECORD_PUBLICATION = auto()
+    PROMOTE = auto()
+    PRUNE = auto()
+
+
+def decide(stored: Stored, now: datetime, policy: Policy, *, published: bool) -> Step:
+    """The one next step. `published`: every client's bundle has just been read and carries the stored bundle.
+
+    A clock that runs behind never discards a CA: one that is not valid yet is kept.
+    """
+    if stored.signing is None or now >= stored.signing.not_after:
+        # Nothing verifies any more: a next CA that is good is better late than never.
+        return Step.PROMOTE if stored.next is not None and now < stored.next.not_after else Step.CREATE
+    if stored.next is not None:
+        return _rotate(stored, stored.next, now, policy, published=published)
+    life = stored.signing.not_after - stored.signing.not_before
+    if now >= stored.signing.not_before + life * policy.renew_fraction:
+        return Step.START_ROTATION
+    if stored.retired and _prunable(stored, now, policy):
+        return Step.PRUNE
+    return Step.KEEP
+
+
+def _rotate(stored: Stored, following: Validity, now: datetime, policy: Policy, *, published: bool) -> Step:
+    if now >= following.not_after:
+        return Step.START_ROTATION
+    if not published:
+        return Step.KEEP
+    if stored.published_at is None:
+        return Step.RECORD_PUBLICATION
+    # The distance, not the difference: a clock set back after the publication must not hold the rotation up for ever.
+    return Step.PROMOTE if abs(now - stored.published_at) >= policy.publish_wait else Step.KEEP
+
+
+def _prunable(stored: Stored, now: datetime, policy: Policy) -> bool:
+    if any(now >= validity.not_after for validity in stored.retired):
+        return True
+    return stored.promoted_at is None or now - stored.promoted_at >= policy.retire_after
