@@ -1,0 +1,347 @@
+"""The client: one HTTP request in, one JSON object or one typed error out. Thin, because every layer costs on every
+call.
+
+Measured at a quarter of a millisecond of CPU a request. Reads and writes share a session, watches have their own, so
+that a hundred open watches never hold up a write. Retries are few (throttling, one new token): all others live in
+the work queue, which reads the world again before it repeats anything.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import aiohttp
+import orjson
+from multidict import CIMultiDictProxy
+
+from controller.kube.config import Connection
+from controller.kube.errors import ApiError, Fenced, Unintelligible, Unreachable, excerpt, from_answer, is_json
+from controller.kube.resource import Raw, Resource
+from controller.kube.throttle import Throttle
+
+Body = Raw | list[Raw]
+PatchType = Literal["merge", "json", "apply", "strategic"]
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
+
+PATCH_TYPES: Mapping[PatchType, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+    "strategic": "application/strategic-merge-patch+json",
+}
+METHODS: Mapping[Verb, str] = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+READS = ("get", "list", "watch")
+PAGE_SIZE = 500
+LINE_CAP_BYTES = 16 * 1024 * 1024
+CONNECT_SECONDS = 5.0
+LONGEST_RETRY_AFTER_SECONDS = 30.0
+
+
+class Client:
+    """Speaks with one API server. Belongs to the event loop that first uses it; use as ``async with`` or ``close()``
+    it.
+
+    ``may_write`` is asked right before every write is sent; False raises ``Fenced``. ``requests`` counts what went
+    over the wire by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and
+    HTTP status (0: none).
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        throttle: Throttle | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        deadline_seconds: float = 30.0,
+        field_manager: str = "seiretsu",
+        throttle_retries: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.connection = connection
+        self.throttle = throttle or Throttle()
+        self.may_write = may_write
+        self.deadline_seconds = deadline_seconds
+        self.field_manager = field_manager
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        self._throttle_retries = throttle_retries
+        self._sleep = sleep
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; open watches end with ``Unreachable``."""
+        self._closed = True
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            await session.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Raw:
+        """One object. ``NotFound`` only where the API server itself says so."""
+        return await self._call("get", resource, resource.path(namespace, name, subresource), subresource)
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> Raw:
+        """A whole collection as one quorum read, fetched in pages of 500: ``metadata.resourceVersion`` and ``items``.
+
+        A page token that expired on the way raises ``Gone``. Items carry ``apiVersion`` and ``kind``, which the
+        server leaves out of built-in lists.
+        """
+        params = {"limit": str(PAGE_SIZE)} | _selectors(label_selector, field_selector)
+        items: list[Raw] = []
+        while True:
+            page = await self._call("list", resource, resource.path(namespace), params=params)
+            found, metadata = page.get("items"), page.get("metadata")
+            if (
+                not isinstance(found, list | None)
+                or not isinstance(metadata, dict)
+                or "resourceVersion" not in metadata
+            ):
+                raise Unintelligible(
+                    200, "Unintelligible", f"not a list of {resource.plural}: kind {page.get('kind')!r}"
+                )
+            for item in found or ():
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+                items.append(item)
+            if not metadata.get("continue"):
+                return {"kind": page.get("kind"), "metadata": metadata, "items": items}
+            params["continue"] = metadata["continue"]
+
+    async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
+        """Create an object; ``AlreadyExists`` where the name is taken."""
+        return await self._call("create", resource, resource.path(namespace), params=self._written(dry_run), body=body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: Body,
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Raw:
+        """Patch an object or its subresource. Put ``metadata.resourceVersion`` in the body to be refused if it
+        changed (``Conflict``).
+
+        ``force`` belongs to ``apply``: take fields over from other managers. CRDs have no strategic patch.
+        """
+        params = self._written(dry_run)
+        if force:
+            params["force"] = "true"
+        path = resource.path(namespace, name, subresource)
+        return await self._call("patch", resource, path, subresource, params, body, PATCH_TYPES[type])
+
+    async def update(self, resource: Resource, body: Raw, *, subresource: str = "", dry_run: bool = False) -> Raw:
+        """Replace an object that is ours alone (a Lease, a Secret of ours); users' objects are patched."""
+        metadata = body["metadata"]
+        path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
+        return await self._call("update", resource, path, subresource, self._written(dry_run), body)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> Raw:
+        """Delete an object, only if it still is that ``uid`` and version where given (``Conflict`` otherwise)."""
+        preconditions = {"uid": uid} if uid else {}
+        if resource_version:
+            preconditions["resourceVersion"] = resource_version
+        body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if preconditions:
+            body["preconditions"] = preconditions
+        return await self._call("delete", resource, resource.path(namespace, name), body=body)
+
+    async def raw(self, path: str) -> Raw:
+        """GET any path, e.g. ``/version`` or ``/apis``; discovery is read so."""
+        return await self._call("get", Resource("", "", path.strip("/"), "", namespaced=False), path)
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, params: Mapping[str, str], silence_seconds: float = 90.0
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch, one event each, undecoded. Ends when the server ends it; close it with ``aclosing``.
+
+        A line over 16 MiB comes as ``b""``, the next ones still follow. ``Unreachable`` when cut, or when no byte
+        came for ``silence_seconds``.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true"} | dict(params)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+        for fresh in (False, True):
+            async with self._sent("watch", resource.plural, resource.path(namespace), query, limits, fresh) as response:
+                if response.status == 401 and not fresh:
+                    continue
+                if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
+                    raise _refusal(response, await response.read())
+                async for line in _lines(response):
+                    yield line
+                return
+
+    async def _call(
+        self,
+        verb: Verb,
+        resource: Resource,
+        path: str,
+        subresource: str = "",
+        params: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        content_type: str = "application/json",
+    ) -> Raw:
+        counted = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        data = None if body is None else orjson.dumps(body)
+        limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
+        fresh, retries = False, self._throttle_retries
+        while True:
+            await self.throttle.take()
+            async with self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response:
+                answer = await response.read()
+            if response.status == 401 and not fresh:
+                fresh = True
+                continue
+            if 200 <= response.status < 300:
+                self.throttle.passed()
+                return _document(response, answer)
+            refusal = _refusal(response, answer)
+            if response.status != 429 or not retries:
+                raise refusal
+            retries -= 1
+            self.throttle.throttled()
+            await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
+
+    @contextlib.asynccontextmanager
+    async def _sent(
+        self,
+        verb: Verb,
+        counted: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        limits: aiohttp.ClientTimeout,
+        fresh: bool,
+        data: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One request on the wire, its transport faults told as ``Unreachable``; the fence is asked last of all."""
+        headers = {"Content-Type": content_type} if data is not None else {}
+        if authorization := await self.connection.credentials.authorization(fresh=fresh):
+            headers["Authorization"] = authorization
+        session = self._session("watch" if verb == "watch" else "call")
+        if verb not in READS and not self.may_write():
+            raise Fenced(0, "Fenced", f"no lease to write with: {verb} of {counted} was not sent")
+        self.requests[verb, counted] += 1
+        status = 0
+        try:
+            async with session.request(
+                METHODS[verb],
+                self.connection.server + path,
+                params=params,
+                data=data,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                proxy=self.connection.proxy,
+                server_hostname=self.connection.server_name,
+            ) as response:
+                status = response.status
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            status = 0
+            raise Unreachable(
+                0, type(error).__name__, f"{verb} of {counted} at {self.connection.server}: {error}"
+            ) from error
+        finally:
+            self.answers[verb, counted, status] += 1
+
+    def _session(self, purpose: str) -> aiohttp.ClientSession:
+        if self._closed:
+            raise Unreachable(0, "Closed", "this client was closed")
+        session = self._sessions.get(purpose)
+        if session is None:
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30, ssl=self.connection.tls or True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # The API server zips big lists at a cost to its CPU, the scarcest thing here; the network is not.
+                headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self.field_manager},
+                trust_env=False,
+            )
+            self._sessions[purpose] = session
+        return session
+
+    def _written(self, dry_run: bool) -> dict[str, str]:
+        params = {"fieldManager": self.field_manager}
+        return params | {"dryRun": "All"} if dry_run else params
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    given = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {name: value for name, value in given.items() if value}
+
+
+def _retry_after(headers: CIMultiDictProxy[str]) -> float | None:
+    value = headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None
+
+
+def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    return from_answer(response.status, response.headers.get("Content-Type", ""), body, _retry_after(response.headers))
+
+
+def _document(response: aiohttp.ClientResponse, body: bytes) -> Raw:
+    """The JSON object of a good answer; anything else (HTML, an empty or a cut body, a list) is an error, never
+    data.
+    """
+    content_type = response.headers.get("Content-Type", "")
+    document: Any = None
+    if is_json(content_type):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            document = orjson.loads(body)
+    if not isinstance(document, dict):
+        raise Unintelligible(
+            response.status, "Unintelligible", f"not a Kubernetes answer ({content_type or 'no type'}): {excerpt(body)}"
+        )
+    return document
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Split a stream at newlines in linear time. An unfinished last line is dropped: it is half an event."""
+    parts: list[bytes] = []
+    held = 0
+    async for chunk in response.content.iter_any():
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            line = b"".join((*parts, piece)) if held + len(piece) <= LINE_CAP_BYTES else b""
+            parts, held = [], 0
+            if line.strip() or not line:
+                yield line
+        rest = pieces[-1]
+        held += len(rest)
+        if held <= LINE_CAP_BYTES:
+            parts.append(rest)
+        else:
+            parts = []

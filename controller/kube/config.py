@@ -1,0 +1,251 @@
+"""Where the API server is and who we are: kubeconfig files and the pod's own service account.
+
+Static credentials (certificates, tokens, passwords) are read here; ``exec`` and ``auth-provider`` plugins go through
+the ``kubernetes`` package, imported only then: it costs half a second and tens of megabytes.
+"""
+
+import base64
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from controller.kube.resource import Raw
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TOKEN_LIFE_SECONDS = 60.0
+PLUGIN_LIFE_SECONDS = 300.0
+
+
+class ConfigError(Exception):
+    """The connection cannot be made from what was given; the message names the file and the field."""
+
+
+class Credentials(Protocol):
+    """Gives the ``Authorization`` header; ``fresh`` after a 401, when what we hold has just been refused."""
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        """The header's value, or None where the TLS certificate alone speaks for us."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticCredentials:
+    """A header that never changes, or none."""
+
+    header: str | None = None
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        """The header as given; a refused one cannot be had anew."""
+        return self.header
+
+
+@dataclass(slots=True)
+class FileToken:
+    """A bearer token in a file that something else renews (the kubelet does, hourly): read again every minute."""
+
+    path: Path
+    clock: Callable[[], float] = time.monotonic
+    _header: str | None = None
+    _read_at: float = float("-inf")
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        """The current token. A file that is gone for a moment leaves the last one in use."""
+        now = self.clock()
+        if fresh or now - self._read_at >= TOKEN_LIFE_SECONDS:
+            try:
+                token = self.path.read_text().strip()
+            except OSError:
+                token = ""
+            if token:
+                self._header, self._read_at = f"Bearer {token}", now
+        return self._header
+
+
+@dataclass(slots=True)
+class PluginCredentials:
+    """A kubeconfig user with an ``exec`` or ``auth-provider`` plugin, run by the ``kubernetes`` package."""
+
+    files: tuple[Path, ...]
+    context: str | None
+    tls: ssl.SSLContext | None
+    clock: Callable[[], float] = time.monotonic
+    _header: str | None = None
+    _read_at: float = float("-inf")
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        """The plugin's token, asked for again after a 401 and every five minutes; its certificate goes into ``tls``."""
+        now = self.clock()
+        if fresh or now - self._read_at >= PLUGIN_LIFE_SECONDS:
+            from kubernetes.aio.client import Configuration
+            from kubernetes.aio.config import kube_config
+
+            found = type.__call__(Configuration)
+            names = os.pathsep.join(str(path) for path in self.files)
+            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                names, self.context, found, persist_config=False
+            )
+            self._header = found.api_key.get("authorization") or found.api_key.get("BearerToken")
+            if found.cert_file and self.tls is not None:
+                self.tls.load_cert_chain(found.cert_file, found.key_file)
+            self._read_at = now
+        return self._header
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """All a client needs. ``tls`` is None for plain HTTP; ``namespace`` is where we run or what the context names."""
+
+    server: str
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials = field(default_factory=StaticCredentials)
+    namespace: str = "default"
+    server_name: str | None = None
+    proxy: str | None = None
+
+
+def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
+    """The connection kubectl would take: the file given, else ``KUBECONFIG``, else the pod's account, else
+    ``~/.kube/config``.
+    """
+    if kubeconfig is not None:
+        return from_kubeconfig([Path(kubeconfig)], context)
+    named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if named:
+        return from_kubeconfig(named, context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists():
+        return in_cluster()
+    return from_kubeconfig([Path.home() / ".kube" / "config"], context)
+
+
+def in_cluster(account: Path = SERVICE_ACCOUNT) -> Connection:
+    """The pod's service account: token and CA from files, the address from the environment the kubelet sets."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigError("KUBERNETES_SERVICE_HOST is not set: this is no pod; give a kubeconfig")
+    if not (account / "token").exists():
+        raise ConfigError(f"{account / 'token'} does not exist: mount a service account token, or give a kubeconfig")
+    tls = _context(ca_file=account / "ca.crt")
+    namespace = (account / "namespace").read_text().strip() if (account / "namespace").exists() else "default"
+    address = f"[{host}]" if ":" in host else host
+    return Connection(f"https://{address}:{port}", tls, FileToken(account / "token"), namespace)
+
+
+def from_kubeconfig(files: list[Path], context: str | None = None) -> Connection:
+    """The connection of a context, from one or several kubeconfig files; as kubectl merges them, the first mention
+    wins.
+    """
+    documents = [(path, _read(path)) for path in files if path.exists()]
+    if not documents:
+        raise ConfigError(f"{', '.join(map(str, files))}: no such kubeconfig file")
+    named = context or next((doc["current-context"] for _, doc in documents if doc.get("current-context")), None)
+    if not named:
+        raise ConfigError(f"{documents[0][0]}: no current-context: choose one of its contexts")
+    _, chosen = _entry(documents, "contexts", "context", named)
+    origin, cluster = _entry(documents, "clusters", "cluster", str(chosen.get("cluster", "")))
+    home, user = _entry(documents, "users", "user", chosen["user"]) if chosen.get("user") else (origin, {})
+    server = str(cluster.get("server") or "")
+    if not server.startswith(("https://", "http://")):
+        raise ConfigError(f"{origin}: clusters[{chosen.get('cluster')!r}].server: not an http(s) address: {server!r}")
+    tls = _tls(origin, cluster, home, user) if server.startswith("https://") else None
+    return Connection(
+        server.rstrip("/"),
+        tls,
+        _credentials(home, user, tuple(path for path, _ in documents), named, tls),
+        chosen.get("namespace") or "default",
+        cluster.get("tls-server-name"),
+        cluster.get("proxy-url"),
+    )
+
+
+def _read(path: Path) -> Raw:
+    try:
+        document = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not readable as kubeconfig: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: not a kubeconfig: a mapping is expected")
+    return document
+
+
+def _entry(documents: list[tuple[Path, Raw]], section: str, field_name: str, name: str) -> tuple[Path, Raw]:
+    seen: list[str] = []
+    for path, document in documents:
+        for item in document.get(section) or ():
+            if not isinstance(item, dict):
+                raise ConfigError(f"{path}: {section}: each entry must be a mapping, found {item!r}")
+            if item.get("name") == name:
+                return path, item.get(field_name) or {}
+            seen.append(str(item.get("name")))
+    raise ConfigError(f"{documents[0][0]}: {section}: no {name!r}, only {', '.join(seen) or 'nothing'}")
+
+
+def _tls(origin: Path, cluster: Raw, home: Path, user: Raw) -> ssl.SSLContext:
+    ca_file = _beside(origin, cluster.get("certificate-authority"))
+    ca_data = _decoded(origin, "certificate-authority-data", cluster)
+    tls = _context(ca_file=ca_file, ca_data=ca_data, verify=not cluster.get("insecure-skip-tls-verify"))
+    cert_file, key_file = _beside(home, user.get("client-certificate")), _beside(home, user.get("client-key"))
+    cert_data, key_data = _decoded(home, "client-certificate-data", user), _decoded(home, "client-key-data", user)
+    if not (cert_file or cert_data):
+        return tls
+    with tempfile.TemporaryDirectory() as scratch:  # SSLContext reads files only; they are gone before we return
+        if cert_data:
+            cert_file = Path(scratch, "client.crt")
+            cert_file.write_bytes(cert_data)
+        if key_data:
+            key_file = Path(scratch, "client.key")
+            key_file.touch(mode=0o600)
+            key_file.write_bytes(key_data)
+        try:
+            tls.load_cert_chain(str(cert_file), str(key_file) if key_file else None)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"{home}: client certificate and key do not load: {error}") from error
+    return tls
+
+
+def _credentials(
+    home: Path, user: Raw, files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None
+) -> Credentials:
+    if user.get("exec") or user.get("auth-provider"):
+        return PluginCredentials(files, context, tls)
+    if token_file := _beside(home, user.get("tokenFile")):
+        return FileToken(token_file)
+    if user.get("token"):
+        return StaticCredentials(f"Bearer {user['token']}")
+    if user.get("username"):
+        pair = f"{user['username']}:{user.get('password') or ''}".encode()
+        return StaticCredentials(f"Basic {base64.b64encode(pair).decode()}")
+    return StaticCredentials()
+
+
+def _beside(origin: Path, name: str | None) -> Path | None:
+    """A file named in a kubeconfig is looked up beside that kubeconfig."""
+    return origin.parent / name if name else None
+
+
+def _decoded(origin: Path, name: str, entry: Raw) -> bytes | None:
+    if not entry.get(name):
+        return None
+    try:
+        return base64.b64decode(entry[name], validate=True)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{origin}: {name}: not base64: {error}") from error
+
+
+def _context(*, ca_file: Path | None = None, ca_data: bytes | None = None, verify: bool = True) -> ssl.SSLContext:
+    try:
+        tls = ssl.create_default_context(
+            cafile=str(ca_file) if ca_file and not ca_data else None, cadata=ca_data.decode() if ca_data else None
+        )
+    except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"certificate authority {ca_file or '(inline)'} does not load: {error}") from error
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13's default refuses CAs that kubeadm and kubectl accept
+    if not verify:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return tls

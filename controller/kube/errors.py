@@ -1,0 +1,158 @@
+"""What may go wrong with a call, as types a caller can choose between.
+
+Separate so that nobody needs the client to catch them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+
+class ApiError(Exception):
+    """A call that gave no data. ``status`` is HTTP's, 0 when nothing answered; ``reason`` is Kubernetes' word.
+
+    ``retry_after`` is in seconds, where the server asked for it. ``details`` is ``Status.details`` (causes, name, uid).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{status} {reason}: {message}" if status else f"{reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details: Mapping[str, Any] = details or {}
+        self.retry_after = retry_after
+
+
+class NotFound(ApiError):
+    """The API server said, in its own Status, that this object does not exist."""
+
+
+class AlreadyExists(ApiError):
+    """A create met an object of that name."""
+
+
+class Conflict(ApiError):
+    """The object changed since we read it, or an apply met another owner's field: read again, decide again."""
+
+
+class Gone(ApiError):
+    """The resource version is too old to watch or page from: list again."""
+
+
+class Invalid(ApiError):
+    """The object breaks its schema or a rule; ``details["causes"]`` names the fields."""
+
+
+class Forbidden(ApiError):
+    """Our rights do not reach, or an admission check said no."""
+
+
+class Unauthorized(ApiError):
+    """The server does not know us, even with a token read anew."""
+
+
+class TooManyRequests(ApiError):
+    """Still throttled after every retry, or an eviction that a budget holds back."""
+
+
+class Unreachable(ApiError):
+    """No answer: refused, reset, cut short or out of time. A write may or may not have happened."""
+
+
+class Unintelligible(ApiError):
+    """An answer that is not the API server's JSON: a proxy's HTML page, an empty or a cut body. Never data."""
+
+
+class Fenced(ApiError):
+    """We may not write now (another leads, or our lease ran out). Nothing was sent."""
+
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "NotFound": NotFound,
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "Gone": Gone,
+    "Expired": Gone,
+    "Invalid": Invalid,
+    "Forbidden": Forbidden,
+    "Unauthorized": Unauthorized,
+    "TooManyRequests": TooManyRequests,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_REASON_OF_CODE = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Gone",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def from_status(answer: Mapping[str, Any], http_status: int = 0, retry_after: float | None = None) -> ApiError:
+    """The error a ``kind: Status`` document tells, from an answer's body or from a watch's ERROR event."""
+    code = answer.get("code")
+    status = code if isinstance(code, int) and code else http_status
+    reason = str(answer.get("reason") or _REASON_OF_CODE.get(status, "Unknown"))
+    details = answer.get("details")
+    details = details if isinstance(details, dict) else {}
+    asked = details.get("retryAfterSeconds")
+    if retry_after is None and isinstance(asked, int | float):
+        retry_after = float(asked)
+    kind = _BY_REASON.get(reason) or _BY_CODE.get(status, ApiError)
+    if status == 504 and "too large resource version" in str(answer.get("message", "")).lower():
+        kind = Gone
+    return kind(status, reason, str(answer.get("message") or "no message"), details, retry_after)
+
+
+def from_answer(status: int, content_type: str, body: bytes, retry_after: float | None = None) -> ApiError:
+    """The error of a refused call. Only a Status document speaks for the API server: a proxy's 404 is no NotFound.
+
+    Throttling, 410 and 401 are believed from anyone, because heeding them costs nothing.
+    """
+    document: object = None
+    if is_json(content_type):
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            document = None
+    if isinstance(document, dict) and document.get("kind") == "Status":
+        return from_status(document, status, retry_after)
+    kind = _BY_CODE[status] if status in (401, 410, 429) else Unintelligible
+    reason = _REASON_OF_CODE.get(status, "Unknown") if kind is not Unintelligible else "Unintelligible"
+    return kind(
+        status, reason, f"not a Kubernetes answer ({content_type or 'no type'}): {excerpt(body)}", None, retry_after
+    )
+
+
+def is_json(content_type: str) -> bool:
+    """Whether an answer claims to be JSON; parameters such as the charset do not matter."""
+    return content_type.split(";", 1)[0].strip().lower() == "application/json"
+
+
+def excerpt(body: bytes, length: int = 160) -> str:
+    """The start of a body, on one line and printable, for messages."""
+    text = " ".join(body[: length * 4].decode("utf-8", "replace").split())
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    return (clean[:length] + "...") if len(clean) > length else clean or "(empty)"

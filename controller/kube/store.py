@@ -1,0 +1,255 @@
+"""What we know of one resource: the objects by key, with indexes, fed by a reflector and by our own writes.
+
+A write's answer enters at once, so that the next decision does not wait for the watch to bring it back, and the
+watch's older events are then no news. Resource versions are compared as integers where they are integers (Kubernetes
+1.35 documents them so); where they are not, only equality counts and the watch is right.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import structlog
+
+from controller.kube.resource import Key, Raw, key_of
+
+T = TypeVar("T")
+Handler = Callable[[T | None, T | None], None]
+Index = Callable[[T], Iterable[str]]
+
+REMEMBERED_DELETIONS = 10_000
+
+log = structlog.get_logger(__name__)
+
+
+def verbatim(raw: Raw) -> Raw:
+    """Keep the object as it is, without ``metadata.managedFields``: often half its size, and nothing here reads
+    them.
+    """
+    raw["metadata"].pop("managedFields", None)
+    return raw
+
+
+@dataclass(slots=True)
+class _Entry(Generic[T]):
+    uid: str
+    version: str
+    value: T
+
+
+class Store(Generic[T]):
+    """Objects of one resource as ``T``, made from the raw ones by ``transform``; values are shared and never to be
+    changed.
+
+    Handlers are called with ``(old, new)`` after the store and its indexes changed: ``(None, new)`` for added,
+    ``(old, None)`` for deleted. They run synchronously and must be short: put a key in a queue, move a count.
+    Costs: constant for ``get`` and each change, plus one set operation an index entry.
+    """
+
+    def __init__(self, name: str, transform: Callable[[Raw], T], indexes: Mapping[str, Index[T]] | None = None) -> None:
+        self.name = name
+        self.synced = False
+        self.handler_errors = 0
+        self._transform = transform
+        self._entries: dict[Key, _Entry[T]] = {}
+        self._indexes = dict(indexes or {})
+        self._indexed: dict[str, dict[str, dict[Key, None]]] = {index: {} for index in self._indexes}
+        self._handlers: list[Handler[T]] = []
+        self._deleted: OrderedDict[str, float] = OrderedDict()
+        self._high_water = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[T]:
+        """The values, in the order they came; whoever decides by order sorts."""
+        return iter([entry.value for entry in self._entries.values()])
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every key, in the order they came."""
+        return tuple(self._entries)
+
+    def get(self, key: Key) -> T | None:
+        """The value at a key (a plain ``(namespace, name)`` pair serves too), or None."""
+        entry = self._entries.get(key)
+        return entry.value if entry else None
+
+    def by_index(self, index: str, value: str) -> tuple[T, ...]:
+        """The values that the index function filed under ``value``; ``KeyError`` for an index that was never
+        declared.
+        """
+        return tuple(self._entries[key].value for key in self._indexed[index].get(value, ()))
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call ``handler(old, new)`` for every change from now on, and at once for what is already here."""
+        self._handlers.append(handler)
+        for value in self:
+            self._tell(handler, None, value)
+
+    def replace(self, raws: Iterable[Raw], version: str) -> int:
+        """A complete list as of ``version``: enter it, delete what it lacks. Returns how many objects would not decode.
+
+        What we wrote after the list was taken stays. A list older than what the watch has already shown means that
+        the API server was restored from a backup: then the list is right about everything.
+        """
+        listed_at = _number(version)
+        restored = 0 < listed_at < self._high_water
+        if restored:
+            self._deleted.clear()
+        present: set[Key] = set()
+        undecodable = 0
+        for raw in raws:
+            try:
+                key = key_of(raw)
+                present.add(key)
+                self._enter(key, raw, trusted=restored)
+            except Exception as error:
+                undecodable += 1
+                self._complain(raw, error)
+        for key, entry in list(self._entries.items()):
+            if key in present or (not restored and listed_at and _number(entry.version) > listed_at):
+                continue
+            self._remove(key, entry.uid, listed_at)
+        self._high_water = listed_at
+        self.synced = True
+        return undecodable
+
+    def observe(self, event: str, raw: Raw) -> bool:
+        """A watch event: ``ADDED``, ``MODIFIED`` or ``DELETED``.
+
+        False where the object would not decode; it is then skipped.
+        """
+        try:
+            key = key_of(raw)
+            self._high_water = max(self._high_water, _number(raw["metadata"].get("resourceVersion", "")))
+            if event == "DELETED":
+                self._remove(key, raw["metadata"]["uid"], _number(raw["metadata"].get("resourceVersion", "")))
+            else:
+                self._enter(key, raw, trusted=False)
+        except Exception as error:
+            self._complain(raw, error)
+            return False
+        return True
+
+    def bookmark(self, version: str) -> None:
+        """The watch has shown everything up to ``version``."""
+        self._high_water = max(self._high_water, _number(version))
+
+    def put_from_write(self, raw: Raw) -> T:
+        """Enter what the API server answered to our own create, update or patch; returns what the store now holds of
+        it.
+
+        Never goes backwards: an older answer, or one for an object whose deletion was already seen, changes nothing.
+        """
+        key = key_of(raw)
+        uid, version = raw["metadata"]["uid"], _number(raw["metadata"]["resourceVersion"])
+        if version > self._deleted.get(uid, -1):
+            self._enter(key, raw, trusted=False)
+        entry = self._entries.get(key)
+        return entry.value if entry and entry.uid == uid else self._transform(raw)
+
+    def remove_from_write(self, key: Key, uid: str) -> None:
+        """Our own delete succeeded: the object is gone now. Not for objects that finalizers still hold."""
+        self._remove(key, uid, float("inf"))
+
+    def _enter(self, key: Key, raw: Raw, *, trusted: bool) -> None:
+        """The one way in. ``trusted``: take it even if its version is older than ours (after a restore)."""
+        uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
+        current = self._entries.get(key)
+        if current is None:
+            if not trusted and 0 < _number(version) <= self._deleted.get(uid, -1):
+                return
+            value = self._transform(raw)
+            self._entries[key] = _Entry(uid, version, value)
+            self._index(key, value)
+            self._changed(None, value)
+            return
+        if current.version == version and current.uid == uid:
+            return
+        if not trusted and 0 < _number(version) < _number(current.version):
+            return
+        value = self._transform(raw)
+        if current.uid != uid:
+            self._remove(key, current.uid, _number(version))
+            self._entries[key] = _Entry(uid, version, value)
+            self._index(key, value)
+            self._changed(None, value)
+            return
+        old, current.version, current.value = current.value, version, value
+        self._unindex(key, old)
+        self._index(key, value)
+        self._changed(old, value)
+
+    def _remove(self, key: Key, uid: str, version: float) -> None:
+        """Remove an object and remember until which version it is gone: a selector may show the same uid again
+        later.
+        """
+        self._deleted[uid] = version
+        if len(self._deleted) > REMEMBERED_DELETIONS:
+            self._deleted.popitem(last=False)
+        entry = self._entries.get(key)
+        if entry is None or entry.uid != uid:
+            return
+        del self._entries[key]
+        self._unindex(key, entry.value)
+        self._changed(entry.value, None)
+
+    def _index(self, key: Key, value: T) -> None:
+        for name, values_of in self._indexes.items():
+            for filed in values_of(value):
+                self._indexed[name].setdefault(filed, {})[key] = None
+
+    def _unindex(self, key: Key, value: T) -> None:
+        for name, values_of in self._indexes.items():
+            index = self._indexed[name]
+            for filed in values_of(value):
+                keys = index.get(filed)
+                if keys is not None:
+                    keys.pop(key, None)
+                    if not keys:
+                        del index[filed]
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        for handler in self._handlers:
+            self._tell(handler, old, new)
+
+    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except (
+            Exception
+        ):  # one object that a handler cannot bear must not stop the others; level-triggered work comes back to it
+            self.handler_errors += 1
+            log.exception("store handler failed", store=self.name)
+
+    def _complain(self, raw: object, error: Exception) -> None:
+        metadata = cast(Raw, raw).get("metadata") if isinstance(raw, dict) else None
+        named = metadata if isinstance(metadata, dict) else {}
+        log.warning(
+            "object skipped: not decodable",
+            store=self.name,
+            namespace=named.get("namespace"),
+            object=named.get("name"),
+            error=repr(error),
+        )
+
+    def _check(self) -> None:
+        """Assert that every index holds exactly what its function files, and that no empty bucket is left."""
+        for name, values_of in self._indexes.items():
+            expected: dict[str, set[Key]] = {}
+            for key, entry in self._entries.items():
+                for filed in values_of(entry.value):
+                    expected.setdefault(filed, set()).add(key)
+            actual = {filed: set(keys) for filed, keys in self._indexed[name].items()}
+            assert actual == expected, f"store {self.name}: index {name} drifted: {actual} != {expected}"
+        for key, entry in self._entries.items():
+            assert entry.uid and entry.version, f"store {self.name}: {key} has no identity"
+
+
+def _number(version: str) -> int:
+    """A resource version as a number, 0 where it is none."""
+    return int(version) if version.isdecimal() else 0

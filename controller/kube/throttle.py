@@ -1,0 +1,69 @@
+"""How fast we call: a token bucket that halves its rate when the server says 429 and climbs back slowly (AIMD)."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+FLOOR_SHARE = 1 / 64
+"""Never slower than this share of the configured rate: a server that is always busy still gets asked."""
+
+
+class Throttle:
+    """At most ``qps`` calls a second on average and ``burst`` at once, first come first served.
+
+    ``throttled()`` halves the rate, at most once a second, so that one storm of 429 counts once; every ``qps`` calls
+    that pass add an eighth of ``qps`` again. ``qps`` of 0 means no limit.
+    """
+
+    def __init__(
+        self,
+        qps: float = 300.0,
+        burst: int = 500,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.qps = qps
+        self.burst = burst
+        self.rate = qps
+        self._clock = clock
+        self._sleep = sleep
+        self._tokens = float(burst)
+        self._at = clock()
+        self._halved_at = float("-inf")
+
+    async def take(self) -> None:
+        """Wait for this call's turn. The turn is booked at once, so waiting calls keep their order."""
+        if not self.qps:
+            return
+        self._refill()
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._sleep(-self._tokens / self.rate)
+
+    def spare(self) -> bool:
+        """Whether half the burst is unused: only then may something unimportant (an event) go out."""
+        if not self.qps:
+            return True
+        self._refill()
+        return self._tokens >= self.burst / 2
+
+    def throttled(self) -> None:
+        """The server said 429: go at half the rate, from an empty bucket."""
+        now = self._clock()
+        if not self.qps or now - self._halved_at < 1.0:
+            return
+        self._refill()
+        self._halved_at = now
+        self.rate = max(self.rate / 2, self.qps * FLOOR_SHARE)
+        self._tokens = min(self._tokens, 0.0)
+
+    def passed(self) -> None:
+        """A call got through: climb towards the configured rate."""
+        if self.rate < self.qps:
+            self.rate = min(self.qps, self.rate + 0.125)
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._tokens = min(float(self.burst), self._tokens + (now - self._at) * self.rate)
+        self._at = now

@@ -1,0 +1,235 @@
+"""The work queue: keys that need a look, each at most once in line and never in two hands, retried with growing
+patience.
+
+Level-triggered work needs no payload: a key that changes ten times while it waits is looked at once.
+"""
+
+import asyncio
+import heapq
+import itertools
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import structlog
+
+K = TypeVar("K", bound=Hashable)
+Reconcile = Callable[[K], Awaitable[float | None]]
+"""Looks at one key; returns in how many seconds to look again without any change, or None."""
+
+log = structlog.get_logger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """First come, first served; keys in hand that are added again go to the end of the line when they are let go.
+
+    ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``, each wait drawn between half and the
+    whole of it. Every operation is O(1), with a delay O(log delayed).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        first_seconds: float = 0.005,
+        longest_seconds: float = 960.0,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = name
+        self.added = 0
+        self.retried = 0
+        self._first_seconds = first_seconds
+        self._longest_seconds = longest_seconds
+        self._clock = clock
+        self._draw = draw
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()
+        self._in_hand: set[K] = set()
+        self._again: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._ticket = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys are in line, those in hand or delayed not counted."""
+        return len(self._ready)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._due)
+
+    @property
+    def in_hand(self) -> int:
+        """How many keys are being looked at."""
+        return len(self._in_hand)
+
+    def add(self, key: K) -> None:
+        """Put a key in line, unless it is there; one that is in hand comes again once it is let go."""
+        if self._closed or key in self._waiting:
+            return
+        self.added += 1
+        if key in self._in_hand:
+            self._again.add(key)
+            return
+        self._waiting.add(key)
+        self._ready.append(key)
+        self._wake()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Put a key in line in a while. Of several times for one key the earliest counts."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = self._clock() + seconds
+        if due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        heapq.heappush(self._heap, (due, next(self._ticket), key))
+        self._set_timer()
+
+    def retry(self, key: K) -> float:
+        """Put a key in line after its backoff, which doubles each time until ``forget``; returns the wait in
+        seconds.
+        """
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.retried += 1
+        longest: float = min(self._first_seconds * 2.0 ** min(failures, 40), self._longest_seconds)
+        wait = longest * (0.5 + 0.5 * self._draw())
+        self.add_after(key, wait)
+        return wait
+
+    def forget(self, key: K) -> None:
+        """The key is well: its next failure waits shortest again."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """How often in a row the key has failed."""
+        return self._failures.get(key, 0)
+
+    def release_due(self) -> None:
+        """Put in line every delayed key whose time has come.
+
+        The timer does this; a test with its own clock calls it.
+        """
+        now = self._clock()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
+        self._set_timer()
+
+    async def run(self, workers: int, reconcile: Reconcile[K]) -> None:
+        """Look at keys with so many workers until ``close``; what is in line then is still looked at.
+
+        An exception of ``reconcile`` is logged and retried with backoff; cancellation ends every worker at its next
+        await.
+        """
+        self._set_timer()
+        async with asyncio.TaskGroup() as group:
+            for number in range(workers):
+                group.create_task(self._work(reconcile), name=f"{self.name}-{number}")
+
+    def close(self) -> None:
+        """Take nothing more, forget what is delayed, let ``run`` end once the line is empty."""
+        self._closed = True
+        self._due.clear()
+        self._heap.clear()
+        self._again.clear()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        for idle in self._idle:
+            if not idle.done():
+                idle.set_result(None)
+        self._idle.clear()
+
+    def drop(self) -> None:
+        """Empty the line, the delays and every backoff: what was asked before counts no more (leadership was lost)."""
+        self._ready.clear()
+        self._waiting.clear()
+        self._due.clear()
+        self._heap.clear()
+        self._again.clear()
+        self._failures.clear()
+
+    async def _work(self, reconcile: Reconcile[K]) -> None:
+        while True:
+            while not self._ready:
+                if self._closed:
+                    return
+                idle = asyncio.get_running_loop().create_future()
+                self._idle.append(idle)
+                await idle
+            await self._look(self._take(), reconcile)
+
+    async def _look(self, key: K, reconcile: Reconcile[K]) -> None:
+        try:
+            again_in = await reconcile(key)
+        except asyncio.CancelledError:
+            self._again.add(key)  # what was cut off half-way is looked at first thing when work goes on
+            raise
+        except Exception as error:
+            wait = self.retry(key)
+            log.warning(
+                "reconcile failed", queue=self.name, key=str(key), error=repr(error), retry_seconds=round(wait, 3)
+            )
+        else:
+            self.forget(key)
+            if again_in is not None:
+                self.add_after(key, again_in)
+        finally:
+            self._let_go(key)
+
+    def _take(self) -> K:
+        key = self._ready.popleft()
+        self._waiting.remove(key)
+        self._in_hand.add(key)
+        return key
+
+    def _let_go(self, key: K) -> None:
+        self._in_hand.remove(key)
+        if key in self._again:
+            self._again.remove(key)
+            self.add(key)
+
+    def _wake(self) -> None:
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():  # a cancelled worker's future is done and takes no key
+                idle.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if not self._heap or self._closed:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # filled before the loop runs: ``run`` sets the timer
+            return
+        self._timer = loop.call_later(max(0.0, self._heap[0][0] - self._clock()), self.release_due)
+
+    def _check(self) -> None:
+        """Assert that no key is in line twice, nor in line and in hand, and that every delay has its place in the
+        heap.
+        """
+        assert len(self._ready) == len(self._waiting) and set(self._ready) == self._waiting
+        assert not self._waiting & self._in_hand, "a key in hand is in line"
+        assert self._again <= self._in_hand, "a key is to come again that nobody holds"
+        assert {(due, key) for key, due in self._due.items()} <= {(due, key) for due, _, key in self._heap}

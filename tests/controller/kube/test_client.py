@@ -1,0 +1,278 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Fenced,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unintelligible,
+    Unreachable,
+)
+from controller.kube.resource import Resource
+from tests.faults import Answer, BlackHole, Delay, FaultProxy, Reset, Truncate, html, status, throttled
+from tests.standin import StandIn
+
+THINGS = Resource("example.com", "v1", "things", "Thing")
+PATH = "/apis/example.com/v1/namespaces/ns/things"
+
+
+@pytest.fixture
+def server() -> StandIn:
+    return StandIn()
+
+
+@pytest.fixture
+async def proxy(server: StandIn) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(server) as proxy:
+        yield proxy
+
+
+class Sleeps(list[float]):
+    """Records the waits instead of waiting."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+def sleeps() -> Sleeps:
+    return Sleeps()
+
+
+@pytest.fixture
+async def client(proxy: FaultProxy, sleeps: Sleeps) -> AsyncIterator[Client]:
+    async with Client(proxy.connection, sleep=sleeps) as client:
+        yield client
+
+
+async def test_an_object_is_created_read_patched_replaced_and_deleted(client: Client, server: StandIn) -> None:
+    created = await client.create(THINGS, {"metadata": {"name": "a"}, "spec": {"size": 1}}, "ns")
+    assert created["metadata"]["uid"]
+    assert await client.get(THINGS, "a", "ns") == created
+    patched = await client.patch(THINGS, "a", "ns", {"status": {"phase": "Up"}}, subresource="status")
+    assert patched["status"] == {"phase": "Up"}
+    replaced = await client.update(THINGS, patched | {"spec": {"size": 2}})
+    assert replaced["spec"] == {"size": 2}
+    await client.delete(THINGS, "a", "ns")
+    assert server.objects == {}
+
+
+async def test_every_request_is_counted_by_verb_and_resource(client: Client) -> None:
+    await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
+    await client.patch(THINGS, "a", "ns", {"status": {}}, subresource="status")
+    with pytest.raises(NotFound):
+        await client.get(THINGS, "b", "ns")
+    assert client.requests == {("create", "things"): 1, ("patch", "things/status"): 1, ("get", "things"): 1}
+    assert client.answers["get", "things", 404] == 1
+
+
+async def test_a_patch_with_an_old_resource_version_is_a_conflict(client: Client) -> None:
+    old = await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
+    version = old["metadata"]["resourceVersion"]
+    await client.patch(THINGS, "a", "ns", {"spec": {"x": 1}})
+    with pytest.raises(Conflict):
+        await client.patch(THINGS, "a", "ns", {"metadata": {"resourceVersion": version}, "spec": {"x": 2}})
+
+
+async def test_the_kind_of_patch_and_who_writes_are_told_to_the_server(client: Client, proxy: FaultProxy) -> None:
+    await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
+    await client.patch(THINGS, "a", "ns", {"spec": {}}, type="apply", force=True, dry_run=True)
+    sent = proxy.seen[-1]
+    assert sent.headers["content-type"] == "application/apply-patch+yaml"
+    assert sent.query == {"fieldManager": "seiretsu", "force": "true", "dryRun": "All"}
+
+
+async def test_a_list_is_read_in_pages_and_its_items_say_what_they_are(
+    client: Client, server: StandIn, proxy: FaultProxy
+) -> None:
+    for number in range(1203):
+        server.put(f"{PATH}/t{number:04}", {})
+    listed = await client.list(THINGS)
+    assert [item["metadata"]["name"] for item in listed["items"]] == [f"t{n:04}" for n in range(1203)]
+    assert {(item["apiVersion"], item["kind"]) for item in listed["items"]} == {("example.com/v1", "Thing")}
+    assert len(proxy.seen) == 3
+
+
+async def test_a_page_token_that_expired_is_gone(client: Client, server: StandIn, proxy: FaultProxy) -> None:
+    for number in range(600):
+        server.put(f"{PATH}/t{number:04}", {})
+    proxy.inject(Delay(0), status(410, "Expired"), path="/things")
+    with pytest.raises(Gone):
+        await client.list(THINGS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (status(403, "Forbidden", "no rights"), Forbidden),
+        (status(404, "NotFound"), NotFound),
+        (status(409, "AlreadyExists"), AlreadyExists),
+        (status(410, "Expired"), Gone),
+        (status(504, "Timeout", "Too large resource version: 7, current: 3"), Gone),
+        (status(500, "InternalError"), ApiError),
+        (html(502), Unintelligible),
+        (html(404), Unintelligible),
+        (html(200), Unintelligible),
+        (Answer(200, b"", "application/json"), Unintelligible),
+        (Answer(200, b"", ""), Unintelligible),
+        (Answer(200, b'{"kind":"Thi', "application/json"), Unintelligible),
+        (Answer(200, b'["list"]', "application/json"), Unintelligible),
+        (Answer(404, b"404 page not found\n", "text/plain"), Unintelligible),
+        (Answer(410, b"gone", "text/plain"), Gone),
+    ],
+)
+async def test_what_is_no_good_answer_is_an_error_of_its_own_type(
+    client: Client, proxy: FaultProxy, answer: Answer, kind: type[ApiError]
+) -> None:
+    proxy.inject(answer)
+    with pytest.raises(ApiError) as caught:
+        await client.get(THINGS, "a", "ns")
+    assert type(caught.value) is kind
+
+
+async def test_a_list_that_is_no_list_is_an_error_rather_than_an_empty_world(client: Client, proxy: FaultProxy) -> None:
+    proxy.inject(Answer(200, b'{"kind":"Thing","metadata":{}}', "application/json"))
+    with pytest.raises(Unintelligible):
+        await client.list(THINGS)
+
+
+@pytest.mark.parametrize("fault", [Reset(), Reset(5, reaches=True), Truncate(5)], ids=["reset", "reset in body", "cut"])
+async def test_a_broken_connection_is_unreachable(
+    client: Client, proxy: FaultProxy, server: StandIn, fault: Reset | Truncate
+) -> None:
+    server.put(f"{PATH}/a", {})
+    proxy.inject(fault, times=2)  # the transport repeats an idempotent request once on a connection it had kept
+    with pytest.raises(Unreachable):
+        await client.get(THINGS, "a", "ns")
+
+
+async def test_a_write_whose_answer_is_lost_may_have_happened(
+    client: Client, proxy: FaultProxy, server: StandIn
+) -> None:
+    proxy.inject(Reset(1, reaches=True))
+    with pytest.raises(Unreachable):
+        await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
+    assert f"{PATH}/a" in server.objects
+    assert client.requests["create", "things"] == 1
+
+
+async def test_a_server_that_never_answers_is_given_up_at_the_deadline(proxy: FaultProxy) -> None:
+    proxy.inject(BlackHole())
+    async with Client(proxy.connection, deadline_seconds=0.05) as client:
+        with pytest.raises(Unreachable):
+            await client.get(THINGS, "a", "ns")
+
+
+async def test_nobody_listening_is_unreachable() -> None:
+    async with Client(Connection("http://127.0.0.1:9")) as client:
+        with pytest.raises(Unreachable):
+            await client.get(THINGS, "a", "ns")
+
+
+async def test_throttling_is_waited_out_as_long_as_the_server_asks(
+    client: Client, proxy: FaultProxy, server: StandIn, sleeps: Sleeps
+) -> None:
+    proxy.inject(throttled(3), throttled(1))
+    await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
+    assert sleeps == [3.0, 1.0]
+    assert client.throttle.rate < client.throttle.qps
+    assert client.requests["create", "things"] == 3
+
+
+async def test_throttling_without_end_is_told(client: Client, proxy: FaultProxy) -> None:
+    proxy.inject(throttled(), times=9)
+    with pytest.raises(TooManyRequests) as caught:
+        await client.get(THINGS, "a", "ns")
+    assert caught.value.retry_after == 1.0
+    assert len(proxy.seen) == 5
+
+
+class Renewed:
+    """Credentials whose first token has run out."""
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        return "Bearer new" if fresh else "Bearer old"
+
+
+async def test_a_refused_token_is_read_again_once(proxy: FaultProxy, server: StandIn) -> None:
+    server.put(f"{PATH}/a", {})
+    proxy.inject(status(401, "Unauthorized"))
+    async with Client(Connection(proxy.url, credentials=Renewed())) as client:
+        await client.get(THINGS, "a", "ns")
+        assert [request.headers["authorization"] for request in proxy.seen] == ["Bearer old", "Bearer new"]
+        proxy.inject(status(401, "Unauthorized"), times=2)
+        with pytest.raises(Unauthorized):
+            await client.get(THINGS, "a", "ns")
+
+
+async def test_no_write_leaves_while_the_fence_is_down_but_reads_do(
+    client: Client, proxy: FaultProxy, server: StandIn
+) -> None:
+    server.put(f"{PATH}/a", {})
+    client.may_write = lambda: False
+    await client.get(THINGS, "a", "ns")
+    for write in (
+        client.create(THINGS, {"metadata": {"name": "b"}}, "ns"),
+        client.patch(THINGS, "a", "ns", {}),
+        client.update(THINGS, {"metadata": {"name": "a", "namespace": "ns"}}),
+        client.delete(THINGS, "a", "ns"),
+    ):
+        with pytest.raises(Fenced):
+            await write
+    assert [request.method for request in proxy.seen] == ["GET"]
+
+
+async def test_the_fence_is_asked_again_after_a_wait(client: Client, proxy: FaultProxy) -> None:
+    asked = iter([True, False])
+    client.may_write = lambda: next(asked)
+    proxy.inject(throttled())
+    with pytest.raises(Fenced):
+        await client.create(THINGS, {"metadata": {"name": "b"}}, "ns")
+    assert len(proxy.seen) == 1
+
+
+async def test_a_closed_client_says_so(proxy: FaultProxy) -> None:
+    client = Client(proxy.connection)
+    await client.close()
+    with pytest.raises(Unreachable, match="closed"):
+        await client.get(THINGS, "a", "ns")
+
+
+async def test_a_watch_gives_one_line_an_event(client: Client, server: StandIn) -> None:
+    server.put(f"{PATH}/a", {})
+    server.put(f"{PATH}/b", {})
+    async with aclosing(client.watch(THINGS, params={"resourceVersion": "101"})) as lines:
+        line = await anext(lines)
+    assert b'"type":"ADDED"' in line and b'"name":"b"' in line
+
+
+async def test_a_watch_skips_what_is_too_long_and_drops_half_a_line(client: Client, proxy: FaultProxy) -> None:
+    body = b'{"a":1}\n' + b"x" * (17 * 1024 * 1024) + b'\n\n{"b":2}\n{"c'
+    proxy.inject(Answer(200, body, "application/json"))
+    lines = [line async for line in client.watch(THINGS, params={})]
+    assert lines == [b'{"a":1}', b"", b"", b'{"b":2}']
+
+
+async def test_a_watch_that_falls_silent_is_unreachable(client: Client, proxy: FaultProxy, server: StandIn) -> None:
+    server.put(f"{PATH}/a", {})
+    with pytest.raises(Unreachable):
+        async with asyncio.timeout(5):
+            _ = [line async for line in client.watch(THINGS, params={}, silence_seconds=0.05)]
+
+
+async def test_a_refused_watch_is_an_error_and_html_never_an_event(client: Client, proxy: FaultProxy) -> None:
+    for answer, kind in ((status(410, "Expired"), Gone), (html(200), Unintelligible), (throttled(), TooManyRequests)):
+        proxy.inject(answer)
+        with pytest.raises(kind):
+            _ = [line async for line in client.watch(THINGS, params={})]

@@ -1,0 +1,240 @@
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from controller.kube.workqueue import WorkQueue
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> WorkQueue[str]:
+    return WorkQueue("test", clock=clock, draw=lambda: 1.0)
+
+
+async def drain(queue: WorkQueue[str], workers: int = 1) -> list[str]:
+    """Look at everything in line, once, and end."""
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+
+    queue.close()
+    await queue.run(workers, look)
+    return looked
+
+
+async def test_a_key_added_often_is_looked_at_once_and_the_order_is_kept(queue: WorkQueue[str]) -> None:
+    for key in ("b", "a", "b", "c", "a"):
+        queue.add(key)
+    assert len(queue) == 3
+    assert await drain(queue) == ["b", "a", "c"]
+
+
+async def test_a_key_in_hand_is_never_in_a_second_hand_and_comes_again_afterwards(queue: WorkQueue[str]) -> None:
+    hands: Counter[str] = Counter()
+    looked: Counter[str] = Counter()
+
+    async def look(key: str) -> None:
+        hands[key] += 1
+        assert hands[key] == 1
+        looked[key] += 1
+        if looked[key] < 3:
+            queue.add(key)
+        await asyncio.sleep(0)
+        hands[key] -= 1
+        if looked == {"a": 3, "b": 3, "c": 3}:
+            queue.close()
+
+    for key in "abc":
+        queue.add(key)
+    async with asyncio.timeout(5):
+        await queue.run(8, look)
+    assert looked == {"a": 3, "b": 3, "c": 3}
+    assert queue.in_hand == 0
+
+
+async def test_a_delayed_key_comes_at_its_earliest_time(queue: WorkQueue[str], clock: Clock) -> None:
+    queue.add_after("a", 10)
+    queue.add_after("a", 5)
+    queue.add_after("a", 20)
+    queue.add_after("now", 0)
+    assert (len(queue), queue.delayed) == (1, 1)
+    clock.now += 4.9
+    queue.release_due()
+    assert len(queue) == 1
+    clock.now += 0.1
+    queue.release_due()
+    assert (len(queue), queue.delayed) == (2, 0)
+    assert await drain(queue) == ["now", "a"]
+
+
+async def test_the_timer_releases_on_a_real_clock() -> None:
+    queue: WorkQueue[str] = WorkQueue("real")
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+        queue.close()
+
+    queue.add_after("a", 0.001)
+    async with asyncio.timeout(5):
+        await queue.run(2, look)
+    assert looked == ["a"]
+
+
+async def test_patience_doubles_from_5_ms_to_16_minutes_and_starts_over_when_forgotten(queue: WorkQueue[str]) -> None:
+    waits = [queue.retry("a") for _ in range(20)]
+    assert waits[:4] == [0.005, 0.01, 0.02, 0.04]
+    assert waits[-1] == 960.0
+    queue.forget("a")
+    assert queue.retry("a") == 0.005
+    assert queue.retry("b") == 0.005
+
+
+async def test_waits_are_drawn_between_half_and_whole() -> None:
+    queue: WorkQueue[str] = WorkQueue("low", draw=lambda: 0.0)
+    assert queue.retry("a") == 0.0025
+
+
+async def test_a_failing_key_is_retried_and_the_others_go_on() -> None:
+    queue: WorkQueue[str] = WorkQueue("real", first_seconds=0.0001)
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+        if looked.count("bad") == 3:
+            queue.close()
+        elif key == "bad":
+            raise ValueError("not yet")
+
+    queue.add("bad")
+    queue.add("good")
+    async with asyncio.timeout(5):
+        await queue.run(1, look)
+    assert looked == ["bad", "good", "bad", "bad"]
+    assert queue.failures("bad") == 0
+
+
+async def test_a_key_may_ask_to_be_looked_at_later(queue: WorkQueue[str], clock: Clock) -> None:
+    looked: list[str] = []
+
+    async def look(key: str) -> float | None:
+        looked.append(key)
+        if len(looked) == 2:
+            queue.close()
+            return None
+        asyncio.get_running_loop().call_soon(pass_the_time)
+        return 30.0
+
+    def pass_the_time() -> None:
+        assert (queue.delayed, queue.failures("a")) == (1, 0)
+        clock.now += 30
+        queue.release_due()
+
+    queue.add("a")
+    async with asyncio.timeout(5):
+        await queue.run(1, look)
+    assert looked == ["a", "a"]
+
+
+async def test_closing_takes_nothing_more_but_finishes_what_is_in_line(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add_after("later", 1)
+    queue.close()
+    queue.add("b")
+    queue.add_after("c", 1)
+    assert await drain(queue) == ["a"]
+    assert queue.delayed == 0
+
+
+async def test_a_key_cut_off_by_cancellation_is_first_when_work_goes_on(queue: WorkQueue[str]) -> None:
+    started = asyncio.Event()
+
+    async def hang(key: str) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    queue.add("a")
+    running = asyncio.create_task(queue.run(3, hang))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await drain(queue) == ["a"]
+
+
+async def test_dropping_forgets_everything(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.retry("b")
+    queue.drop()
+    assert (len(queue), queue.delayed, queue.failures("b")) == (0, 0, 0)
+
+
+class Machine(RuleBasedStateMachine):
+    """Whatever is added, taken, failed and let go: nothing is lost, nothing is doubled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.queue: WorkQueue[int] = WorkQueue("model", clock=self.clock)
+        self.hands: set[int] = set()
+        self.owed: set[int] = set()
+
+    @rule(key=st.integers(0, 4))
+    def add(self, key: int) -> None:
+        self.queue.add(key)
+        self.owed.add(key)
+
+    @rule(key=st.integers(0, 4), seconds=st.floats(0.1, 9))
+    def add_after(self, key: int, seconds: float) -> None:
+        self.queue.add_after(key, seconds)
+
+    @rule(key=st.integers(0, 4))
+    def retry(self, key: int) -> None:
+        self.queue.retry(key)
+
+    @rule(seconds=st.floats(0.1, 20))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.owed |= {key for key, due in self.queue._due.items() if due <= self.clock.now}
+        self.queue.release_due()
+
+    @rule()
+    def take(self) -> None:
+        if len(self.queue):
+            key = self.queue._take()
+            assert key not in self.hands
+            self.hands.add(key)
+            self.owed.discard(key)
+
+    @rule(key=st.integers(0, 4))
+    def let_go(self, key: int) -> None:
+        if key in self.hands:
+            self.hands.remove(key)
+            self.queue._let_go(key)
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self) -> None:
+        self.queue._check()
+        assert self.owed == self.queue._waiting | self.queue._again
+        assert self.queue._in_hand == self.hands
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

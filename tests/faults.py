@@ -1,0 +1,301 @@
+"""A fault proxy: stands between a client and an API server and does, on demand, what networks and proxies do to
+connections.
+
+Faults are queued with ``inject`` and used up in order by the requests they match; all else passes. The upstream is a
+real API server (``Forward``) or, where a fault must meet an exact resource version, the stand-in of
+``tests/standin.py``.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import parse_qsl, urlsplit
+
+import aiohttp
+import orjson
+
+from controller.kube.config import Connection
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the proxy read it."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    target: str
+
+
+@dataclass(frozen=True)
+class Delay:
+    """Wait, then pass the request on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer in the server's place, which never sees the request."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "text/html"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Pass on so many bytes of the answer's body, then RST.
+
+    With ``reaches`` False the server never sees the request.
+    """
+
+    after_bytes: int = 0
+    reaches: bool = False
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """Pass on so many bytes of the answer's body, then close politely."""
+
+    after_bytes: int
+
+
+@dataclass(frozen=True)
+class BlackHole:
+    """Pass on so many bytes of the answer's body (0: not even the head), then never another one, on an open
+    connection.
+    """
+
+    after_bytes: int = 0
+
+
+Fault = Delay | Answer | Reset | Truncate | BlackHole
+
+
+def status(code: int, reason: str, message: str = "injected", headers: Mapping[str, str] | None = None) -> Answer:
+    """A Status document as the API server writes it."""
+    document = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
+    body = orjson.dumps(document | {"message": message})
+    return Answer(code, body, "application/json", headers or {})
+
+
+def throttled(seconds: int = 1) -> Answer:
+    """429 with Retry-After."""
+    return status(429, "TooManyRequests", headers={"Retry-After": str(seconds)})
+
+
+def html(code: int = 502) -> Answer:
+    """What a load balancer says when its backend is away."""
+    return Answer(code, b"<html><body><h1>502 Bad Gateway</h1></body></html>")
+
+
+class Reply:
+    """The answer on its way to the client: ``start`` once, ``send`` any number of times, ``end``."""
+
+    def __init__(self, writer: asyncio.StreamWriter, fault: Fault | None) -> None:
+        self._writer = writer
+        self._fault = fault
+        self._passed = 0
+
+    async def start(self, code: int, headers: Mapping[str, str]) -> None:
+        """Send the head; bodies are always chunked."""
+        if isinstance(self._fault, BlackHole) and not self._fault.after_bytes:
+            await asyncio.Event().wait()
+        lines = [f"HTTP/1.1 {code} -", "Transfer-Encoding: chunked", *(f"{k}: {v}" for k, v in headers.items())]
+        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        await self._cut(b"")
+
+    async def send(self, data: bytes) -> None:
+        """Send a part of the body, as far as the fault lets it through."""
+        if not data:
+            return
+        data = await self._cut(data)
+        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        """End the body properly."""
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    async def _cut(self, data: bytes) -> bytes:
+        if not isinstance(self._fault, Reset | Truncate | BlackHole):
+            return data
+        allowed = self._fault.after_bytes - self._passed
+        if len(data) < allowed:
+            self._passed += len(data)
+            return data
+        if allowed:
+            self._writer.write(b"%x\r\n%b\r\n" % (allowed, data[:allowed]))
+        await self._writer.drain()
+        if isinstance(self._fault, BlackHole):
+            await asyncio.Event().wait()
+        raise ConnectionResetError if isinstance(self._fault, Reset) else EOFError
+
+
+Upstream = Callable[[Request, Reply], Awaitable[None]]
+
+
+class FaultProxy:
+    """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.seen: list[Request] = []
+        self.url = ""
+        self._upstream = upstream
+        self._faults: list[tuple[Fault, Callable[[Request], bool]]] = []
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        self._server.close()
+        await self.cut()
+        await self._server.wait_closed()
+
+    @property
+    def connection(self) -> Connection:
+        """How a client reaches the server through this proxy."""
+        return Connection(self.url)
+
+    def inject(
+        self, *faults: Fault, method: str = "", path: str = "", watch: bool | None = None, times: int = 1
+    ) -> None:
+        """Queue faults for the next requests of this method, whose path holds this text, and that are a watch or
+        not.
+        """
+
+        def matches(request: Request) -> bool:
+            asked = request.query.get("watch") == "true"
+            return method in ("", request.method) and path in request.path and watch in (None, asked)
+
+        self._faults += [(fault, matches) for fault in faults for _ in range(times)]
+
+    def heal(self) -> None:
+        """Forget every fault not yet met."""
+        self._faults.clear()
+
+    async def cut(self) -> None:
+        """Reset every open connection."""
+        tasks = list(self._connections)
+        for task, writer in self._connections.items():
+            _linger(writer)
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._connections[task] = writer
+        try:
+            while request := await _read(reader):
+                await self._answer(request, writer)
+        except ConnectionResetError:
+            _linger(writer)
+            writer.transport.abort()
+        except (EOFError, OSError, asyncio.CancelledError):
+            pass
+        finally:
+            del self._connections[task]
+            writer.close()
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        self.seen.append(request)
+        fault = self._fault_for(request)
+        reply = Reply(writer, fault)
+        match fault:
+            case Answer():
+                await reply.start(fault.status, {"Content-Type": fault.content_type, **fault.headers})
+                await reply.send(fault.body)
+                await reply.end()
+                return
+            case Delay(seconds):
+                await asyncio.sleep(seconds)
+            case Reset(after_bytes=0, reaches=False):
+                raise ConnectionResetError
+        await self._upstream(request, reply)
+
+    def _fault_for(self, request: Request) -> Fault | None:
+        for place, (fault, matches) in enumerate(self._faults):
+            if matches(request):
+                del self._faults[place]
+                return fault
+        return None
+
+
+class Forward:
+    """The upstream that is a real API server. Close it after the proxy."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        """Pass one request on with the connection's own credentials, streaming the answer back."""
+        self._session = self._session or aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._connection.tls or True),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        kept = ("content-type", "accept", "accept-encoding", "user-agent", "authorization")
+        headers = {name: value for name, value in request.headers.items() if name in kept}
+        if authorization := await self._connection.credentials.authorization():
+            headers["authorization"] = authorization
+        async with self._session.request(
+            request.method, self._connection.server + request.target, data=request.body or None, headers=headers
+        ) as answer:
+            passed = {name: answer.headers[name] for name in ("Content-Type", "Retry-After") if name in answer.headers}
+            await reply.start(answer.status, passed)
+            async for chunk in answer.content.iter_any():
+                await reply.send(chunk)
+        await reply.end()
+
+    async def close(self) -> None:
+        """Close the connections to the server."""
+        if self._session:
+            await self._session.close()
+
+
+@contextlib.asynccontextmanager
+async def proxied(connection: Connection) -> AsyncIterator[FaultProxy]:
+    """A fault proxy in front of a real API server."""
+    forward = Forward(connection)
+    async with FaultProxy(forward) as proxy:
+        yield proxy
+    await forward.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    headers = {
+        name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
+    }
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    parts = urlsplit(target)
+    return Request(method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), headers, body, target)
+
+
+def _linger(writer: asyncio.StreamWriter) -> None:
+    """Make closing this socket send RST rather than FIN."""
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
