@@ -1,0 +1,72 @@
+"""`seiretsu cluster`: real local control planes, started and stopped by name."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from devcluster import clusters, tools
+from devcluster.nodes import NodeGroup
+
+app = typer.Typer()
+
+Name = Annotated[str, typer.Option("--name", "-n", help="Which cluster.")]
+
+
+@app.command()
+def up(
+    name: Name = "seiretsu",
+    nodes: Annotated[int, typer.Option(min=0, max=10_000, help="How many simulated nodes.")] = 4,
+    node_cpu: Annotated[str, typer.Option(help="Cpu of each node.")] = "16",
+    node_memory: Annotated[str, typer.Option(help="Memory of each node.")] = "64Gi",
+) -> None:
+    """Start a control plane with simulated nodes; the first time, build its programs."""
+    group = (NodeGroup(nodes, node_cpu, node_memory),) if nodes else ()
+    cluster = clusters.up(name, group)
+    typer.echo(f"Cluster {name} is up: {nodes} nodes of {node_cpu} cpu and {node_memory} memory.")
+    typer.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+@app.command()
+def down(name: Name = "seiretsu") -> None:
+    """Stop a control plane, or clear up what a crash left of it, and remove its data."""
+    clusters.down(name)
+    typer.echo(f"Cluster {name} is down.")
+
+
+@app.command("list")
+def list_() -> None:
+    """List the clusters there are."""
+    found = clusters.every()
+    if not found:
+        typer.echo("No clusters. Start one with seiretsu cluster up.")
+        return
+    width = max(len("NAME"), *(len(cluster.name) for cluster in found))
+    typer.echo(f"{'NAME':<{width}}  STATE    KUBECONFIG")
+    for cluster in found:
+        state = "running" if cluster.running else "broken"
+        typer.echo(f"{cluster.name:<{width}}  {state:<7}  {cluster.kubeconfig}")
+
+
+@app.command()
+def kubeconfig(name: Name = "seiretsu") -> None:
+    """Print the path of a cluster's kubeconfig."""
+    typer.echo(clusters.get(name).kubeconfig)
+
+
+@app.command("tools")
+def tools_(
+    names: Annotated[list[str] | None, typer.Argument(help="Build these where missing, e.g. helm.")] = None,
+) -> None:
+    """Print where each program lies; those named are built first."""
+    known = [tool.name for module in tools.ALL for tool in module.tools]
+    for name in names or ():
+        if name not in known:
+            raise typer.BadParameter(f"{name} is none of {', '.join(known)}")
+    paths = tools.ensure(*(names or ()))
+    for name in names or known:
+        typer.echo(f"{name:<24} {paths.get(name) or tools.find(name) or 'not built yet'}")
+    if not names:
+        typer.echo(f"{'(cache)':<24} {tools.cache_directory(os.environ)}")

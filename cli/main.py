@@ -1,0 +1,83 @@
+"""The command line: one table of commands, of which only the one that was asked for is imported.
+
+`seiretsu --help` must not pay for what it does not run: a module is imported when its name is on the command line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+from devcluster.errors import ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word of the command line.
+
+    `module` defines `app`, a Typer application (a group of commands), or else the one function `command`.
+    """
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),)
+
+_COMPLETION = "_SEIRETSU_COMPLETE"
+
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """The application for these words: complete for the command they name, and one line for each of the others."""
+    app = typer.Typer(
+        name="seiretsu",
+        help="Seiretsu: a job queue for Kubernetes.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    named = next((word for word in words if not word.startswith("-")), None)
+    for command in COMMANDS:
+        if command.name == named or _COMPLETION in os.environ:
+            _add(app, command)
+        else:
+            app.command(command.name, help=command.help)(_never_called)
+    return app
+
+
+def main() -> None:
+    """The entry point. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
+    try:
+        application(sys.argv[1:])()
+    except ClusterError as error:
+        print(f"seiretsu: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _add(app: typer.Typer, command: Command) -> None:
+    module = importlib.import_module(command.module)
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=command.name, help=command.help, no_args_is_help=True)
+    else:
+        app.command(command.name, help=command.help)(module.command)
+
+
+def _root() -> None:
+    """Seiretsu: a job queue for Kubernetes."""
+
+
+def _never_called() -> None:
+    """Stand in for a command that the command line does not name."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Just enough of a client to provision a control plane: synchronous, one request a call, as the administrator."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+_TIMEOUT_SECONDS = 10.0
+
+
+class Administrator:
+    """Talks to the API server of one control plane."""
+
+    def __init__(self, port: int, pki: Path) -> None:
+        self._port = port
+        self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        """The status and the content of an answer; `OSError` when the server cannot be reached."""
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS, context=self._context
+        )
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except http.client.HTTPException as error:
+            raise ConnectionError(str(error)) from error
+        finally:
+            connection.close()
+
+    def ready(self) -> bool:
+        """Whether the API server answers and all its own checks pass."""
+        try:
+            return self.request("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """An object or a list; `None` when there is none, or no answer."""
+        try:
+            status, content = self.request("GET", path)
+        except OSError:
+            return None
+        if status != 200:
+            return None
+        found: dict[str, Any] = json.loads(content)
+        return found
+
+    def create(self, path: str, item: dict[str, Any]) -> None:
+        """Create an object; one that is there already is fine."""
+        status, content = self.request("POST", path, item)
+        if status not in {200, 201, 202, 409}:
+            raise ConnectionError(f"POST {path}: {status} {content.decode(errors='replace')}")

@@ -1,0 +1,291 @@
+"""One real control plane in one directory: started in about two seconds, stopped without a trace.
+
+    with ControlPlane.start(directory, Spec(nodes=(NodeGroup(4),))) as plane:
+        plane.kubectl("get", "nodes")
+
+Everything here blocks: from a coroutine, call it through `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from devcluster import components, guard, nodes, processes, tools
+from devcluster.api import Administrator
+from devcluster.certificates import Authority, signing_key, write_private
+from devcluster.components import APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER, Layout, Ports
+from devcluster.errors import ClusterError
+from devcluster.nodes import NodeGroup
+from devcluster.tools import Report
+
+START_SECONDS = 60.0
+"""How long a component may take to get ready; two seconds are usual, a machine busy compiling takes longer."""
+STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+_PORT_ATTEMPTS = 5
+_PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK, "kubectl")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a control plane is to have. Without nodes no scheduler or simulator runs: pods of Jobs stay pending."""
+
+    name: str = "seiretsu"
+    nodes: tuple[NodeGroup, ...] = (NodeGroup(),)
+
+
+class PortTakenError(Exception):
+    """Somebody took a port between our choosing it and the component's listening on it."""
+
+
+class ControlPlane:
+    """A running control plane. Leaving it as a context manager stops it and removes its directory."""
+
+    def __init__(self, spec: Spec, layout: Layout, ports: Ports, programs: dict[str, Path]) -> None:
+        self.spec = spec
+        self.layout = layout
+        self.ports = ports
+        self._programs = programs
+        self._guard: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+
+    @classmethod
+    def start(
+        cls,
+        directory: Path | None = None,
+        spec: Spec | None = None,
+        *,
+        die_with_parent: bool = True,
+        report: Report | None = None,
+    ) -> Self:
+        """Start a control plane in a directory that is made for it (by default a temporary one) and wait until it is
+        of use.
+
+        With `die_with_parent` it ends with this process, whatever ends that; without, it stays until `clusters.down`.
+        Builds the tools first where they are missing. Raises `ClusterError` with the log's end when a component does
+        not start.
+        """
+        programs = tools.ensure(*_PROGRAMS, report=report)
+        directory = directory or Path(tempfile.mkdtemp(prefix="seiretsu-"))
+        for _ in range(_PORT_ATTEMPTS):
+            plane = cls(spec or Spec(), Layout(directory), _free_ports(), programs)
+            try:
+                plane._start(die_with_parent=die_with_parent)
+            except PortTakenError:
+                plane.stop()
+            except BaseException:
+                plane.stop()
+                raise
+            else:
+                return plane
+        raise ClusterError("No free ports: other programs took the ones chosen, five times over. Try again.")
+
+    @classmethod
+    def attach(cls, directory: Path, name: str) -> Self:
+        """The control plane that another process started in a directory; `ClusterError` when there is none."""
+        try:
+            ports = Ports(**json.loads((directory / "ports.json").read_text()))
+        except FileNotFoundError:
+            raise ClusterError(f"No control plane has been started in {directory}.") from None
+        return cls(Spec(name=name), Layout(directory), ports, tools.ensure(*_PROGRAMS))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.layout.kubeconfig
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return f"https://127.0.0.1:{self.ports.apiserver}"
+
+    @property
+    def administrator(self) -> Administrator:
+        """A small client with the administrator's certificate."""
+        return Administrator(self.ports.apiserver, self.layout.pki)
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, check: bool = False, timeout: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run real kubectl as the administrator. `check` raises `ClusterError` with what it printed when it fails."""
+        done = subprocess.run(
+            [self._programs["kubectl"], *arguments],
+            env=self.environment(),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)}: exit {done.returncode}: {done.stderr or done.stdout}")
+        return done
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which kubectl, helm and the like meet this control plane and no other."""
+        # kubectl's discovery cache is kept by address, and ports come back: each control plane gets its own
+        return os.environ | {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.layout.directory / "cache")}
+
+    def stop_apiserver(self) -> None:
+        """Stop the API server alone; what it stored stays with etcd."""
+        self._stop_component(APISERVER)
+
+    def kill_apiserver(self) -> None:
+        """Stop the API server as a crash would."""
+        for record in self._recorded(APISERVER):
+            record.send(signal.SIGKILL)
+        self._stop_component(APISERVER)
+
+    def start_apiserver(self) -> None:
+        """Start it again, on the same port and the same data, and wait until it is ready."""
+        program = self._programs[APISERVER]
+        process = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
+        self._wait(self.administrator.ready, {APISERVER: process}, "the API server")
+
+    def pause_apiserver(self) -> None:
+        """Freeze the API server: connections stay open, nothing is answered."""
+        for record in self._recorded(APISERVER):
+            record.send(signal.SIGSTOP)
+
+    def resume_apiserver(self) -> None:
+        """Let a frozen API server go on."""
+        for record in self._recorded(APISERVER):
+            record.send(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Stop every process of this control plane and remove its directory. Nothing happens the second time."""
+        stop_and_remove(self.layout.directory)
+        if self._guard:
+            process, pipe = self._guard
+            process.kill()
+            process.wait()
+            pipe.close()
+            self._guard = None
+
+    def _start(self, *, die_with_parent: bool) -> None:
+        for path in (self.layout.directory, self.layout.pki, self.layout.logs, self.layout.records):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if die_with_parent:
+            self._guard = guard.start(self.layout.directory, self.layout.records)
+        layout, ports, programs = self.layout, self.ports, self._programs
+        running = {ETCD: self._run(ETCD, components.etcd(programs[ETCD], layout, ports))}
+        self._write_files()
+        running[APISERVER] = self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports))
+        administrator = self.administrator
+        self._wait(administrator.ready, running, "the API server")
+        manager = components.controller_manager(programs[CONTROLLER_MANAGER], layout)
+        running[CONTROLLER_MANAGER] = self._run(CONTROLLER_MANAGER, manager)
+        if self.spec.nodes:
+            running[SCHEDULER] = self._run(SCHEDULER, components.scheduler(programs[SCHEDULER], layout))
+            running[KWOK] = self._run(KWOK, components.kwok(programs[KWOK], layout, layout.directory / "stages.yaml"))
+            for group in self.spec.nodes:
+                for node in nodes.nodes(group):
+                    administrator.create("/api/v1/nodes", node)
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self._wait(lambda: administrator.get(account) is not None, running, "the controller manager")
+        self._wait(lambda: _schedulable(administrator), running, "the nodes")
+
+    def _write_files(self) -> None:
+        """Certificates, kubeconfigs and configurations, while etcd is starting."""
+        pki = self.layout.pki
+        authority = Authority(f"{self.spec.name} authority")
+        authority.pair.write(pki / "ca")
+        authority.server("localhost", "127.0.0.1", *components.SERVICE_HOSTS).write(pki / "apiserver")
+        authority.client("front-proxy-client").write(pki / "front-proxy-client")
+        private, public = signing_key()
+        write_private(pki / "service-account.key", private)
+        (pki / "service-account.pub").write_bytes(public)
+        users = {
+            self.layout.kubeconfig: ("admin", "admin", ("system:masters",)),
+            self.layout.config(KWOK): ("kwok", "kwok", ("system:masters",)),
+            self.layout.config(CONTROLLER_MANAGER): ("manager", "system:kube-controller-manager", ()),
+            self.layout.directory / "scheduler.kubeconfig": ("scheduler", "system:kube-scheduler", ()),
+        }
+        certificate = authority.pair.certificate
+        for path, (stem, user, groups) in users.items():
+            pair = authority.client(user, *groups)
+            pair.write(pki / stem)
+            text = components.kubeconfig(self.spec.name, self.ports, certificate, user, pair)
+            write_private(path, text.encode())
+        configuration = components.scheduler_configuration(self.layout.directory / "scheduler.kubeconfig")
+        self.layout.config(SCHEDULER).write_text(configuration)
+        (self.layout.directory / "stages.yaml").write_text(nodes.stages())
+        ports = {name: getattr(self.ports, name) for name in ("etcd", "etcd_peer", "apiserver")}
+        (self.layout.directory / "ports.json").write_text(json.dumps(ports))
+
+    def _run(self, name: str, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+        return processes.start(name, command, log=self.layout.log(name), records=self.layout.records)
+
+    def _wait(self, ready: Callable[[], bool], running: dict[str, subprocess.Popen[bytes]], what: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not ready():
+            for name, process in running.items():
+                if process.poll() is not None:
+                    self._explain_exit(name, process.returncode)
+            if time.monotonic() >= deadline:
+                logs = ", ".join(str(self.layout.log(name)) for name in running)
+                raise ClusterError(f"Waited {START_SECONDS:.0f} s for {what} in vain. The logs: {logs}")
+            time.sleep(_POLL_SECONDS)
+
+    def _explain_exit(self, name: str, code: int) -> None:
+        log = self.layout.log(name).read_text(errors="replace")
+        if "address already in use" in log:
+            raise PortTakenError
+        tail = "\n".join(log.strip().splitlines()[-10:])
+        raise ClusterError(f"{name} ended while starting (exit {code}). The end of its log:\n{tail}")
+
+    def _recorded(self, name: str) -> list[processes.Record]:
+        return [record for record in processes.recorded(self.layout.records) if record.name == name]
+
+    def _stop_component(self, name: str) -> None:
+        processes.stop(self._recorded(name), grace=STOP_SECONDS)
+
+
+def stop_and_remove(directory: Path) -> None:
+    """Stop what is recorded in a control plane's directory, readers of the API first and etcd last; then remove it."""
+    layout = Layout(directory)
+    if layout.records.is_dir():
+        every = processes.recorded(layout.records)
+        for names in ({KWOK, SCHEDULER, CONTROLLER_MANAGER}, {APISERVER}, {ETCD}):
+            processes.stop([record for record in every if record.name in names], grace=STOP_SECONDS)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(directory)
+
+
+def _schedulable(administrator: Administrator) -> bool:
+    """Whether no node carries a taint of the kind that Kubernetes gives nodes it does not know as ready."""
+    found = administrator.get("/api/v1/nodes")
+    if found is None:
+        return False
+    taints = (taint for node in found["items"] for taint in node["spec"].get("taints", ()))
+    return not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
+
+
+def _free_ports() -> Ports:
+    """Three ports free at this moment: all held at once, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return Ports(*(each.getsockname()[1] for each in sockets))

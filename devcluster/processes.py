@@ -1,0 +1,107 @@
+"""Starts programs apart from the terminal and stops exactly those: each is recorded with its start time.
+
+A process id alone may belong to somebody else by the time we look (after a crash, a reboot): a record also holds when
+the process started, and only a process that agrees in both is ours to signal. Every program leads a process group of
+its own, so that Ctrl-C in the terminal reaches none of them behind our back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A process we started: enough to recognise it later, from another process."""
+
+    name: str
+    pid: int
+    started: str
+
+    def alive(self) -> bool:
+        """Whether this very process still runs; a zombie does not."""
+        return start_time(self.pid) == self.started
+
+    def send(self, signum: signal.Signals) -> None:
+        """Signal the process and its group; nothing happens when it is gone."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signum)
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in whatever form the system has; `None` when it does not run."""
+    stat = Path(f"/proc/{pid}/stat")
+    if sys.platform == "linux":
+        try:
+            # the name, in parentheses, may hold spaces and parentheses of its own
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return None if fields[0] in {"Z", "X"} else fields[19]
+    said = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    state, _, started = said.partition(" ")
+    return started.strip() if said and not state.startswith("Z") else None
+
+
+def start(
+    name: str, command: Sequence[str | Path], *, log: Path, records: Path, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, its output appended to `log`, its record in the directory `records`."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=None if environ is None else dict(environ),
+            cwd=log.parent,
+        )
+    record = Record(name, process.pid, start_time(process.pid) or "")
+    scratch = records / f".{name}.json"
+    scratch.write_text(json.dumps(asdict(record)))
+    scratch.rename(records / f"{name}.json")
+    return process
+
+
+def recorded(records: Path) -> tuple[Record, ...]:
+    """All processes recorded in a directory, by name; those that no longer run included."""
+    found = (json.loads(path.read_text()) for path in sorted(records.glob("[!.]*.json")))
+    return tuple(Record(**fields) for fields in found)
+
+
+def stop(records: Iterable[Record], *, grace: float) -> None:
+    """Ask processes to end, all at once, and kill what is left after `grace` seconds; returns when all are gone."""
+    waiting = list(records)
+    for record in waiting:
+        record.send(signal.SIGCONT)  # a paused process would not see the next signal
+        record.send(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    killed = False
+    while waiting := [record for record in waiting if _runs(record)]:
+        if not killed and time.monotonic() >= deadline:
+            killed = True
+            for record in waiting:
+                record.send(signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+
+
+def _runs(record: Record) -> bool:
+    """Whether a process still runs; collects it when it was a child of ours."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(record.pid, os.WNOHANG)
+    return record.alive()

@@ -1,0 +1,165 @@
+"""Which programs a control plane needs and where they lie on this machine.
+
+A program is looked for in the directory `KUBEBUILDER_ASSETS` names, then in the user's cache directory, and is else
+built once from the Go modules pinned beside this file (`build`). The cache directory of a module carries the hash of
+everything that decides its programs, so an upgrade never meets the programs of the version before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULES = Path(__file__).parent / "tools"
+
+Report = Callable[[str], None]
+"""Takes one sentence of progress; `print` will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program: the Go package it is built from, and the linker stamps that tell it its version.
+
+    `stamps` maps a Go variable to a format string over `version`, `major` and `minor` of the module `source`.
+    """
+
+    name: str
+    package: str
+    source: str
+    stamps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A go.mod and the programs built together from it. `minutes`: a guess for two cores and a fast network."""
+
+    name: str
+    directory: Path
+    tools: tuple[Tool, ...]
+    minutes: int
+
+
+_KUBERNETES = "k8s.io/kubernetes"
+_VERSION = "k8s.io/component-base/version"
+_KUBERNETES_STAMPS = (
+    (f"{_VERSION}.gitVersion", "{version}"),
+    (f"{_VERSION}.gitMajor", "{major}"),
+    (f"{_VERSION}.gitMinor", "{minor}"),
+    (f"{_VERSION}.gitTreeState", "clean"),
+)
+
+
+def _of_kubernetes(name: str) -> Tool:
+    return Tool(name, f"{_KUBERNETES}/cmd/{name}", _KUBERNETES, _KUBERNETES_STAMPS)
+
+
+CONTROL_PLANE = Module(
+    "control plane",
+    MODULES,
+    (
+        Tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
+        _of_kubernetes("kube-apiserver"),
+        _of_kubernetes("kube-controller-manager"),
+        _of_kubernetes("kube-scheduler"),
+        _of_kubernetes("kubectl"),
+        Tool("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    ),
+    minutes=6,
+)
+HELM = Module(
+    "helm",
+    MODULES / "helm",
+    (
+        Tool(
+            "helm",
+            "helm.sh/helm/v4/cmd/helm",
+            "helm.sh/helm/v4",
+            (("helm.sh/helm/v4/internal/version.version", "{version}"),),
+        ),
+    ),
+    minutes=2,
+)
+KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
+ALL = (CONTROL_PLANE, HELM, KIND)
+
+
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """The directory of everything kept for this user: `XDG_CACHE_HOME`, or what the platform has in its place."""
+    if base := environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "seiretsu"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "seiretsu"
+    return Path.home() / ".cache" / "seiretsu"
+
+
+def module_versions(directory: Path) -> dict[str, str]:
+    """The version of every module that a directory's go.mod requires."""
+    text = (directory / "go.mod").read_text()
+    return dict(re.findall(r"^(?:require)?\s*([a-z0-9][^\s]*) (v[^\s]+)(?: // indirect)?$", text, re.MULTILINE))
+
+
+def stamps(tool: Tool, directory: Path) -> dict[str, str]:
+    """The linker's variables for a program, with the version its go.mod pins."""
+    if not tool.stamps:
+        return {}
+    version = module_versions(directory)[tool.source]
+    major, minor = version.removeprefix("v").split(".")[:2]
+    return {variable: value.format(version=version, major=major, minor=minor) for variable, value in tool.stamps}
+
+
+def module_hash(module: Module) -> str:
+    """Everything that decides the programs of a module: pinned sources, packages, stamps, platform."""
+    digest = hashlib.sha256()
+    for file in ("go.mod", "go.sum"):
+        digest.update((module.directory / file).read_bytes())
+    for tool in module.tools:
+        digest.update(repr(tool).encode())
+    digest.update(f"{sys.platform} {platform.machine()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def module_directory(module: Module, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the programs built from a module are kept."""
+    return cache_directory(environ) / "tools" / module_hash(module)
+
+
+def module_of(name: str) -> Module:
+    """The module that a program is built from; `KeyError` for a program that is none of ours."""
+    for module in ALL:
+        if any(tool.name == name for tool in module.tools):
+            return module
+    raise KeyError(name)
+
+
+def find(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where a program lies, without building: `KUBEBUILDER_ASSETS` first, then the cache; `None` when nowhere."""
+    places = [module_directory(module_of(name), environ)]
+    if assets := environ.get("KUBEBUILDER_ASSETS"):
+        places.insert(0, Path(assets))
+    for place in places:
+        if os.access(place / name, os.X_OK) and (place / name).is_file():
+            return place / name
+    return None
+
+
+def ensure(*names: str, report: Report | None = None) -> dict[str, Path]:
+    """Paths of the programs named, built first where they lie nowhere yet; `ClusterError` when that fails.
+
+    `report` gets the progress of a build; the default writes to standard error. Builders of one module, in whatever
+    processes, wait for each other.
+    """
+    found = {name: path for name in names if (path := find(name))}
+    missing = [name for name in names if name not in found]
+    if missing:
+        from devcluster import build  # only a machine without the tools pays for it
+
+        for module in dict.fromkeys(module_of(name) for name in missing):
+            build.build(module, report=report)
+        found |= {name: module_directory(module_of(name)) / name for name in missing}
+    return found
