@@ -182,6 +182,10 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         resource_version=metadata.get("resourceVersion", ""),
         invalid=complaints([found for _, found in shapes]),
         gates=_gates(metadata.get("annotations") or {}),
+        evictions=tuple(
+            (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
+            for each in (status.get("schedulingStats") or {}).get("evictions") or ()
+        ),
     )
 
 
@@ -345,6 +349,7 @@ def _check_state(raw: Raw) -> CheckState:
         since=maybe_epoch(raw.get("lastTransitionTime")) or 0.0,
         retry_count=raw.get("retryCount") or 0,
         requeue_after=raw.get("requeueAfterSeconds"),
+        pod_set_updates=tuple(raw.get("podSetUpdates") or ()),
     )
 
 

@@ -255,7 +255,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """The state of one admission check of a workload: Pending, Ready, Retry or Rejected."""
+    """The state of one admission check of a workload: Pending, Ready, Retry or Rejected.
+
+    ``pod_set_updates`` are what the check's controller wants added to the pods, as it wrote them.
+    """
 
     name: str
     state: str
@@ -263,6 +266,7 @@ class CheckState:
     since: float = 0.0
     retry_count: int = 0
     requeue_after: float | None = None
+    pod_set_updates: tuple[Raw, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,8 @@ class Workload:
 
     ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
     ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
-    (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted.
+    (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
+    and underlying cause.
     """
 
     key: Key
@@ -297,6 +302,7 @@ class Workload:
     resource_version: str = ""
     invalid: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
+    evictions: tuple[tuple[str, str, int], ...] = ()
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, if there is one."""
