@@ -40,6 +40,7 @@ class StandIn:
         self.history: list[Change] = []
         self.compacted = 0
         self.watch_list = True
+        self.open_watches = 0
         self._uids = 0
         self._news = asyncio.Event()
         self._bookmarks = 0
@@ -175,7 +176,11 @@ class StandIn:
             await reply.send(_line("ERROR", _status(410, "Expired")[1]))
             await reply.end()
             return
-        await self._stream(request.path, reply, sent)
+        self.open_watches += 1
+        try:
+            await self._stream(request.path, reply, sent)
+        finally:
+            self.open_watches -= 1
         await reply.end()
 
     async def _stream(self, collection: str, reply: Reply, sent: int) -> None:

@@ -102,13 +102,31 @@ class Client:
     async def list(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Raw:
-        """A whole collection as one quorum read, fetched in pages of 500: ``metadata.resourceVersion`` and ``items``.
-
-        A page token that expired on the way raises ``Gone``. Items carry ``apiVersion`` and ``kind``, which the
-        server leaves out of built-in lists.
-        """
-        params = {"limit": str(PAGE_SIZE)} | _selectors(label_selector, field_selector)
+        """A whole collection as one quorum read: ``metadata`` with its ``resourceVersion``, and ``items``."""
         items: list[Raw] = []
+        metadata: Raw = {}
+        async for page in self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector):
+            items += page["items"]
+            metadata = page["metadata"]
+        return {"kind": f"{resource.kind}List", "metadata": metadata, "items": items}
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+    ) -> AsyncGenerator[Raw, None]:
+        """A collection page by page (``limit`` 0: in one), all as of one resource version; ``Gone`` if that expired
+        on the way.
+
+        Items carry ``apiVersion`` and ``kind``, which the server leaves out of lists of built-in kinds.
+        """
+        params = _selectors(label_selector, field_selector)
+        if limit:
+            params["limit"] = str(limit)
         while True:
             page = await self._call("list", resource, resource.path(namespace), params=params)
             found, metadata = page.get("items"), page.get("metadata")
@@ -120,12 +138,13 @@ class Client:
                 raise Unintelligible(
                     200, "Unintelligible", f"not a list of {resource.plural}: kind {page.get('kind')!r}"
                 )
-            for item in found or ():
+            page["items"] = found = [item for item in found or () if isinstance(item, dict)]
+            for item in found:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
-                items.append(item)
+            yield page
             if not metadata.get("continue"):
-                return {"kind": page.get("kind"), "metadata": metadata, "items": items}
+                return
             params["continue"] = metadata["continue"]
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:

@@ -19,6 +19,7 @@ Handler = Callable[[T | None, T | None], None]
 Index = Callable[[T], Iterable[str]]
 
 REMEMBERED_DELETIONS = 10_000
+SLICE = 100
 
 log = structlog.get_logger(__name__)
 
@@ -91,32 +92,16 @@ class Store(Generic[T]):
             self._tell(handler, None, value)
 
     def replace(self, raws: Iterable[Raw], version: str) -> int:
-        """A complete list as of ``version``: enter it, delete what it lacks. Returns how many objects would not decode.
-
-        What we wrote after the list was taken stays. A list older than what the watch has already shown means that
-        the API server was restored from a backup: then the list is right about everything.
-        """
-        listed_at = _number(version)
-        restored = 0 < listed_at < self._high_water
-        if restored:
-            self._deleted.clear()
-        present: set[Key] = set()
-        undecodable = 0
-        for raw in raws:
-            try:
-                key = key_of(raw)
-                present.add(key)
-                self._enter(key, raw, trusted=restored)
-            except Exception as error:
-                undecodable += 1
-                self._complain(raw, error)
-        for key, entry in list(self._entries.items()):
-            if key in present or (not restored and listed_at and _number(entry.version) > listed_at):
-                continue
-            self._remove(key, entry.uid, listed_at)
-        self._high_water = listed_at
-        self.synced = True
+        """Enter a complete list as of ``version`` in one go; returns how many objects would not decode."""
+        listing = self.listing()
+        undecodable = sum(not listing.add(raw) for raw in raws)
+        for _ in listing.enter(version):
+            pass
         return undecodable
+
+    def listing(self) -> "Listing[T]":
+        """Begin to gather a complete list; nothing changes before it is entered."""
+        return Listing(self)
 
     def observe(self, event: str, raw: Raw) -> bool:
         """A watch event: ``ADDED``, ``MODIFIED`` or ``DELETED``.
@@ -125,11 +110,11 @@ class Store(Generic[T]):
         """
         try:
             key = key_of(raw)
-            self._high_water = max(self._high_water, _number(raw["metadata"].get("resourceVersion", "")))
+            self._high_water = max(self._high_water, number_of(raw["metadata"].get("resourceVersion", "")))
             if event == "DELETED":
-                self._remove(key, raw["metadata"]["uid"], _number(raw["metadata"].get("resourceVersion", "")))
+                self._remove(key, raw["metadata"]["uid"], number_of(raw["metadata"].get("resourceVersion", "")))
             else:
-                self._enter(key, raw, trusted=False)
+                self._enter(key, raw)
         except Exception as error:
             self._complain(raw, error)
             return False
@@ -137,7 +122,7 @@ class Store(Generic[T]):
 
     def bookmark(self, version: str) -> None:
         """The watch has shown everything up to ``version``."""
-        self._high_water = max(self._high_water, _number(version))
+        self._high_water = max(self._high_water, number_of(version))
 
     def put_from_write(self, raw: Raw) -> T:
         """Enter what the API server answered to our own create, update or patch; returns what the store now holds of
@@ -146,9 +131,9 @@ class Store(Generic[T]):
         Never goes backwards: an older answer, or one for an object whose deletion was already seen, changes nothing.
         """
         key = key_of(raw)
-        uid, version = raw["metadata"]["uid"], _number(raw["metadata"]["resourceVersion"])
+        uid, version = raw["metadata"]["uid"], number_of(raw["metadata"]["resourceVersion"])
         if version > self._deleted.get(uid, -1):
-            self._enter(key, raw, trusted=False)
+            self._enter(key, raw)
         entry = self._entries.get(key)
         return entry.value if entry and entry.uid == uid else self._transform(raw)
 
@@ -156,33 +141,32 @@ class Store(Generic[T]):
         """Our own delete succeeded: the object is gone now. Not for objects that finalizers still hold."""
         self._remove(key, uid, float("inf"))
 
-    def _enter(self, key: Key, raw: Raw, *, trusted: bool) -> None:
-        """The one way in. ``trusted``: take it even if its version is older than ours (after a restore)."""
+    def _enter(self, key: Key, raw: Raw) -> None:
         uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
+        if self._is_news(key, uid, version):
+            self._place(key, _Entry(uid, version, self._transform(raw)))
+
+    def _is_news(self, key: Key, uid: str, version: str) -> bool:
+        """Whether this version is later than what we hold, or than the deletion we saw."""
+        number = number_of(version)
         current = self._entries.get(key)
         if current is None:
-            if not trusted and 0 < _number(version) <= self._deleted.get(uid, -1):
-                return
-            value = self._transform(raw)
-            self._entries[key] = _Entry(uid, version, value)
-            self._index(key, value)
-            self._changed(None, value)
-            return
+            return not 0 < number <= self._deleted.get(uid, -1)
         if current.version == version and current.uid == uid:
-            return
-        if not trusted and 0 < _number(version) < _number(current.version):
-            return
-        value = self._transform(raw)
-        if current.uid != uid:
-            self._remove(key, current.uid, _number(version))
-            self._entries[key] = _Entry(uid, version, value)
-            self._index(key, value)
-            self._changed(None, value)
-            return
-        old, current.version, current.value = current.value, version, value
-        self._unindex(key, old)
-        self._index(key, value)
-        self._changed(old, value)
+            return False
+        return not 0 < number < number_of(current.version)
+
+    def _place(self, key: Key, entry: _Entry[T]) -> None:
+        """The one way in."""
+        current = self._entries.get(key)
+        if current is not None and current.uid != entry.uid:
+            self._remove(key, current.uid, number_of(entry.version))
+            current = None
+        if current is not None:
+            self._unindex(key, current.value)
+        self._entries[key] = entry
+        self._index(key, entry.value)
+        self._changed(current.value if current else None, entry.value)
 
     def _remove(self, key: Key, uid: str, version: float) -> None:
         """Remove an object and remember until which version it is gone: a selector may show the same uid again
@@ -250,6 +234,68 @@ class Store(Generic[T]):
             assert entry.uid and entry.version, f"store {self.name}: {key} has no identity"
 
 
-def _number(version: str) -> int:
+class Listing(Generic[T]):
+    """A complete list on its way into a store: decoded object by object as it arrives, entered in slices once it is
+    whole.
+    """
+
+    def __init__(self, store: Store[T]) -> None:
+        self._store = store
+        self._staged: dict[Key, _Entry[T]] = {}
+        self._undecodable: set[Key] = set()
+
+    def __len__(self) -> int:
+        return len(self._staged)
+
+    def add(self, raw: Raw) -> bool:
+        """Take one object of the list. False where it would not decode: it is skipped, and its last good value
+        stays.
+        """
+        try:
+            key = key_of(raw)
+            self._undecodable.add(key)
+            uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
+            current = self._store._entries.get(key)
+            if current is None or (current.uid, current.version) != (uid, version):
+                current = _Entry(uid, version, self._store._transform(raw))
+            self._staged[key] = current
+            self._undecodable.discard(key)
+        except Exception as error:
+            self._store._complain(raw, error)
+            return False
+        return True
+
+    def discard(self, raw: Raw) -> None:
+        """Take back an object that was deleted while the list was still arriving."""
+        self._staged.pop(key_of(raw), None)
+
+    def enter(self, version: str) -> Iterator[None]:
+        """Enter the list as of ``version``, delete what it lacks, yielding every hundred objects so that others may
+        run.
+
+        What we wrote after the list was taken stays. A list older than what the watch has already shown means that the
+        API server was restored from a backup: then the list is right about everything.
+        """
+        store, listed_at = self._store, number_of(version)
+        restored = 0 < listed_at < store._high_water
+        if restored:
+            store._deleted.clear()
+        for place, (key, staged) in enumerate(self._staged.items(), start=1):
+            current = store._entries.get(key)
+            if store._is_news(key, staged.uid, staged.version) or (restored and staged is not current):
+                store._place(key, staged)
+            if not place % SLICE:
+                yield
+        for place, (key, entry) in enumerate(list(store._entries.items()), start=1):
+            listed = key in self._staged or key in self._undecodable
+            if not listed and (restored or not 0 < listed_at < number_of(entry.version)):
+                store._remove(key, entry.uid, listed_at)
+            if not place % SLICE:
+                yield
+        store._high_water = listed_at
+        store.synced = True
+
+
+def number_of(version: str) -> int:
     """A resource version as a number, 0 where it is none."""
     return int(version) if version.isdecimal() else 0

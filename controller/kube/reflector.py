@@ -1,0 +1,239 @@
+"""The reflector: keeps a store equal to what the API server holds, through every way a watch can go wrong.
+
+List once (as a stream of initial events where the server can, else in pages), then follow the watch from that
+version. A watch that breaks is taken up at the last version; only a version that is gone costs a new list, which is
+compared with the store so that handlers hear of what changed meanwhile, deletions included. Whatever is not a
+Kubernetes answer is an error and never an event.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+import orjson
+import structlog
+
+from controller.kube.client import Client
+from controller.kube.errors import (
+    ApiError,
+    Gone,
+    Invalid,
+    TooManyRequests,
+    Unintelligible,
+    Unreachable,
+    excerpt,
+    from_status,
+)
+from controller.kube.resource import Raw, Resource
+from controller.kube.store import Listing, Store, number_of
+
+T = TypeVar("T")
+
+FIRST_BACKOFF_SECONDS = 0.2
+LONGEST_BACKOFF_SECONDS = 30.0
+LONGEST_UNREACHABLE_SECONDS = 5.0
+"""A refused connection costs the server nothing, and it is noticed sooner that it is back."""
+STOOD_SECONDS = 10.0
+"""A watch that stood this long was well: the next failure starts with the shortest wait."""
+POLITE_END_SECONDS = 0.1
+EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+log = structlog.get_logger(__name__)
+
+
+class Reflector(Generic[T]):
+    """Fills ``store`` with one resource. ``run()`` for ever in a task of its own; ``synced`` is set after the first
+    list.
+
+    For metrics: ``relists`` by reason, ``watch_errors`` by the error's class, ``undecodable``, ``last_event_age()``.
+    ``on_synced`` is called once, after the first list: the place to collect garbage and freeze.
+    Selectors are the API server's; an object that leaves them counts as deleted.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        store: Store[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        silence_seconds: float = 90.0,
+        on_synced: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.synced = asyncio.Event()
+        self.relists: Counter[str] = Counter()
+        self.watch_errors: Counter[str] = Counter()
+        self.undecodable = 0
+        self._client = client
+        self._namespace = namespace
+        self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        self._silence_seconds = silence_seconds
+        self._on_synced = on_synced
+        self._clock = clock
+        self._sleep = sleep
+        self._draw = draw
+        self._version = ""
+        self._last_event_at = clock()
+        self._failures = 0
+        self._streams_lists = True
+        self._pages_lists = True
+        self._relist_reason = "start"
+
+    def last_event_age(self) -> float:
+        """Seconds since the server last said anything, bookmarks (one a minute) included.
+
+        Above 95 the store may be stale.
+        """
+        return self._clock() - self._last_event_at
+
+    async def run(self) -> None:
+        """Follow the server until cancelled. Never returns and never raises for what the server or the network does."""
+        while True:
+            began = self._clock()
+            try:
+                if self._version or self._streams_lists:
+                    await self._follow()
+                else:
+                    await self._list()
+                    continue
+                stood = self._clock() - began
+                if stood < 1.0:
+                    raise Unintelligible(200, "EmptyWatch", f"the watch ended at once, after {stood:.3f} s")
+            except ApiError as error:
+                await self._recover(error, self._clock() - began)
+            else:
+                self._failures = 0
+                await self._sleep(POLITE_END_SECONDS)
+
+    async def _recover(self, error: ApiError, stood: float) -> None:
+        """Decide what an error costs: a new list, another way to list, or only a wait."""
+        if stood >= STOOD_SECONDS:
+            self._failures = 0
+        self.watch_errors[type(error).__name__] += 1
+        if isinstance(error, Gone):
+            if not self._version and not self._streams_lists:
+                self._pages_lists = False
+            self._version, self._relist_reason = "", "gone"
+        if isinstance(error, Invalid) and not self._version and self._streams_lists:
+            self._streams_lists = False
+            return
+        wait = self._backoff(error)
+        log.warning(
+            "watch interrupted",
+            resource=self.resource.plural,
+            error=str(error),
+            relist=not self._version,
+            retry_seconds=round(wait, 3),
+        )
+        await self._sleep(wait)
+
+    def _backoff(self, error: ApiError) -> float:
+        """Full jitter: anywhere between nothing and a bound that doubles; never sooner than the server asked."""
+        longest = LONGEST_UNREACHABLE_SECONDS if isinstance(error, Unreachable) else LONGEST_BACKOFF_SECONDS
+        bound: float = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 16), longest)
+        self._failures += 1
+        asked = error.retry_after if isinstance(error, TooManyRequests) else None
+        return max(bound * self._draw(), asked or 0.0)
+
+    async def _list(self) -> None:
+        """List in pages; one token that expired on the way makes the next attempt a single page."""
+        self.relists[self._relist_reason] += 1
+        listing = self.store.listing()
+        version = ""
+        async with aclosing(
+            self._client.pages(
+                self.resource,
+                self._namespace,
+                label_selector=self._selectors["labelSelector"],
+                field_selector=self._selectors["fieldSelector"],
+                limit=500 if self._pages_lists else 0,
+            )
+        ) as pages:
+            async for page in pages:
+                for raw in page["items"]:
+                    self.undecodable += not listing.add(raw)
+                version = page["metadata"]["resourceVersion"]
+        self._pages_lists = True
+        await self._enter(listing, version)
+
+    async def _enter(self, listing: Listing[T], version: str) -> None:
+        for _ in listing.enter(version):
+            await asyncio.sleep(0)
+        self._version, self._relist_reason = version, "gone"
+        self._last_event_at = self._clock()
+        if not self.synced.is_set():
+            self._on_synced()
+            self.synced.set()
+
+    async def _follow(self) -> None:
+        """Watch from the version we hold, or from nothing with the initial state as events; returns when the server
+        ends it.
+        """
+        params = {name: value for name, value in self._selectors.items() if value}
+        params["timeoutSeconds"] = str(300 + int(300 * self._draw()))
+        listing: Listing[T] | None = None
+        if self._version:
+            params["resourceVersion"] = self._version
+        else:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            self.relists[self._relist_reason] += 1
+            listing = self.store.listing()
+        watch = self._client.watch(self.resource, self._namespace, params=params, silence_seconds=self._silence_seconds)
+        async with aclosing(watch) as lines:
+            async for line in lines:
+                self._last_event_at = self._clock()
+                if not line:  # over the cap: nobody can hold it, and the events behind it are well
+                    self.undecodable += 1
+                    log.warning("event skipped: too long", resource=self.resource.plural)
+                    continue
+                event, raw = _decoded(line)
+                if event == "ERROR":
+                    raise from_status(raw)
+                if listing is None:
+                    self._observe(event, raw)
+                elif event == "BOOKMARK" and (raw["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END):
+                    await self._enter(listing, raw["metadata"]["resourceVersion"])
+                    listing = None
+                elif event == "DELETED":
+                    listing.discard(raw)
+                elif event != "BOOKMARK":
+                    self.undecodable += not listing.add(raw)
+
+    def _observe(self, event: str, raw: Raw) -> None:
+        version = raw["metadata"].get("resourceVersion", "")
+        if 0 < number_of(version) < number_of(self._version):
+            raise Gone(410, "WentBack", f"version {version} came after {self._version}: the server was restored")
+        if event == "BOOKMARK":
+            self.store.bookmark(version)
+        else:
+            self.undecodable += not self.store.observe(event, raw)
+        self._version = version or self._version
+
+
+def _decoded(line: bytes) -> tuple[str, Raw]:
+    """The type and the object of a watch event; ``Unintelligible`` for what is none, so that it is never taken for
+    one.
+    """
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        event = None
+    if isinstance(event, dict):
+        kind, raw = event.get("type"), event.get("object")
+        if kind == "ERROR" and isinstance(raw, dict):
+            return kind, raw
+        if kind in EVENTS and isinstance(raw, dict) and isinstance(raw.get("metadata"), dict):
+            return kind, raw
+    raise Unintelligible(200, "Unintelligible", f"not a watch event: {excerpt(line)}")

@@ -1,0 +1,339 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.kube.client import Client
+from controller.kube.reflector import Reflector
+from controller.kube.resource import Raw, Resource
+from controller.kube.store import Store, verbatim
+from tests.eventually import eventually
+from tests.faults import Answer, BlackHole, FaultProxy, Reset, Truncate, html, status, throttled
+from tests.standin import StandIn
+
+THINGS = Resource("example.com", "v1", "things", "Thing")
+PATH = "/apis/example.com/v1/namespaces/ns/things"
+
+
+class World:
+    """A stand-in server behind a fault proxy, a reflector that follows it, and what its handlers heard."""
+
+    def __init__(self, server: StandIn, proxy: FaultProxy, client: Client) -> None:
+        self.server = server
+        self.proxy = proxy
+        self.client = client
+        self.store: Store[Raw] = Store("things", verbatim)
+        self.told: list[tuple[str | None, str | None]] = []
+        self.waits: list[float] = []
+        self.now = 0.0
+        self.synced_calls = 0
+        self.store.on_change(lambda old, new: self.told.append((name(old), name(new))))
+        self.reflector = Reflector(
+            client,
+            THINGS,
+            self.store,
+            silence_seconds=5,
+            on_synced=self._on_synced,
+            clock=lambda: self.now,
+            sleep=self._sleep,
+            draw=lambda: 1.0,
+        )
+        self.running: asyncio.Task[None] | None = None
+
+    def _on_synced(self) -> None:
+        self.synced_calls += 1
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    async def start(self) -> None:
+        self.running = asyncio.create_task(self.reflector.run())
+        async with asyncio.timeout(10):
+            await self.reflector.synced.wait()
+        await eventually(lambda: self.server.open_watches)
+
+    async def caught_up(self) -> None:
+        """Wait until the store holds what the server holds."""
+        expected = {identity(raw) for path, raw in self.server.objects.items() if path.startswith(PATH)}
+        await eventually(lambda: {identity(raw) for raw in self.store} == expected)
+
+    def requests(self, *, watch: bool) -> int:
+        return sum((request.query.get("watch") == "true") == watch for request in self.proxy.seen)
+
+
+def identity(raw: Raw) -> tuple[str, str, str]:
+    return raw["metadata"]["name"], raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
+
+
+def name(raw: Raw | None) -> str | None:
+    return raw["metadata"]["name"] if raw else None
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    server = StandIn()
+    async with FaultProxy(server) as proxy, Client(proxy.connection) as client:
+        world = World(server, proxy, client)
+        yield world
+        if world.running:
+            world.running.cancel()
+            await asyncio.gather(world.running, return_exceptions=True)
+
+
+@pytest.fixture(params=[True, False], ids=["streamed list", "paged list"])
+def streams(request: pytest.FixtureRequest, world: World) -> bool:
+    """Whether the server can stream the initial list; every test that takes this runs both ways."""
+    world.server.watch_list = request.param
+    return bool(request.param)
+
+
+async def test_the_store_follows_the_server(world: World, streams: bool) -> None:
+    for number in range(700):
+        world.server.put(f"{PATH}/t{number}", {"spec": 0})
+    await world.start()
+    assert len(world.store) == 700 and world.store.synced and world.synced_calls == 1
+    world.server.put(f"{PATH}/t1", {"spec": 1})
+    world.server.put(f"{PATH}/new", {})
+    world.server.remove(f"{PATH}/t2")
+    await world.caught_up()
+    assert world.told[700:] == [("t1", "t1"), (None, "new"), ("t2", None)]
+    assert world.reflector.relists == {"start": 1 if streams else 2}
+    assert world.requests(watch=False) == (0 if streams else 2)
+
+
+async def test_a_watch_that_ends_politely_is_taken_up_where_it_was(world: World, streams: bool) -> None:
+    world.server.put(f"{PATH}/a", {})
+    await world.start()
+    lists = world.reflector.relists.total()
+    world.now += 400
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert world.waits == [0.1]
+    assert world.reflector.relists.total() == lists
+    assert world.proxy.seen[-1].query["resourceVersion"] == "101"
+
+
+async def test_bookmarks_keep_the_version_fresh(world: World) -> None:
+    await world.start()
+    world.server.put("/apis/example.com/v1/namespaces/ns/others/x", {})
+    world.server.bookmark()
+    world.server.compact()
+    await eventually(lambda: world.reflector._version == "101")
+    world.server.hang_up()
+    world.server.put(f"{PATH}/a", {})
+    await world.caught_up()
+    assert world.reflector.relists == {"start": 1}
+
+
+@pytest.mark.parametrize("as_status", [True, False], ids=["410 answer", "ERROR event"])
+async def test_a_version_that_is_gone_costs_one_list_and_handlers_hear_what_changed(
+    world: World, streams: bool, as_status: bool
+) -> None:
+    for each in "abc":
+        world.server.put(f"{PATH}/{each}", {})
+    await world.start()
+    lists = world.reflector.relists.total()
+    world.told.clear()
+    world.proxy.inject(Reset(), html(), watch=True)
+    if as_status:
+        world.proxy.inject(status(410, "Expired"), watch=True)
+    world.server.hang_up()
+    world.server.remove(f"{PATH}/a")
+    world.server.put(f"{PATH}/b", {"spec": 2})
+    world.server.put(f"{PATH}/d", {})
+    world.server.compact()
+    await world.caught_up()
+    assert sorted(world.told, key=str) == sorted([("a", None), ("b", "b"), (None, "d")], key=str)
+    assert world.reflector.relists.total() == lists + 1
+    world.store._check()
+
+
+async def test_a_page_token_that_expires_makes_the_next_list_a_single_page(world: World) -> None:
+    world.server.watch_list = False
+    for number in range(600):
+        world.server.put(f"{PATH}/t{number}", {})
+    world.proxy.inject(status(410, "Expired"), path="/things", watch=False)
+    await world.start()
+    await world.caught_up()
+    assert [request.query.get("limit") for request in world.proxy.seen if "watch" not in request.query] == ["500", None]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        html(502),
+        html(200),
+        Answer(200, b"", "application/json"),
+        Answer(200, b"<html>not json</html>\n", "application/json"),
+        Answer(200, b'{"type":"ADDED","object":null}\n', "application/json"),
+        Answer(200, b'{"type":"SURPRISE","object":{"metadata":{}}}\n', "application/json"),
+        Answer(404, b"404 page not found\n", "text/plain"),
+        status(401, "Unauthorized"),
+        status(403, "Forbidden"),
+        status(500, "InternalError"),
+        Reset(),
+        Truncate(20),
+        Reset(20, reaches=True),
+    ],
+    ids=lambda fault: f"{type(fault).__name__} {getattr(fault, 'status', '')} {getattr(fault, 'body', b'')[:20]!r}",
+)
+async def test_what_is_no_event_never_becomes_one_and_the_watch_goes_on(world: World, fault: Any) -> None:
+    world.server.put(f"{PATH}/a", {})
+    await world.start()
+    world.told.clear()
+    world.proxy.inject(fault, times=6, watch=True)
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert world.told == [(None, "b")]
+    assert world.reflector.relists == {"start": 1}
+
+
+async def test_a_server_that_stays_away_is_asked_less_and_less(world: World) -> None:
+    await world.start()
+    world.proxy.inject(html(502), times=12, watch=True)
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert world.waits[1:10] == [0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+
+
+async def test_an_unreachable_server_is_tried_again_within_5_seconds(world: World) -> None:
+    await world.start()
+    world.proxy.inject(Reset(), times=24, watch=True)  # each try is repeated once by the transport
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert max(world.waits) == 5.0
+
+
+async def test_throttling_is_waited_out(world: World) -> None:
+    await world.start()
+    world.proxy.inject(throttled(7), watch=True)
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert 7.0 in world.waits
+    assert world.reflector.watch_errors["TooManyRequests"] == 1
+
+
+async def test_a_socket_that_falls_silent_is_given_up(world: World) -> None:
+    world.reflector._silence_seconds = 0.05
+    world.server.put(f"{PATH}/a", {})
+    world.proxy.inject(BlackHole(0), BlackHole(30), watch=True)
+    await world.start()
+    await world.caught_up()
+    assert world.reflector.watch_errors["Unreachable"] >= 2
+
+
+async def test_the_age_of_the_last_word_can_be_watched(world: World) -> None:
+    await world.start()
+    world.now += 50
+    assert world.reflector.last_event_age() == 50
+    world.server.bookmark()
+    await eventually(lambda: world.reflector.last_event_age() == 0)
+
+
+async def test_one_object_that_does_not_decode_is_skipped_and_the_rest_flow(world: World) -> None:
+    def color(raw: Raw) -> Raw:
+        raw["spec"]["color"].upper()
+        return raw
+
+    world.store._transform = color
+    world.server.put(f"{PATH}/odd", {"spec": None})
+    world.server.put(f"{PATH}/good", {"spec": {"color": "red"}})
+    await world.start()
+    world.server.put(f"{PATH}/odd", {"spec": {"color": 7}})
+    world.server.put(f"{PATH}/more", {"spec": {"color": "red"}})
+    await eventually(lambda: len(world.store) == 2)
+    assert world.reflector.undecodable == 2
+    assert world.reflector.relists == {"start": 1}
+
+
+async def test_an_event_too_long_to_hold_is_skipped(world: World) -> None:
+    await world.start()
+    huge = orjson.dumps({"type": "ADDED", "object": {"metadata": {"name": "x"}, "data": "x" * (17 * 1024 * 1024)}})
+    good = orjson.dumps({"type": "ADDED", "object": world.server.put(f"{PATH}/good", {})})
+    await world.caught_up()
+    world.proxy.inject(Answer(200, huge + b"\n" + good + b"\n", "application/json"), watch=True)
+    world.server.hang_up()
+    await eventually(lambda: world.reflector.undecodable == 1)
+
+
+async def test_a_restored_server_is_believed_about_everything(world: World, streams: bool) -> None:
+    world.server.put(f"{PATH}/old", {"spec": 1})
+    await world.start()
+    world.server.put(f"{PATH}/old", {"spec": 2})
+    for number in range(5):
+        world.server.put(f"{PATH}/late{number}", {})
+    await world.caught_up()
+    watches = world.requests(watch=True)
+    world.server.restore(101)
+    world.server.put(f"{PATH}/other", {})
+    await eventually(lambda: world.requests(watch=True) > watches)
+    world.server.bookmark()
+    await world.caught_up()
+    assert {name(raw) for raw in world.store} == {"old", "other"}
+
+
+async def test_selectors_and_namespace_are_the_servers(world: World) -> None:
+    narrow = Reflector(
+        world.client,
+        THINGS,
+        Store("n", verbatim),
+        namespace="ns",
+        label_selector="a=b",
+        field_selector="metadata.name=x",
+    )
+    running = asyncio.create_task(narrow.run())
+    await eventually(narrow.synced.is_set)
+    running.cancel()
+    asked = world.proxy.seen[-1]
+    assert asked.path == PATH
+    assert (asked.query["labelSelector"], asked.query["fieldSelector"]) == ("a=b", "metadata.name=x")
+    assert 300 <= int(asked.query["timeoutSeconds"]) <= 600
+    await asyncio.gather(running, return_exceptions=True)
+
+
+FAULTS = [html(), html(200), Reset(), Truncate(300), Reset(100, reaches=True), status(410, "Expired"), throttled(1)]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("pprchbx"), st.sampled_from(FAULTS)), max_size=40))
+def test_through_any_churn_and_faults_the_store_ends_as_the_server(steps: list[tuple[str, str, Any]]) -> None:
+    async def play() -> None:
+        server = StandIn()
+        async with FaultProxy(server) as proxy, Client(proxy.connection) as client:
+            world = World(server, proxy, client)
+            await world.start()
+            for each, step, fault in steps:
+                path = f"{PATH}/{each}"
+                match step:
+                    case "p":
+                        world.store.put_from_write(server.put(path, {}))
+                    case "r" if path in server.objects:
+                        server.remove(path)
+                    case "c":
+                        server.compact()
+                    case "h":
+                        server.hang_up()
+                    case "b":
+                        server.bookmark()
+                    case "x":
+                        proxy.inject(fault)
+                await asyncio.sleep(0)
+            proxy.heal()
+            await world.caught_up()
+            world.store._check()
+            assert world.running
+            world.running.cancel()
+            await asyncio.gather(world.running, return_exceptions=True)
+
+    asyncio.run(play())
