@@ -38,6 +38,9 @@ _TITLES: Final = {
     ErrorType.TOO_FEW: "Too few",
     ErrorType.TYPE_INVALID: "Invalid value",
 }
+OMITTED: Final = object()
+"""A value that the error does not show: the whole of a map, or what its own detail repeats."""
+
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
 
 
@@ -54,7 +57,7 @@ class FieldError:
     def body(self) -> str:
         """The message without the path: what a Status cause carries."""
         text = _TITLES[self.type]
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text = f"{text}: {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

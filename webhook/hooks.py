@@ -1,0 +1,136 @@
+"""The one table of hooks. The routes (``webhook.routes``) and both webhook configurations follow from it.
+
+Names and paths are Kueue's, so that what people know of them (error texts, alerts, exclusions) holds. What is not
+Kueue's is the reach: a hook that may refuse (``Fail``) sees queued jobs and our own kinds only, so that an outage of
+ours never touches anything else (Kueue's best-known outage, kueue#5244). Unqueued Jobs, which may only be *defaulted*,
+come through a second hook that the API server may skip.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
+
+from api import names
+from api.names import Resource
+from webhook import jobs, kinds
+from webhook.job_kinds import JOB_KINDS, JobKind
+from webhook.review import Request, Response
+from webhook.settings import Context, Settings
+
+Handler = Callable[[Request, Context], Response]
+FailurePolicy = Literal["Fail", "Ignore"]
+
+
+class Phase(enum.Enum):
+    """Which of the two configurations a hook belongs to."""
+
+    MUTATING = "mutating"
+    VALIDATING = "validating"
+
+
+class Reach(enum.Enum):
+    """Which objects come to a hook."""
+
+    QUEUED_JOBS = "jobs that name a queue, in namespaces we manage"
+    UNQUEUED_JOBS = "jobs that name none, in namespaces we manage"
+    OUR_KINDS = "all objects of a kind of ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook. ``needed`` says with which of the operator's settings it exists; most always do."""
+
+    name: str
+    path: str
+    phase: Phase
+    group: str
+    version: str
+    resources: tuple[str, ...]
+    operations: tuple[str, ...]
+    reach: Reach
+    handler: Handler
+    failure_policy: FailurePolicy = "Fail"
+    needed: Callable[[Settings], bool] = lambda settings: True
+
+
+def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
+    """The three hooks of a job kind: defaulting of the queued, of the unqueued, and validation."""
+
+    def integrated(settings: Settings) -> bool:
+        return kind.framework in settings.frameworks
+
+    def integrated_by_label(settings: Settings) -> bool:
+        return integrated(settings) and not settings.manage_jobs_without_queue_name
+
+    at = f"{kind.group.replace('.', '-')}-{kind.version}-{kind.singular}"
+    queued = Hook(
+        name=f"m{kind.singular}.kb.io",
+        path=f"/mutate-{at}",
+        phase=Phase.MUTATING,
+        group=kind.group,
+        version=kind.version,
+        resources=(kind.resource,),
+        operations=("CREATE",),
+        reach=Reach.QUEUED_JOBS,
+        handler=partial(jobs.mutate, kind),
+        needed=integrated,
+    )
+    unqueued = replace(
+        queued,
+        name=f"m{kind.singular}-default.kb.io",
+        path=f"/mutate-{at}-default",
+        reach=Reach.UNQUEUED_JOBS,
+        failure_policy="Ignore",
+        needed=integrated_by_label,
+    )
+    validating = replace(
+        queued,
+        name=f"v{kind.singular}.kb.io",
+        path=f"/validate-{at}",
+        phase=Phase.VALIDATING,
+        operations=("CREATE", "UPDATE"),
+        handler=partial(jobs.validate, kind),
+    )
+    return queued, unqueued, validating
+
+
+def _of_ours(phase: Phase, singular: str, resources: tuple[str, ...], handler: Handler) -> Hook:
+    verb, mark = ("mutate", "m") if phase is Phase.MUTATING else ("validate", "v")
+    return Hook(
+        name=f"{mark}{singular}.kb.io",
+        path=f"/{verb}-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-{singular}",
+        phase=phase,
+        group=names.GROUP,
+        version=names.STORAGE_VERSION,
+        resources=resources,
+        operations=("CREATE",) if phase is Phase.MUTATING else ("CREATE", "UPDATE"),
+        reach=Reach.OUR_KINDS,
+        handler=handler,
+    )
+
+
+_M, _V = Phase.MUTATING, Phase.VALIDATING
+_WORKLOADS: Final = (Resource.WORKLOADS,)
+
+HOOKS: Final[tuple[Hook, ...]] = (
+    *(hook for kind in JOB_KINDS for hook in _of_jobs(kind)),
+    _of_ours(_M, "clusterqueue", (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
+    _of_ours(_M, "resourceflavor", (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
+    replace(
+        _of_ours(_M, "workload", _WORKLOADS, kinds.drop_min_counts),
+        needed=lambda settings: not settings.enabled("PartialAdmission"),
+    ),
+    _of_ours(_V, "clusterqueue", (Resource.CLUSTER_QUEUES,), kinds.validate),
+    _of_ours(_V, "cohort", (Resource.COHORTS,), kinds.validate),
+    _of_ours(_V, "resourceflavor", (Resource.RESOURCE_FLAVORS,), kinds.validate),
+    _of_ours(_V, "workload", (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+)
+
+
+def hooks(settings: Settings, phase: Phase) -> tuple[Hook, ...]:
+    """The hooks of one configuration that these settings need, in the table's order."""
+    return tuple(hook for hook in HOOKS if hook.phase is phase and hook.needed(settings))

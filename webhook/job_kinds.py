@@ -1,0 +1,53 @@
+"""The job kinds whose admission we look at: where they keep what we read, and which rules they add to the common ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from api.errors import FieldError
+from core.model import Raw
+from webhook import batch
+from webhook.settings import Settings
+from webhook.shape import Shape
+
+OnCreate = Callable[[Raw, Settings], list[FieldError]]
+OnUpdate = Callable[[Raw, Raw, Settings], list[FieldError]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind. ``framework`` is Kueue's name of the integration, ``suspend`` where the kind keeps its switch."""
+
+    framework: str
+    group: str
+    version: str
+    kind: str
+    resource: str
+    suspend: tuple[str, ...]
+    suspended: Callable[[Raw], bool]
+    shape: Shape
+    on_create: OnCreate
+    on_update: OnUpdate
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case, as hook names and paths have it."""
+        return self.kind.lower()
+
+
+BATCH_JOB: Final = JobKind(
+    framework="batch/job",
+    group="batch",
+    version="v1",
+    kind="Job",
+    resource="jobs",
+    suspend=("spec", "suspend"),
+    suspended=batch.suspended,
+    shape=batch.SHAPE,
+    on_create=batch.on_create,
+    on_update=batch.on_update,
+)
+
+JOB_KINDS: Final[tuple[JobKind, ...]] = (BATCH_JOB,)

@@ -1,0 +1,158 @@
+"""The rules that jobs of every kind obey, on create and on update, in Kueue's words.
+
+Source: Kueue's reference for its job integrations (validation of labels and annotations), releases 0.19 and 0.20.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from api import syntax
+from api.errors import FieldError, forbidden, invalid, too_long
+from api.names import Annotation, Label
+from core.model import Raw
+from webhook import meta
+from webhook.literals import integer
+from webhook.settings import Settings
+
+QUEUE_NAME: Final = f"metadata.labels[{Label.QUEUE_NAME}]"
+QUEUE_ANNOTATION: Final = f"metadata.annotations[{Annotation.QUEUE_NAME}]"
+MAX_EXEC_TIME: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
+PRIORITY_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
+ELASTIC: Final = f"metadata.annotations[{Annotation.ELASTIC_JOB}]"
+GATES: Final = f"metadata.annotations[{Annotation.ADMISSION_GATED_BY}]"
+IMMUTABLE: Final = "field is immutable"
+MAX_GATE: Final = 63
+_URL_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
+
+def on_create(job: Raw, settings: Settings) -> list[FieldError]:
+    """What holds for a job whenever it is written."""
+    errors = _queue_name(job)
+    errors += _prebuilt(job, settings)
+    errors += _max_exec_time(job)
+    if settings.enabled("AdmissionGatedBy"):
+        errors += _gates(_gates_of(job))
+    return errors
+
+
+def on_update(
+    old: Raw, new: Raw, settings: Settings, *, was_suspended: bool, suspended: bool, default_queue: bool
+) -> list[FieldError]:
+    """What a change must not do. ``default_queue`` is whether the namespace has a LocalQueue named default."""
+    errors = _queue_name_change(old, new, suspended=suspended, default_queue=default_queue)
+    errors += _prebuilt_change(old, new, settings, suspended=suspended)
+    if not (suspended and was_suspended):
+        before, after = (meta.labels(job).get(Label.MAX_EXEC_TIME_SECONDS, "") for job in (old, new))
+        errors += _immutable(MAX_EXEC_TIME, before, after)
+    errors += _priority_class_change(meta.priority_class(old), meta.priority_class(new), suspended=suspended)
+    if meta.elastic(old) != meta.elastic(new):
+        errors.append(invalid(ELASTIC, meta.elastic(new), IMMUTABLE))
+    if settings.enabled("AdmissionGatedBy"):
+        errors += _gates_change(_gates_of(old), _gates_of(new))
+    return errors
+
+
+def _queue_name(job: Raw) -> list[FieldError]:
+    label = meta.labels(job).get(Label.QUEUE_NAME)
+    if label is not None:
+        return _subdomain(QUEUE_NAME, label)
+    annotation = meta.annotations(job).get(Annotation.QUEUE_NAME)
+    return [] if annotation is None else _subdomain(QUEUE_ANNOTATION, annotation)
+
+
+def _subdomain(path: str, value: str) -> list[FieldError]:
+    texts = syntax.dns1123_subdomain(value)
+    return [invalid(path, value, ",".join(texts))] if texts else []
+
+
+def _queue_name_change(old: Raw, new: Raw, *, suspended: bool, default_queue: bool) -> list[FieldError]:
+    before, after = meta.queue_name(old), meta.queue_name(new)
+    errors = [] if suspended else _immutable(QUEUE_NAME, before, after)
+    if before and not after and default_queue:
+        errors.append(invalid(QUEUE_NAME, "", "queue-name must not be empty in namespace with default queue"))
+    return errors
+
+
+def _immutable(path: str, before: object, after: object) -> list[FieldError]:
+    return [] if before == after else [invalid(path, after, IMMUTABLE)]
+
+
+def _prebuilt(job: Raw, settings: Settings) -> list[FieldError]:
+    name, path = _prebuilt_of(job, settings)
+    written = name or Label.PREBUILT_WORKLOAD in meta.labels(job)
+    return _subdomain(path, name) if written else []
+
+
+def _prebuilt_of(job: Raw, settings: Settings) -> tuple[str, str]:
+    return meta.prebuilt_workload(job, annotation_first=settings.enabled("WorkloadIdentifierAnnotations"))
+
+
+def _prebuilt_change(old: Raw, new: Raw, settings: Settings, *, suspended: bool) -> list[FieldError]:
+    if suspended or meta.elastic(old):
+        return []  # on_create has looked at the name, and it may change
+    (before, _), (after, path) = _prebuilt_of(old, settings), _prebuilt_of(new, settings)
+    return _immutable(path, before, after)
+
+
+def _max_exec_time(job: Raw) -> list[FieldError]:
+    text = meta.labels(job).get(Label.MAX_EXEC_TIME_SECONDS)
+    if text is None:
+        return []
+    try:
+        seconds = integer(text)
+    except ValueError as error:
+        return [invalid(MAX_EXEC_TIME, text, str(error))]
+    return [invalid(MAX_EXEC_TIME, seconds, "should be greater than 0")] if seconds <= 0 else []
+
+
+def _priority_class_change(before: str, after: str, *, suspended: bool) -> list[FieldError]:
+    if not suspended and after and not before:
+        detail = "WorkloadPriorityClass cannot be added to a non-suspended workload"
+        return [invalid(PRIORITY_CLASS, after, detail)]
+    if before and not after:
+        return [invalid(PRIORITY_CLASS, after, "WorkloadPriorityClass cannot be removed from a workload")]
+    return []
+
+
+def _gates_of(job: Raw) -> str:
+    return str(meta.annotations(job).get(Annotation.ADMISSION_GATED_BY) or "")
+
+
+def _split(gates: str) -> list[str]:
+    return [gate.strip() for gate in gates.split(",")] if gates.strip() else []
+
+
+def _gates(value: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for gate in _split(value):
+        if not gate:
+            errors.append(invalid(GATES, value, "cannot contain empty gate names"))
+        elif gate in seen:
+            errors.append(invalid(GATES, value, f"duplicate gate name: {gate}"))
+        else:
+            seen.add(gate)
+            errors += _domain_prefixed(gate)
+            if len(gate) > MAX_GATE:
+                errors.append(too_long(GATES, MAX_GATE))
+    return errors
+
+
+def _domain_prefixed(gate: str) -> list[FieldError]:
+    host, _, path = gate.partition("/")
+    if not host or not path:
+        return [invalid(GATES, gate, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(GATES, host, text) for text in syntax.dns1123_subdomain(host)]
+    if not re.fullmatch(_URL_PATH, path):
+        errors.append(invalid(GATES, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
+    return errors
+
+
+def _gates_change(before: str, after: str) -> list[FieldError]:
+    if after and not before:
+        return [forbidden(GATES, "cannot add admission gate after creation")]
+    if set(_split(after)) - set(_split(before)):
+        return [forbidden(GATES, "can only remove gates, not add new ones")]
+    return []

@@ -1,0 +1,122 @@
+"""Admission of jobs: forced suspension and defaults on create, validation on create and update.
+
+Pure functions of the request, the settings and the caches. Suspension depends on the request alone: whatever client
+creates a job that names a queue, and however cold our caches are, it starts suspended.
+"""
+
+from __future__ import annotations
+
+from api import names
+from api.names import Label
+from core import decode, placement
+from core.model import Key, Raw
+from webhook import job_rules, meta, owners, patch
+from webhook.job_kinds import JobKind
+from webhook.patch import Operation
+from webhook.review import Request, Response, allow, bad_request, refuse
+from webhook.settings import Context
+from webhook.shape import misshapen
+
+
+def mutate(kind: JobKind, request: Request, context: Context) -> Response:
+    """Default queue, default priority class, suspension; no operation for what is so already."""
+    if request.operation != "CREATE":
+        return allow()
+    job = request.new()
+    errors = misshapen(job, kind.shape)
+    if errors:
+        return bad_request("; ".join(map(str, errors)))
+    operations = _defaults(kind, job, request, context)
+    again = _defaults(kind, patch.apply(job, operations), request, context)
+    if again:
+        raise RuntimeError(f"the defaults of {request.resource} {request.name} do not settle: {again}")
+    return allow(patch=operations)
+
+
+def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    """Each default sees what the one before has done."""
+    operations: tuple[Operation, ...] = ()
+    for default in (_default_queue, _default_priority_class, _suspension):
+        found = default(kind, job, request, context)
+        job, operations = patch.apply(job, found), operations + found
+    return operations
+
+
+def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    if meta.queue_name(job) or owners.owned_by_managed_kind(job, context):
+        return ()
+    if not (default_queue(request.namespace, context) and managed(request.namespace, context)):
+        return ()
+    return patch.add(job, ("metadata", "labels", Label.QUEUE_NAME), names.DEFAULT_LOCAL_QUEUE)
+
+
+def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    if not context.settings.enabled("WorkloadPriorityClassDefaulting") or meta.priority_class(job):
+        return ()
+    if not _to_be_queued(job, request, context) or owners.owned_by_managed_kind(job, context):
+        return ()
+    if context.lookup.priority_class(names.DEFAULT_WORKLOAD_PRIORITY_CLASS) is None:
+        return ()
+    path = ("metadata", "labels", Label.PRIORITY_CLASS)
+    return patch.add(job, path, names.DEFAULT_WORKLOAD_PRIORITY_CLASS)
+
+
+def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    if meta.deleting(job) or kind.suspended(job) or not _to_be_queued(job, request, context):
+        return ()
+    if owners.queued_by_owner(job, request.namespace, context):
+        return ()
+    return patch.add(job, kind.suspend, True)
+
+
+def _to_be_queued(job: Raw, request: Request, context: Context) -> bool:
+    if meta.queue_name(job):
+        return True
+    return context.settings.manage_jobs_without_queue_name and managed(request.namespace, context)
+
+
+def managed(namespace: str, context: Context) -> bool:
+    """Whether we manage jobs of a namespace.
+
+    Where no cache knows its labels the answer is yes: the API server has already asked the same of the namespace
+    before it called us (the webhook configuration carries the same selector).
+    """
+    if namespace in (*names.SYSTEM_NAMESPACES, context.settings.namespace):
+        return False
+    selector = decode.selector(context.settings.managed_jobs_namespace_selector)
+    labels = context.lookup.namespace_labels(namespace)
+    return selector is None or labels is None or placement.matches(selector, labels)
+
+
+def default_queue(namespace: str, context: Context) -> bool:
+    """Whether the namespace has a LocalQueue named default."""
+    return context.lookup.local_queue(Key(namespace, names.DEFAULT_LOCAL_QUEUE)) is not None
+
+
+def validate(kind: JobKind, request: Request, context: Context) -> Response:
+    """All errors of the job at once."""
+    if request.operation not in ("CREATE", "UPDATE"):
+        return allow()
+    new, settings = request.new(), context.settings
+    old = request.old() if request.operation == "UPDATE" else None
+    errors = misshapen(new, kind.shape) or misshapen(old, kind.shape)
+    if errors:
+        return bad_request("; ".join(map(str, errors)))
+    errors = job_rules.on_create(new, settings)
+    if old is None:
+        errors += kind.on_create(new, settings)
+    else:
+        errors += kind.on_update(old, new, settings)
+        errors += job_rules.on_update(
+            old,
+            new,
+            settings,
+            was_suspended=kind.suspended(old),
+            suspended=kind.suspended(new),
+            default_queue=default_queue(request.namespace, context),
+        )
+    warnings = [BY_ANNOTATION] if meta.queued_by_annotation(new) else []
+    return refuse(errors, warnings=warnings) if errors else allow(warnings=warnings)
+
+
+BY_ANNOTATION = f"the annotation {Label.QUEUE_NAME} still queues this job; make it a label, annotations are v0.1"

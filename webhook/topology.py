@@ -1,0 +1,167 @@
+"""The topology annotations on a pod template: which may stand together, and what they may say.
+
+Whether the levels are in the right order is not known before a flavor is; the scheduler says so then.
+Source: Kueue's reference for Topology Aware Scheduling, 0.19/0.20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from api import syntax
+from api.errors import OMITTED, FieldError, duplicate, forbidden, invalid, required
+from api.names import Annotation
+from webhook.literals import boolean, integer
+from webhook.settings import Settings
+
+_MODES: Final = (Annotation.REQUIRED_TOPOLOGY, Annotation.PREFERRED_TOPOLOGY, Annotation.UNCONSTRAINED_TOPOLOGY)
+_GROUP: Final = Annotation.POD_SET_GROUP_NAME
+_SLICE: Final = Annotation.SLICE_REQUIRED_TOPOLOGY
+_SIZE: Final = Annotation.SLICE_SIZE
+_LAYERS: Final = Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS
+_MAX_INT32: Final = 2**31 - 1
+
+
+def errors(
+    metadata: str, found: Mapping[str, str], pods: int, *, elastic: bool, settings: Settings
+) -> list[FieldError]:
+    """What is wrong with the annotations ``found`` at ``metadata`` of a pod set of so many pods."""
+    path = f"{metadata}.annotations"
+    wrong = _modes(path, found) + _group(path, found) + _unconstrained(path, found)
+    wrong += _slice_size(path, found)
+    if _SLICE in found and _SIZE not in found:
+        wrong.append(required(f"{path}[{_SIZE}]", f"must be set when '{_SLICE}' is specified"))
+    if _SIZE in found and _SLICE not in found:
+        wrong.append(forbidden(f"{path}[{_SIZE}]", f"may not be set when '{_SLICE}' is not specified"))
+    wrong += _layers(path, found, settings)
+    if wrong:
+        return wrong
+    if elastic:
+        wrong = [
+            forbidden(f"{path}[{key}]", f"{word} topology is not supported with elastic jobs")
+            for key, word in ((_MODES[0], "required"), (_MODES[1], "preferred"))
+            if key in found
+        ][:1]
+    return wrong or _larger_than(path, found, pods)
+
+
+def _modes(path: str, found: Mapping[str, str]) -> list[FieldError]:
+    wrong = []
+    if sum(mode in found for mode in _MODES) > 1:
+        listed = ", ".join(f'"{mode}"' for mode in _MODES)
+        wrong.append(invalid(path, OMITTED, f"must not contain more than one topology annotation: [{listed}]"))
+    for key in (*_MODES[:2], _SLICE):
+        if key in found:
+            wrong += syntax.checked(f"{path}[{key}]", found[key], syntax.qualified_name)
+    return wrong
+
+
+def _group(path: str, found: Mapping[str, str]) -> list[FieldError]:
+    if _GROUP not in found:
+        return []
+    at = f"{path}[{_GROUP}]"
+    wrong = []
+    if found[_GROUP].isascii() and found[_GROUP].isdecimal():
+        wrong.append(invalid(at, found[_GROUP], "must not be a number"))
+    wrong += [forbidden(at, f"may not be set when '{key}' is specified") for key in (_SIZE, _SLICE) if key in found]
+    if _MODES[0] not in found and _MODES[1] not in found:
+        wrong.append(forbidden(at, f"may not be set when neither '{_MODES[1]}' nor '{_MODES[0]}' is specified"))
+    return wrong
+
+
+def _unconstrained(path: str, found: Mapping[str, str]) -> list[FieldError]:
+    text = found.get(_MODES[2])
+    try:
+        boolean("true" if text is None else text)
+    except ValueError:
+        return [invalid(f"{path}[{_MODES[2]}]", text, "must be a boolean value")]
+    return []
+
+
+def _size(found: Mapping[str, str]) -> int | None:
+    """The slice size; None where it is no 32-bit number."""
+    try:
+        size = integer(found[_SIZE])
+    except ValueError:
+        return None
+    return size if -_MAX_INT32 - 1 <= size <= _MAX_INT32 else None
+
+
+def _slice_size(path: str, found: Mapping[str, str]) -> list[FieldError]:
+    if _SIZE not in found:
+        return []
+    size = _size(found)
+    if size is None:
+        return [invalid(f"{path}[{_SIZE}]", found[_SIZE], "must be a numeric value")]
+    return [] if size >= 1 else [invalid(f"{path}[{_SIZE}]", found[_SIZE], "must be greater than or equal to 1")]
+
+
+def _layers(path: str, found: Mapping[str, str], settings: Settings) -> list[FieldError]:
+    if _LAYERS not in found:
+        return []
+    at = f"{path}[{_LAYERS}]"
+    if not settings.enabled("TASMultiLayerTopology"):
+        return [forbidden(at, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")]
+    wrong = [forbidden(at, f"may not be set when '{key}' is specified") for key in (_SLICE, _SIZE) if key in found]
+    if _GROUP in found:
+        wrong.append(forbidden(f"{path}[{_GROUP}]", f"may not be set when '{_LAYERS}' is specified"))
+    try:
+        layers = _parsed(found[_LAYERS])
+    except ValueError as error:
+        return [*wrong, invalid(at, found[_LAYERS], f"must be a valid JSON array: {error}")]
+    if not 1 <= len(layers) <= 3:
+        return [*wrong, invalid(at, found[_LAYERS], "topology constraints must contain between 1 and 3 entries")]
+    return wrong + _each_layer(at, layers) + _between_layers(at, layers)
+
+
+def _parsed(text: str) -> list[tuple[str, int]]:
+    layers = orjson.loads(text)
+    if not isinstance(layers, list):
+        raise ValueError("it is no list")  # noqa: TRY004 - the caller tells apart good and bad text, not types
+    return [_layer(layer) for layer in layers]
+
+
+def _layer(layer: Any) -> tuple[str, int]:
+    if not isinstance(layer, dict):
+        raise ValueError("an element is no object")  # noqa: TRY004
+    topology, size = layer.get("topology") or "", layer.get("size") or 0
+    if not isinstance(topology, str) or not isinstance(size, int) or isinstance(size, bool) or abs(size) > _MAX_INT32:
+        raise ValueError("an element wants a text as topology and a number as size")
+    return topology, size
+
+
+def _each_layer(at: str, layers: list[tuple[str, int]]) -> list[FieldError]:
+    wrong = []
+    for index, (topology, size) in enumerate(layers):
+        wrong += syntax.checked(f"{at}[{index}].topology", topology, syntax.qualified_name)
+        if size < 1:
+            wrong.append(invalid(f"{at}[{index}].size", size, "must be greater than or equal to 1"))
+    return wrong
+
+
+def _between_layers(at: str, layers: list[tuple[str, int]]) -> list[FieldError]:
+    wrong = []
+    seen: dict[str, int] = {}
+    for index, (topology, _) in enumerate(layers):
+        if topology in seen:
+            wrong.append(duplicate(f"{at}[{index}].topology", f"{topology} (also at index {seen[topology]})"))
+        seen.setdefault(topology, index)
+    for index in range(1, len(layers)):
+        above, size = layers[index - 1][1], layers[index][1]
+        if size > 0 and above % size:
+            wrong.append(invalid(f"{at}[{index}].size", size, f"must evenly divide the parent layer size {above}"))
+    return wrong
+
+
+def _larger_than(path: str, found: Mapping[str, str], pods: int) -> list[FieldError]:
+    detail = f"must not be greater than pod set count {pods}"
+    if _SIZE in found:
+        size = _size(found)
+        return [invalid(f"{path}[{_SIZE}]", found[_SIZE], detail)] if size is not None and size > pods else []
+    if _LAYERS in found:
+        largest = _parsed(found[_LAYERS])[0][1]
+        return [invalid(f"{path}[{_LAYERS}]", largest, detail)] if largest > pods else []
+    return []
