@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from core.model import Cohort, ClusterQueue, FlavorResource, Key, Labels, LocalQueue, Raw, ResourceFlavor, Workload
+from core.model import ClusterQueue, Cohort, FlavorResource, Key, Labels, LocalQueue, Raw, ResourceFlavor, Workload
 
 
 class Lookup(Protocol):

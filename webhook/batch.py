@@ -1,4 +1,4 @@
-"""What is particular to a batch/v1 Job at admission: partial admission, completions that follow parallelism, topology."""
+"""What is particular to a batch/v1 Job at admission: partial admission, synced completions, topology."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _spec(job: Raw) -> Raw:
 
 
 def _annotation(job: Raw, key: str) -> str | None:
-    return meta.annotations(job).get(key)
+    found = meta.annotations(job).get(key)
+    return None if found is None else str(found)
 
 
 def _parallelism(job: Raw) -> int:

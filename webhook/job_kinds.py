@@ -1,4 +1,4 @@
-"""The job kinds whose admission we look at: where they keep what we read, and which rules they add to the common ones."""
+"""The job kinds whose admission we look at: where they keep what we read, which rules they add to the common ones."""
 
 from __future__ import annotations
 

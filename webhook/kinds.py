@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from api.names import Finalizer
 from webhook import patch
 from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request
 from webhook.settings import Context
-from webhook.shape import METADATA, misshapen
+from webhook.shape import METADATA, ListOf, Shape, misshapen
+
+_SHAPE: Final[Shape] = {"metadata": METADATA}
+_PARTIAL: Final[Shape] = {"spec": {"podSets": ListOf({"minCount": int})}}
 
 
 def keep_while_in_use(request: Request, context: Context) -> Response:
@@ -15,7 +20,7 @@ def keep_while_in_use(request: Request, context: Context) -> Response:
     if request.operation != "CREATE":
         return allow()
     created = request.new()
-    errors = misshapen(created.get("metadata"), METADATA, "metadata")
+    errors = misshapen(created, _SHAPE)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     return allow(patch=patch.append(created, ("metadata", "finalizers"), Finalizer.RESOURCE_IN_USE))
@@ -23,6 +28,9 @@ def keep_while_in_use(request: Request, context: Context) -> Response:
 
 def drop_min_counts(request: Request, context: Context) -> Response:
     """Where partial admission is switched off no pod set of a Workload asks for it."""
+    errors = misshapen(request.new(), _PARTIAL)
+    if errors:
+        return bad_request("; ".join(map(str, errors)))
     pod_sets = (request.new().get("spec") or {}).get("podSets") or []
     return allow(
         patch=tuple(
@@ -35,4 +43,5 @@ def drop_min_counts(request: Request, context: Context) -> Response:
 
 def validate(request: Request, context: Context) -> Response:
     """The rules of the kind, all errors at once."""
-    return allow()
+    errors = misshapen(request.object, _SHAPE)
+    return bad_request("; ".join(map(str, errors))) if errors else allow()

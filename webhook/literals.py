@@ -1,4 +1,4 @@
-"""Numbers and truth values in labels and annotations, read as Go's strconv reads them, with its words for what is wrong."""
+"""Numbers and truth values in labels and annotations, read as Go's strconv reads them, complaints included."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """What we read of the metadata of a job of any kind: its queue, its classes, its owner."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from api.names import Annotation, Label
@@ -37,7 +35,7 @@ def priority_class(job: Raw) -> str:
 
 def elastic(job: Raw) -> bool:
     """Whether the job asks to be resized while it runs."""
-    return annotations(job).get(Annotation.ELASTIC_JOB) == "true"
+    return bool(annotations(job).get(Annotation.ELASTIC_JOB) == "true")
 
 
 def prebuilt_workload(job: Raw, *, annotation_first: bool) -> tuple[str, str]:

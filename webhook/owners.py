@@ -59,5 +59,6 @@ def _owner(job: Raw, context: Context) -> Raw | None:
     if owner is None:
         return None
     group = str(owner.get("apiVersion") or "").rpartition("/")[0]
-    managed = (_KINDS[framework] for framework in sorted(context.settings.frameworks) if framework in _KINDS)
-    return owner if (group, owner.get("kind")) in managed else None
+    of_kind = (group, str(owner.get("kind") or ""))
+    managed = any(_KINDS.get(framework) == of_kind for framework in context.settings.frameworks)
+    return owner if managed else None

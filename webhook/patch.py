@@ -82,7 +82,9 @@ def _changed_object(node: Raw, operation: Operation, depth: int, step: str, *, l
     copy = dict(node)
     if not last or operation.op != "add":
         if step not in copy:
-            raise PatchError(f"{operation.op} {pointer(operation.path)}: there is no {pointer(operation.path[: depth + 1])}")
+            raise PatchError(
+                f"{operation.op} {pointer(operation.path)}: there is no {pointer(operation.path[: depth + 1])}"
+            )
         if last and operation.op == "remove":
             del copy[step]
             return copy

@@ -27,7 +27,7 @@ MAX_MESSAGE: Final = 4096
 """Kueue has no bound; etcd objects may hold long lists of errors, and a terminal is no place for a megabyte."""
 
 
-class BadReview(ValueError):
+class BadReviewError(ValueError):
     """Bytes that are no AdmissionReview v1. ``uid`` is there when it could be read: then the answer is a review."""
 
     def __init__(self, message: str, uid: str = "") -> None:
@@ -116,40 +116,40 @@ def bad_request(message: str) -> Response:
 
 
 def parse(body: bytes) -> Request:
-    """The request in ``body``. Raises BadReview with a sentence for everything that is no such request."""
+    """The request in ``body``. Raises BadReviewError with a sentence for everything that is no such request."""
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadReview(f"the body is not JSON: {error}") from None
+        raise BadReviewError(f"the body is not JSON: {error}") from None
     if not isinstance(review, dict):
-        raise BadReview(f"the body is a JSON {_kind_of(review)}, not an AdmissionReview")
+        raise BadReviewError(f"the body is a JSON {_kind_of(review)}, not an AdmissionReview")
     request = _request(review)
     uid = request.get("uid")
     if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID:
-        raise BadReview(f"request.uid must be a text of 1 to {MAX_UID} characters")
+        raise BadReviewError(f"request.uid must be a text of 1 to {MAX_UID} characters")
     return _read(request, uid)
 
 
 def _request(review: Raw) -> Raw:
     if review.get("apiVersion") != API_VERSION or review.get("kind") != KIND:
         found = f"{_brief(review.get('apiVersion'))} {_brief(review.get('kind'))}"
-        raise BadReview(f"expected {API_VERSION} {KIND}, found {found}")
+        raise BadReviewError(f"expected {API_VERSION} {KIND}, found {found}")
     request = review.get("request")
     if not isinstance(request, dict):
-        raise BadReview("the review has no request")
+        raise BadReviewError("the review has no request")
     return request
 
 
 def _read(request: Raw, uid: str) -> Request:
     operation = request.get("operation")
     if operation not in OPERATIONS:
-        raise BadReview(f"request.operation is {_brief(operation)}, not one of {', '.join(OPERATIONS)}", uid)
+        raise BadReviewError(f"request.operation is {_brief(operation)}, not one of {', '.join(OPERATIONS)}", uid)
     resource, kind = _part(request, "resource", uid), _part(request, "kind", uid)
     new, old = _part_or_none(request, "object", uid), _part_or_none(request, "oldObject", uid)
     if operation in ("CREATE", "UPDATE") and new is None:
-        raise BadReview(f"request.object is null on {operation}", uid)
+        raise BadReviewError(f"request.object is null on {operation}", uid)
     if operation in ("UPDATE", "DELETE") and old is None:
-        raise BadReview(f"request.oldObject is null on {operation}", uid)
+        raise BadReviewError(f"request.oldObject is null on {operation}", uid)
     return Request(
         uid=uid,
         operation=operation,
@@ -171,14 +171,14 @@ def _read(request: Raw, uid: str) -> Request:
 def _part(holder: Raw, key: str, uid: str) -> Raw:
     found = _part_or_none(holder, key, uid)
     if found is None:
-        raise BadReview(f"request.{key} is missing", uid)
+        raise BadReviewError(f"request.{key} is missing", uid)
     return found
 
 
 def _part_or_none(holder: Raw, key: str, uid: str) -> Raw | None:
     found = holder.get(key)
     if found is not None and not isinstance(found, dict):
-        raise BadReview(f"request.{key} is a {_kind_of(found)}, not an object", uid)
+        raise BadReviewError(f"request.{key} is a {_kind_of(found)}, not an object", uid)
     return found
 
 
@@ -187,7 +187,7 @@ def _text(holder: Raw, key: str, uid: str) -> str:
     if found is None:
         return ""
     if not isinstance(found, str):
-        raise BadReview(f"{key} is a {_kind_of(found)}, not a text", uid)
+        raise BadReviewError(f"{key} is a {_kind_of(found)}, not a text", uid)
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Union
+from typing import Any, Final, TypeAlias
 
 from api.errors import FieldError, type_invalid
 
@@ -27,7 +27,7 @@ class ListOf:
     element: Shape
 
 
-Shape = Union[type, tuple[type, ...], MapOf, ListOf, Mapping[str, "Shape"]]
+Shape: TypeAlias = type | tuple[type, ...] | MapOf | ListOf | Mapping[str, "Shape"]
 """A type (or several), a map, a list, or the fields of an object; fields that it does not name may be anything."""
 
 QUANTITY: Final = (str, int, float)

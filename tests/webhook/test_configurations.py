@@ -1,0 +1,170 @@
+"""What the API server is told to send us, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import base64
+
+import cel
+import pytest
+
+from api.names import Label
+from core.model import Raw
+from webhook.configurations import Endpoint, Options, mutating, validating
+from webhook.settings import Settings
+
+QUEUE = {Label.QUEUE_NAME: "main"}
+
+
+def _webhook(name: str, options: Options) -> Raw:
+    (found,) = (
+        webhook
+        for configuration in (mutating(options), validating(options))
+        for webhook in configuration["webhooks"]
+        if webhook["name"] == name
+    )
+    assert isinstance(found, dict)
+    return found
+
+
+def _reaches(
+    name: str, new: Raw | None, old: Raw | None = None, *, user: str = "alice", options: Options | None = None
+) -> bool:
+    """Whether all match conditions of the webhook hold, as the API server evaluates them."""
+    variables = {
+        "object": None if new is None else {"metadata": new},
+        "oldObject": None if old is None else {"metadata": old},
+        "request": {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user}},
+    }
+    conditions = _webhook(name, options or Options()).get("matchConditions", ())
+    return all(cel.evaluate(condition["expression"], variables) is True for condition in conditions)
+
+
+@pytest.mark.parametrize(
+    ("hook", "new", "old", "reaches"),
+    [
+        pytest.param("mjob.kb.io", {"labels": QUEUE}, None, True, id="a Job with the label"),
+        pytest.param("mjob.kb.io", {"annotations": QUEUE}, None, True, id="a Job with the annotation of v0.1"),
+        pytest.param("mjob.kb.io", {}, None, False, id="a Job without labels and annotations"),
+        pytest.param("mjob.kb.io", {"labels": {"a": "b"}}, None, False, id="a Job with other labels"),
+        pytest.param("mjob-default.kb.io", {}, None, True, id="an unqueued Job may be given the default queue"),
+        pytest.param("mjob-default.kb.io", {"labels": QUEUE}, None, False, id="a queued one needs no default"),
+        pytest.param("vjob.kb.io", {"labels": {}}, {"labels": QUEUE}, True, id="removing the label is looked at"),
+        pytest.param("vjob.kb.io", {"labels": QUEUE}, {}, True, id="adding the label is looked at"),
+        pytest.param("vjob.kb.io", {}, {}, False, id="changing an unqueued Job is not"),
+        pytest.param("vjob.kb.io", {"labels": QUEUE}, None, True, id="creating a queued Job is"),
+        pytest.param("vjob.kb.io", {}, None, False, id="creating an unqueued Job is not"),
+    ],
+)
+def test_only_queued_jobs_reach_us(hook: str, new: Raw, old: Raw | None, reaches: bool) -> None:
+    assert _reaches(hook, new, old) is reaches
+
+
+def test_every_job_of_the_managed_namespaces_reaches_us_where_all_are_managed() -> None:
+    options = Options(settings=Settings(manage_jobs_without_queue_name=True))
+    assert _reaches("mjob.kb.io", {}, options=options)
+    assert _reaches("vjob.kb.io", {}, {}, options=options)
+    assert "mjob-default.kb.io" not in [webhook["name"] for webhook in mutating(options)["webhooks"]]
+
+
+def test_a_hook_that_may_refuse_sees_queued_jobs_and_our_own_kinds_only() -> None:
+    for configuration in (mutating(Options()), validating(Options())):
+        for webhook in configuration["webhooks"]:
+            (rule,) = webhook["rules"]
+            ours = rule["apiGroups"] == ["kueue.x-k8s.io"]
+            conditions = [condition["name"] for condition in webhook.get("matchConditions", ())]
+            assert ours or webhook["failurePolicy"] == "Ignore" or conditions == ["queued"], webhook["name"]
+
+
+def test_system_namespaces_and_ours_are_never_matched_whatever_the_operator_selects() -> None:
+    chosen = {
+        "matchLabels": {"team": "a"},
+        "matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}],
+    }
+    settings = Settings(namespace="queueing", managed_jobs_namespace_selector=chosen)
+    for name in ("mjob.kb.io", "mjob-default.kb.io", "vjob.kb.io"):
+        assert _webhook(name, Options(settings=settings))["namespaceSelector"] == {
+            "matchLabels": {"team": "a"},
+            "matchExpressions": [
+                {"key": "env", "operator": "In", "values": ["prod"]},
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["kube-node-lease", "kube-system", "kueue-system", "queueing"],
+                },
+            ],
+        }
+
+
+def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
+    options = Options(ourselves="system:serviceaccount:kueue-system:seiretsu")
+    assert not _reaches("vworkload.kb.io", {}, {}, user=options.ourselves, options=options)
+    assert _reaches("vworkload.kb.io", {}, {}, user="alice", options=options)
+    assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=options.ourselves, options=options)
+
+
+def test_kueues_names_and_paths_are_kept() -> None:
+    found = {
+        webhook["name"]: webhook["clientConfig"]["service"]["path"]
+        for configuration in (mutating(Options()), validating(Options()))
+        for webhook in configuration["webhooks"]
+    }
+    assert found == {
+        "mjob.kb.io": "/mutate-batch-v1-job",
+        "mjob-default.kb.io": "/mutate-batch-v1-job-default",
+        "mclusterqueue.kb.io": "/mutate-kueue-x-k8s-io-v1beta2-clusterqueue",
+        "mresourceflavor.kb.io": "/mutate-kueue-x-k8s-io-v1beta2-resourceflavor",
+        "vjob.kb.io": "/validate-batch-v1-job",
+        "vclusterqueue.kb.io": "/validate-kueue-x-k8s-io-v1beta2-clusterqueue",
+        "vcohort.kb.io": "/validate-kueue-x-k8s-io-v1beta2-cohort",
+        "vresourceflavor.kb.io": "/validate-kueue-x-k8s-io-v1beta2-resourceflavor",
+        "vworkload.kb.io": "/validate-kueue-x-k8s-io-v1beta2-workload",
+    }
+
+
+def test_workloads_lose_their_min_counts_only_where_partial_admission_is_off() -> None:
+    options = Options(settings=Settings(gates={"PartialAdmission": False}))
+    assert "mworkload.kb.io" in [webhook["name"] for webhook in mutating(options)["webhooks"]]
+
+
+def test_an_integration_that_is_off_has_no_hooks() -> None:
+    options = Options(settings=Settings(frameworks=frozenset()))
+    names = [webhook["name"] for webhook in (*mutating(options)["webhooks"], *validating(options)["webhooks"])]
+    assert not [name for name in names if "job" in name]
+
+
+def test_one_webhook_in_full() -> None:
+    endpoint = Endpoint(url="https://127.0.0.1:9443/")
+    webhook = _webhook("mjob.kb.io", Options(endpoint=endpoint, ca_bundle=b"PEM"))
+    conditions = webhook.pop("matchConditions")
+    assert [condition["name"] for condition in conditions] == ["queued"]
+    assert webhook == {
+        "name": "mjob.kb.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {
+            "url": "https://127.0.0.1:9443/mutate-batch-v1-job",
+            "caBundle": base64.b64encode(b"PEM").decode(),
+        },
+        "rules": [
+            {
+                "apiGroups": ["batch"],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["jobs"],
+                "scope": "*",
+            }
+        ],
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "reinvocationPolicy": "IfNeeded",
+        "namespaceSelector": {
+            "matchExpressions": [
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["kube-node-lease", "kube-system", "kueue-system"],
+                }
+            ]
+        },
+    }

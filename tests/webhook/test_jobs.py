@@ -1,0 +1,170 @@
+"""Jobs at admission: what is forced on them, what is defaulted, and that nothing else is touched."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.names import Label
+from core.model import Key, LocalQueue, Raw
+from tests.webhook.cluster import Cluster, ask, job, review
+from webhook.patch import Operation, apply
+from webhook.settings import Settings
+
+MUTATE, DEFAULT = "/mutate-batch-v1-job", "/mutate-batch-v1-job-default"
+QUEUE = {Label.QUEUE_NAME: "main"}
+SUSPEND = {"op": "add", "path": "/spec/suspend", "value": True}
+DEFAULT_QUEUE = {"op": "add", "path": "/metadata/labels", "value": {Label.QUEUE_NAME: "default"}}
+ALL = Settings(manage_jobs_without_queue_name=True)
+JOB_SETS = Settings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
+JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
+CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
+
+
+def with_default_queue(**fields: Any) -> Cluster:
+    key = Key("team-a", "default")
+    return Cluster(local_queues={key: LocalQueue(key, "team-a")}, **fields)
+
+
+def patched(response: Raw) -> list[Raw]:
+    assert response["allowed"], response
+    if "patch" not in response:
+        return []
+    operations = orjson.loads(base64.b64decode(response["patch"]))
+    assert isinstance(operations, list)
+    return operations
+
+
+def after(new: Raw, operations: list[Raw]) -> Raw:
+    steps = (
+        Operation(
+            operation["op"],
+            tuple(step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]),
+            operation.get("value"),
+        )
+        for operation in operations
+    )
+    return apply(new, tuple(steps))
+
+
+@pytest.mark.parametrize(
+    ("new", "settings", "expected"),
+    [
+        pytest.param(job(labels=QUEUE), Settings(), [SUSPEND], id="a queued Job starts suspended"),
+        pytest.param(job(annotations=QUEUE), Settings(), [SUSPEND], id="so does one queued by v0.1's annotation"),
+        pytest.param(job(labels=QUEUE, suspend=True), Settings(), [], id="one that is suspended needs no patch"),
+        pytest.param(job(), Settings(), [], id="an unqueued Job is left alone"),
+        pytest.param(job(), ALL, [SUSPEND], id="an unqueued Job is suspended where all are managed"),
+        pytest.param(
+            job(labels=QUEUE, owner=CRON_JOB), Settings(), [SUSPEND], id="a queued Job of a CronJob is suspended"
+        ),
+        pytest.param(
+            job(labels=QUEUE, owner=JOB_SET), JOB_SETS, [], id="a Job of a queued JobSet is left to its JobSet"
+        ),
+        pytest.param(
+            job(labels=QUEUE, owner=JOB_SET), Settings(), [SUSPEND], id="a JobSet without integration does not count"
+        ),
+    ],
+)
+def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
+    assert patched(ask(MUTATE, review(new), settings=settings)) == expected
+
+
+def test_a_queued_job_of_a_jobset_that_is_not_queued_is_suspended() -> None:
+    cluster = Cluster(job_queues={("jobset.x-k8s.io", "JobSet", Key("team-a", "set")): ""})
+    new = job(labels=QUEUE, owner=JOB_SET)
+    assert patched(ask(MUTATE, review(new), cluster=cluster, settings=JOB_SETS)) == [SUSPEND]
+
+
+def test_a_job_that_is_being_deleted_is_left_alone() -> None:
+    new = job(labels=QUEUE)
+    new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert patched(ask(MUTATE, review(new))) == []
+
+
+def test_suspension_does_not_wait_for_our_caches() -> None:
+    assert patched(ask(MUTATE, review(job(labels=QUEUE)), cluster=Cluster(synced=False))) == [SUSPEND]
+
+
+@pytest.mark.parametrize(
+    ("new", "cluster", "settings", "expected"),
+    [
+        pytest.param(
+            job(), with_default_queue(), Settings(), [DEFAULT_QUEUE, SUSPEND], id="the default queue takes it"
+        ),
+        pytest.param(job(), Cluster(), Settings(), [], id="without a default queue nothing happens"),
+        pytest.param(
+            job(owner=JOB_SET), with_default_queue(), JOB_SETS, [], id="a Job of a managed kind gets no queue"
+        ),
+        pytest.param(
+            job(),
+            with_default_queue(namespaces={"team-a": {"team": "a"}}),
+            Settings(managed_jobs_namespace_selector={"matchLabels": {"team": "b"}}),
+            [],
+            id="a namespace that is not managed has no default",
+        ),
+        pytest.param(
+            job(labels={"app": "x"}),
+            with_default_queue(priority_classes={"default": 10}),
+            Settings(),
+            [
+                {"op": "add", "path": "/metadata/labels/kueue.x-k8s.io~1queue-name", "value": "default"},
+                {"op": "add", "path": "/metadata/labels/kueue.x-k8s.io~1priority-class", "value": "default"},
+                SUSPEND,
+            ],
+            id="the default priority class as well, beside the labels that are there",
+        ),
+        pytest.param(
+            job(),
+            with_default_queue(priority_classes={"default": 10}),
+            Settings(gates={"WorkloadPriorityClassDefaulting": False}),
+            [DEFAULT_QUEUE, SUSPEND],
+            id="no default priority class where the gate is off",
+        ),
+    ],
+)
+def test_defaults_of_an_unqueued_job(new: Raw, cluster: Cluster, settings: Settings, expected: list[Raw]) -> None:
+    assert patched(ask(DEFAULT, review(new), cluster=cluster, settings=settings)) == expected
+
+
+words = st.sampled_from(["", "a", "zone", "é", "~/"])
+jsons = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | words,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(words, below, max_size=3),
+    max_leaves=4,
+)
+extras = st.dictionaries(st.sampled_from(["x", "newField", "later"]), jsons, max_size=2)
+label_maps = st.none() | st.dictionaries(
+    st.sampled_from([Label.QUEUE_NAME, Label.PRIORITY_CLASS, "app"]), st.sampled_from(["main", "default"]), max_size=3
+)
+
+
+@given(label_maps, label_maps, st.sampled_from([None, True, False]), extras, extras, st.booleans())
+def test_mutating_twice_is_mutating_once_and_unknown_fields_survive(
+    labels: Raw | None, annotations: Raw | None, suspend: bool | None, extra: Raw, spec: Raw, everything: bool
+) -> None:
+    new = {**job(labels=labels, annotations=annotations, **{"suspend": suspend, **spec}), **extra}
+    cluster = with_default_queue(priority_classes={"default": 1})
+    settings = ALL if everything else Settings()
+    once = after(new, patched(ask(MUTATE, review(new), cluster=cluster, settings=settings)))
+    assert patched(ask(MUTATE, review(once), cluster=cluster, settings=settings)) == []
+    assert once["spec"]["suspend"] is True
+    names = {**(annotations or {}), **(once["metadata"].get("labels") or {})}
+    assert names[Label.QUEUE_NAME] in ("main", "default")
+    for key in extra:
+        assert orjson.dumps(once[key]) == orjson.dumps(new[key])
+    for key in spec:
+        assert orjson.dumps(once["spec"][key]) == orjson.dumps(new["spec"][key])
+
+
+def test_no_answer_depends_on_chance() -> None:
+    random.seed(1)
+    first = ask(MUTATE, review(job()), cluster=with_default_queue())
+    random.seed(2)
+    assert ask(MUTATE, review(job()), cluster=with_default_queue()) == first

@@ -1,0 +1,84 @@
+"""The small JSON Patch: what it makes, and that it refuses what does not apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.patch import Operation, PatchError, add, append, apply, pointer
+
+names = st.text(alphabet="ab/~-0", min_size=1, max_size=3)
+documents: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    names,
+    st.recursive(st.integers(), lambda below: st.dictionaries(names, below, max_size=3), max_leaves=8),
+    max_size=3,
+)
+
+
+def test_a_pointer_escapes_slashes_and_tildes() -> None:
+    assert pointer(("metadata", "labels", "kueue.x-k8s.io/a~b")) == "/metadata/labels/kueue.x-k8s.io~1a~0b"
+
+
+def test_missing_objects_above_a_value_are_made_in_one_operation() -> None:
+    assert add({"metadata": {}}, ("metadata", "labels", "a"), "x") == (
+        Operation("add", ("metadata", "labels"), {"a": "x"}),
+    )
+
+
+def test_true_is_not_taken_for_one() -> None:
+    assert add({"suspend": 1}, ("suspend",), True) == (Operation("add", ("suspend",), True),)
+
+
+@given(documents, st.lists(names, min_size=1, max_size=3), st.integers())
+def test_what_was_added_needs_no_second_addition(document: dict[str, Any], path: list[str], value: int) -> None:
+    try:
+        operations = add(document, tuple(path), value)
+    except (AttributeError, TypeError):
+        return  # a number is in the way; shapes are checked before
+    after = apply(document, operations)
+    assert add(after, tuple(path), value) == ()
+
+
+@given(documents)
+def test_applying_leaves_the_original_alone(document: dict[str, Any]) -> None:
+    before = repr(document)
+    apply(document, add(document, ("new", "below"), 1))
+    assert repr(document) == before
+
+
+@pytest.mark.parametrize(
+    ("operation", "document"),
+    [
+        (Operation("replace", ("spec", "suspend"), True), {"spec": {}}),
+        (Operation("remove", ("spec", "suspend")), {"spec": {}}),
+        (Operation("add", ("spec", "suspend"), True), {}),
+        (Operation("add", ("list", "2"), 1), {"list": [0]}),
+        (Operation("remove", ("list", "x")), {"list": [0]}),
+        (Operation("add", ("number", "below"), 1), {"number": 1}),
+        (Operation("replace", (), {}), {}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_does_not_apply_is_an_error(operation: Operation, document: dict[str, Any]) -> None:
+    with pytest.raises(PatchError):
+        apply(document, (operation,))
+
+
+def test_lists_are_changed_by_index() -> None:
+    operations = (
+        Operation("add", ("l", "-"), 3),
+        Operation("add", ("l", "0"), 0),
+        Operation("remove", ("l", "1")),
+        Operation("replace", ("l", "1"), 9),
+    )
+    assert apply({"l": [1, 2]}, operations) == {"l": [0, 9, 3]}
+
+
+def test_appending_what_is_there_does_nothing() -> None:
+    assert append({"metadata": {"finalizers": ["f"]}}, ("metadata", "finalizers"), "f") == ()
+    assert append({"metadata": {}}, ("metadata", "finalizers"), "f") == (
+        Operation("add", ("metadata", "finalizers"), ["f"]),
+    )

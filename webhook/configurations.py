@@ -1,0 +1,161 @@
+"""Both webhook configurations, made from the table of hooks: what the API server sends us, and what it keeps to itself.
+
+The blast radius is decided here. A hook that may refuse sees jobs that name a queue (or all jobs of the namespaces
+that the operator has us manage) and our own kinds; system namespaces and ours never reach us, so that nothing we need
+for our own start waits for us. Source: the Kubernetes documentation, "Admission Webhook Good Practices".
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from api import names
+from api.names import Label
+from core.model import Raw
+from webhook.hooks import Hook, Phase, Reach, hooks
+from webhook.settings import Settings
+
+GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server finds us: ``url`` (``https://host:port``) outside, else Service and port inside it."""
+
+    url: str = ""
+    service: str = "seiretsu-webhook-service"
+    namespace: str = names.NAMESPACE
+    port: int = 443
+
+    def client_config(self, path: str, ca_bundle: bytes) -> Raw:
+        """``clientConfig`` for a path; ``ca_bundle`` is PEM, and left out where it is empty."""
+        if self.url:
+            config: Raw = {"url": self.url.rstrip("/") + path}
+        else:
+            service = {"name": self.service, "namespace": self.namespace, "path": path, "port": self.port}
+            config = {"service": service}
+        if ca_bundle:
+            config["caBundle"] = base64.b64encode(ca_bundle).decode()
+        return config
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the configurations are written.
+
+    ``ourselves`` is the user name of the app where nobody else has it (a service account): what it writes is then not
+    sent back to it for validation. ``failure_policy`` is that of the hooks that may refuse.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    endpoint: Endpoint = field(default_factory=Endpoint)
+    ca_bundle: bytes = b""
+    name: str = "seiretsu"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ourselves: str = ""
+    failure_policy: str = "Fail"
+    timeout_seconds: int = 5
+    reinvocation_policy: str = "IfNeeded"
+
+
+def mutating(options: Options) -> Raw:
+    """The MutatingWebhookConfiguration."""
+    return _configuration("MutatingWebhookConfiguration", Phase.MUTATING, options)
+
+
+def validating(options: Options) -> Raw:
+    """The ValidatingWebhookConfiguration."""
+    return _configuration("ValidatingWebhookConfiguration", Phase.VALIDATING, options)
+
+
+def _configuration(kind: str, phase: Phase, options: Options) -> Raw:
+    metadata: Raw = {"name": f"{options.name}-{phase.value}-webhook-configuration"}
+    if options.labels:
+        metadata["labels"] = dict(options.labels)
+    return {
+        "apiVersion": GROUP_VERSION,
+        "kind": kind,
+        "metadata": metadata,
+        "webhooks": [webhook(hook, options) for hook in hooks(options.settings, phase)],
+    }
+
+
+def webhook(hook: Hook, options: Options) -> Raw:
+    """One element of ``webhooks``."""
+    found: Raw = {
+        "name": hook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": options.endpoint.client_config(hook.path, options.ca_bundle),
+        "rules": [_rule(hook)],
+        "failurePolicy": options.failure_policy if hook.failure_policy == "Fail" else hook.failure_policy,
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": options.timeout_seconds,
+    }
+    if hook.phase is Phase.MUTATING:
+        found["reinvocationPolicy"] = options.reinvocation_policy
+    if hook.reach is not Reach.OUR_KINDS:
+        found["namespaceSelector"] = namespace_selector(options.settings)
+    conditions = match_conditions(hook, options)
+    if conditions:
+        found["matchConditions"] = conditions
+    return found
+
+
+def _rule(hook: Hook) -> Raw:
+    return {
+        "apiGroups": [hook.group],
+        "apiVersions": [hook.version],
+        "operations": list(hook.operations),
+        "resources": list(hook.resources),
+        "scope": "*",
+    }
+
+
+def never_matched(settings: Settings) -> list[str]:
+    """The namespaces whose jobs are never ours: those of the system and our own."""
+    return sorted({"kube-node-lease", *names.SYSTEM_NAMESPACES, settings.namespace})
+
+
+def namespace_selector(settings: Settings) -> Raw:
+    """The namespaces whose jobs we look at: those the operator chose, without those of the system and our own."""
+    chosen = settings.managed_jobs_namespace_selector or {}
+    excluded = {"key": names.NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": never_matched(settings)}
+    selector: Raw = {"matchExpressions": [*(chosen.get("matchExpressions") or ()), excluded]}
+    if chosen.get("matchLabels"):
+        selector["matchLabels"] = dict(chosen["matchLabels"])
+    return selector
+
+
+def match_conditions(hook: Hook, options: Options) -> list[Raw]:
+    """The CEL conditions that all hold for an object that reaches us."""
+    conditions = []
+    if hook.reach is Reach.UNQUEUED_JOBS:
+        conditions.append({"name": "not-queued", "expression": f"!({queued('object')})"})
+    elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
+        conditions.append({"name": "queued", "expression": _queued_now_or_before(hook.operations)})
+    if options.ourselves and hook.phase is Phase.VALIDATING:
+        conditions.append({"name": "not-ourselves", "expression": _not_ourselves(options.ourselves)})
+    return conditions
+
+
+def queued(variable: str) -> str:
+    """CEL: the object names a queue, by label or by v0.1's annotation."""
+    return " || ".join(
+        f"(has({variable}.metadata.{holder}) && '{Label.QUEUE_NAME}' in {variable}.metadata.{holder})"
+        for holder in ("labels", "annotations")
+    )
+
+
+def _queued_now_or_before(operations: Iterable[str]) -> str:
+    """On update the old object counts too: else removing the label would escape validation."""
+    if "UPDATE" not in operations:
+        return queued("object")
+    return f"{queued('object')} || (oldObject != null && ({queued('oldObject')}))"
+
+
+def _not_ourselves(user: str) -> str:
+    return f"request.userInfo.username != '{user}'"

@@ -1,0 +1,70 @@
+"""The ASGI side: one route a hook. Everything below ``answer`` is a pure function of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
+
+from webhook.hooks import HOOKS, Hook
+from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
+from webhook.settings import Context
+
+_LOG: Final = structlog.get_logger("webhook")
+_INTERNAL: Final = Response(
+    allowed=False,
+    code=500,
+    reason="InternalError",
+    message="the admission webhook failed on this object, which is a mistake of ours: its log tells more; nothing was"
+    " changed, and trying again does no harm",
+)
+
+Observer = Callable[[Hook, Request, Response], None]
+"""Told of each answer, for metrics and logs."""
+
+
+def routes(context: Context, *, observe: Observer | None = None) -> list[Route]:
+    """The routes of all hooks, also of those that the present settings do not ask the API server to call."""
+    return [_route(hook, context, observe) for hook in HOOKS]
+
+
+def _route(hook: Hook, context: Context, observe: Observer | None) -> Route:
+    async def endpoint(call: HttpRequest) -> HttpResponse:
+        status, body = answer(hook, await call.body(), context, observe=observe)
+        return HttpResponse(body, status, media_type="application/json" if status == 200 else "text/plain")
+
+    return Route(hook.path, endpoint, methods=["POST"], name=hook.name)
+
+
+def answer(hook: Hook, body: bytes, context: Context, *, observe: Observer | None = None) -> tuple[int, bytes]:
+    """HTTP status and body. 400 where there is no review to answer; a failure of ours is a refusal, never a 500.
+
+    Where the API server may do without the hook (``Ignore``) a failure of ours lets the object pass unchanged, as an
+    outage of ours would.
+    """
+    try:
+        request = parse(body)
+    except BadReviewError as bad:
+        if not bad.uid:
+            return 400, f"{bad}\n".encode()
+        return 200, encode(bad.uid, bad_request(str(bad)))
+    response = _judged(hook, request, context)
+    if observe is not None:
+        observe(hook, request, response)
+    return 200, encode(request.uid, response)
+
+
+def _judged(hook: Hook, request: Request, context: Context) -> Response:
+    full = f"{request.resource}/{request.sub_resource}" if request.sub_resource else request.resource
+    if request.group != hook.group or full not in hook.resources:
+        expected = f"{', '.join(hook.resources)} of {hook.group}"
+        return bad_request(f"{hook.path} looks at {expected}, not at {full[:60]!r} of {request.group[:60]!r}")
+    try:
+        return hook.handler(request, context)
+    except Exception:
+        _LOG.exception("admission failed", hook=hook.name, namespace=request.namespace, name=request.name)
+        return _INTERNAL if hook.failure_policy == "Fail" else allow()
