@@ -28,7 +28,10 @@ class Command:
     help: str
 
 
-COMMANDS = (Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),)
+COMMANDS = (
+    Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),
+    Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
+)
 
 _COMPLETION = "_SEIRETSU_COMPLETE"
 

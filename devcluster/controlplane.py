@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -147,6 +147,16 @@ class ControlPlane:
         # kubectl's discovery cache is kept by address, and ports come back: each control plane gets its own
         return os.environ | {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.layout.directory / "cache")}
 
+    def run(self, name: str, command: Sequence[str | Path], *, environ: Mapping[str, str] | None = None) -> Path:
+        """Run a program as a guest of this control plane, to be stopped with it; returns the path of its log."""
+        log = self.layout.log(name)
+        processes.start(name, command, log=log, records=self.layout.records, environ=environ)
+        return log
+
+    def runs(self, name: str) -> bool:
+        """Whether a component or guest of that name is running."""
+        return any(record.alive() for record in self._recorded(name))
+
     def stop_apiserver(self) -> None:
         """Stop the API server alone; what it stored stays with etcd."""
         self._stop_component(APISERVER)
@@ -267,7 +277,8 @@ def stop_and_remove(directory: Path) -> None:
     layout = Layout(directory)
     if layout.records.is_dir():
         every = processes.recorded(layout.records)
-        for names in ({KWOK, SCHEDULER, CONTROLLER_MANAGER}, {APISERVER}, {ETCD}):
+        guests = {record.name for record in every} - {KWOK, SCHEDULER, CONTROLLER_MANAGER, APISERVER, ETCD}
+        for names in (guests, {KWOK, SCHEDULER, CONTROLLER_MANAGER}, {APISERVER}, {ETCD}):
             processes.stop([record for record in every if record.name in names], grace=STOP_SECONDS)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(directory)
