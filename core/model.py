@@ -327,6 +327,24 @@ class Requeue(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """How far the search for flavors came: index of the last flavor tried by resource, for each pod set; -1 is the
+    last.
+
+    Holds while ``generation`` of the tree is the same, or in the very next cycle.
+    """
+
+    flavors: tuple[Mapping[str, int], ...]
+    generation: int
+    cycle: int
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are flavors that have not been looked at."""
+        return any(index != -1 for pod_set in self.flavors for index in pod_set.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """Quota is reserved: ``status.admission`` is to be written, and Admitted as well when no check is required.
 
@@ -353,8 +371,9 @@ class Victim:
 class Wait:
     """Not now: ``reason`` and ``message`` are those of QuotaReserved=False.
 
-    ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes, and ``victims`` are to be
-    evicted for it (those already on their way are not listed).
+    ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes (with ``alike``, those of its
+    shape go too), and ``victims`` are to be evicted for it (those already on their way are not listed). ``tried`` is
+    where the search for flavors goes on.
     """
 
     workload: Workload
@@ -364,6 +383,10 @@ class Wait:
     requeue: Requeue
     requests: Mapping[str, Requests] = field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
+    alike: bool = False
+    preempting: bool = False
+    """Whether it waits for victims to go, its own or another's, and so keeps its place in the queue."""
+    tried: Tried | None = None
 
 
 Decision = Reserve | Wait

@@ -1,0 +1,173 @@
+"""The trees of cohorts with their ClusterQueues, and who holds quota in them.
+
+A root cohort, or a ClusterQueue without one, is a tree of its own: usage, preemption and borrowing never cross trees,
+so a what-if copies only one. Built from the specifications whenever one changes, and then kept up to date by
+``reserve`` and ``release``. Cohorts whose parents run in a circle belong to no tree: their ClusterQueues stand alone
+and inactive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from core.model import ClusterQueue, Cohort, Key
+from core.quota import CohortNode, Node
+from core.usage import Reservation
+
+
+class QueueNode(Node):
+    """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
+
+    __slots__ = ("_owned", "active", "reserved", "spec")
+
+    def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
+        super().__init__(spec.name, spec.quotas, spec.weight)
+        self.spec = spec
+        self.active = active
+        self.reserved: dict[Key, Reservation] = {}
+        self._owned = True
+
+    def own(self) -> dict[Key, Reservation]:
+        """``reserved``, ours to change: copied first where a snapshot reads it too."""
+        if not self._owned:
+            self.reserved = dict(self.reserved)
+            self._owned = True
+        return self.reserved
+
+    def share(self, reserved: dict[Key, Reservation]) -> None:
+        """Read the reservations of another node without copying them."""
+        self.reserved = reserved
+        self._owned = False
+
+
+@dataclass(slots=True)
+class Tree:
+    """One root with everything below it.
+
+    ``generation`` grows whenever quota has been released or specified anew: a search for flavors that was stopped
+    starts over. ``shared`` trees are read by a snapshot and must be copied before they change.
+    """
+
+    root: str
+    queues: dict[str, QueueNode] = field(default_factory=dict)
+    cohorts: dict[str, CohortNode] = field(default_factory=dict)
+    generation: int = 0
+    shared: bool = False
+
+    def copy(self) -> Tree:
+        """The same tree with usage of its own; what is specified is shared."""
+        cohorts: dict[str, CohortNode] = {}
+        for name, old in self.cohorts.items():
+            cohort = cohorts[name] = CohortNode.__new__(CohortNode)
+            _copy_node(old, cohort)
+            cohort.height = old.height
+            cohort._lendable = old.lendable() if old.queues else None
+            cohort.cohorts, cohort.queues = [], []
+        queues: dict[str, QueueNode] = {}
+        for name, member in self.queues.items():
+            queue = queues[name] = QueueNode.__new__(QueueNode)
+            _copy_node(member, queue)
+            queue.spec, queue.active = member.spec, member.active
+            queue.share(member.reserved)
+        for name, old in self.cohorts.items():
+            cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
+            cohorts[name].cohorts = [cohorts[child.name] for child in old.cohorts]
+            cohorts[name].queues = [queues[child.name] for child in old.queues]
+        for name, member in self.queues.items():
+            queues[name].parent = cohorts[member.parent.name] if member.parent else None
+        return Tree(self.root, queues, cohorts, self.generation)
+
+    def reserve(self, key: Key, held: Reservation) -> None:
+        """Count a reservation in its ClusterQueue."""
+        node = self.queues[held.cluster_queue]
+        node.own()[key] = held
+        node.add_all(held.usage)
+
+    def release(self, key: Key, cluster_queue: str) -> Reservation | None:
+        """Stop counting a reservation."""
+        node = self.queues[cluster_queue]
+        held = node.reserved.get(key)
+        if held is not None:
+            del node.own()[key]
+            node.remove_all(held.usage)
+            self.generation += 1
+        return held
+
+    def check(self) -> None:
+        """Assert that the usage that is kept equals usage worked out anew from the reservations."""
+        fresh = self.copy()
+        for node in (*fresh.queues.values(), *fresh.cohorts.values()):
+            node.usage = {}
+        for queue in fresh.queues.values():
+            for held in queue.reserved.values():
+                queue.add_all(held.usage)
+        for mine, theirs in ((self.queues, fresh.queues), (self.cohorts, fresh.cohorts)):
+            for name, node in mine.items():
+                kept = {fr: amount for fr, amount in node.usage.items() if amount}
+                anew = {fr: amount for fr, amount in theirs[name].usage.items() if amount}
+                assert kept == anew, f"usage of {name}: {kept} is kept, {anew} is used"
+
+
+def _copy_node(old: Node, new: Node) -> None:
+    new.name, new.quotas, new.weight = old.name, old.quotas, old.weight
+    new.subtree, new.kept, new._potential = old.subtree, old.kept, old._potential
+    new.usage = old.usage.copy()
+
+
+def circular(cohorts: Mapping[str, Cohort], name: str) -> bool:
+    """Whether following the parents from this cohort comes round in a circle."""
+    seen: set[str] = set()
+    while name:
+        if name in seen:
+            return True
+        seen.add(name)
+        cohort = cohorts.get(name)
+        name = cohort.parent if cohort else ""
+    return False
+
+
+def plant(
+    cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
+) -> dict[str, Tree]:
+    """Build all trees, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage yet."""
+    mentioned = {cohort.parent for cohort in cohorts.values()} | {queue.cohort for queue in queues.values()}
+    every = sorted((mentioned | set(cohorts)) - {""})
+    sound = {name: cohorts.get(name) or Cohort(name) for name in every if not circular(cohorts, name)}
+    trees: dict[str, Tree] = {}
+    nodes: dict[str, CohortNode] = {name: CohortNode(name, spec.quotas, spec.weight) for name, spec in sound.items()}
+    for name, spec in sound.items():
+        if spec.parent:
+            nodes[name].parent = nodes[spec.parent]
+            nodes[spec.parent].cohorts.append(nodes[name])
+    for name, node in nodes.items():
+        root = f"cohort/{node.root().name}"
+        trees.setdefault(root, Tree(root, generation=generation)).cohorts[name] = node
+    for name in sorted(queues):
+        member = QueueNode(queues[name], active=name not in inactive)
+        parent = nodes.get(member.spec.cohort)
+        root = f"cohort/{parent.root().name}" if parent else f"queue/{name}"
+        member.parent = parent
+        trees.setdefault(root, Tree(root, generation=generation)).queues[name] = member
+    for tree in trees.values():
+        _settle(tree)
+    return trees
+
+
+def _settle(tree: Tree) -> None:
+    members: dict[str, list[QueueNode]] = {}
+    for queue in tree.queues.values():
+        queue.settle()
+        if queue.parent is not None:
+            members.setdefault(queue.parent.name, []).append(queue)
+            if queue.active:
+                queue.parent.queues.append(queue)
+    for cohort in sorted(tree.cohorts.values(), key=_depth, reverse=True):
+        cohort.settle([*cohort.cohorts, *members.get(cohort.name, ())])
+    for cohort in tree.cohorts.values():
+        if cohort.parent is None:
+            cohort.measure()
+
+
+def _depth(node: CohortNode) -> int:
+    return sum(1 for _ in node.ancestors())

@@ -1,0 +1,152 @@
+"""Who holds quota where, in trees that follow the specifications.
+
+Separate from ``core.state`` because it has one invariant of its own: usage in the trees is that of the reservations.
+The trees are built anew after a change of specification, when they are next needed, and kept up to date in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from api.names import Condition
+from core.forest import Tree, plant
+from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
+from core.standing import Standing, cluster_queue_standing
+from core.usage import Reservation
+
+
+class Holdings:
+    """Specifications, trees and reservations. Reading a tree after a change of specification costs building all."""
+
+    def __init__(self) -> None:
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.cluster_queues: dict[str, ClusterQueue] = {}
+        self.by_local_queue: dict[Key, set[Key]] = {}
+        self.unready: set[Key] = set()
+        """Admitted workloads whose pods are not all ready."""
+        self._held: dict[Key, Reservation] = {}
+        self._trees: dict[str, Tree] = {}
+        self._roots: dict[str, str] = {}
+        self._standings: dict[str, Standing] = {}
+        self._planted = True
+        self._generation = 0
+
+    @property
+    def planted(self) -> bool:
+        """Whether the trees are those of the specifications."""
+        return self._planted
+
+    def respecify(self) -> None:
+        """A specification has changed: the trees are to be built anew."""
+        self._planted = False
+
+    def grow(self) -> None:
+        """Build the trees anew where a specification has changed."""
+        if self._planted:
+            return
+        self._generation = max([self._generation, *(tree.generation for tree in self._trees.values())]) + 1
+        self._standings = {
+            name: cluster_queue_standing(queue, self.flavors, self.checks, self.cohorts)
+            for name, queue in self.cluster_queues.items()
+        }
+        inactive = {name for name, standing in self._standings.items() if not standing.active}
+        self._trees = plant(self.cohorts, self.cluster_queues, inactive, self._generation)
+        self._roots = {name: root for root, tree in self._trees.items() for name in tree.queues}
+        self._planted = True
+        for key, held in self._held.items():
+            root = self._roots.get(held.cluster_queue)
+            if root is not None:
+                self._trees[root].reserve(key, held)
+
+    @property
+    def trees(self) -> dict[str, Tree]:
+        """All trees by the name of their root, as of now."""
+        self.grow()
+        return self._trees
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The root of every ClusterQueue, as of now."""
+        self.grow()
+        return self._roots
+
+    def standing(self, name: str) -> Standing:
+        """Whether a ClusterQueue can admit workloads."""
+        self.grow()
+        return self._standings[name]
+
+    def neighbours(self, name: str) -> Collection[str]:
+        """The ClusterQueues that shared a tree with this one when the trees were last built."""
+        root = self._roots.get(name)
+        return tuple(self._trees[root].queues) if root is not None else ()
+
+    def get(self, key: Key) -> Reservation | None:
+        """The reservation of a workload."""
+        return self._held.get(key)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._held
+
+    def hold(self, key: Key, held: Reservation) -> Reservation | None:
+        """Count a reservation in the place of the one there was, which is returned."""
+        old = self._held.get(key)
+        if old is not None and old.usage == held.usage and old.cluster_queue == held.cluster_queue:
+            self._held[key] = held
+            if self._counts(held):
+                self._own(held.cluster_queue).queues[held.cluster_queue].own()[key] = held
+        else:
+            self.release(key)
+            self._held[key] = held
+            if self._counts(held):
+                self._own(held.cluster_queue).reserve(key, held)
+        self.by_local_queue.setdefault(local_queue_of(held.workload), set()).add(key)
+        if held.admitted and not held.workload.holds(Condition.PODS_READY):
+            self.unready.add(key)
+        else:
+            self.unready.discard(key)
+        return old
+
+    def release(self, key: Key) -> Reservation | None:
+        """Stop counting the reservation of a workload."""
+        held = self._held.pop(key, None)
+        self.unready.discard(key)
+        if held is not None:
+            discard(self.by_local_queue, local_queue_of(held.workload), key)
+            if self._counts(held):
+                self._own(held.cluster_queue).release(key, held.cluster_queue)
+        return held
+
+    def check(self) -> None:
+        """Assert that the trees count all reservations, and nothing else."""
+        counted = {key for tree in self.trees.values() for queue in tree.queues.values() for key in queue.reserved}
+        here = {key for key, held in self._held.items() if held.cluster_queue in self.cluster_queues}
+        assert counted == here, f"counted {counted - here} too many, {here - counted} too few"
+        for tree in self._trees.values():
+            tree.check()
+
+    def _counts(self, held: Reservation) -> bool:
+        return self._planted and held.cluster_queue in self._roots
+
+    def _own(self, name: str) -> Tree:
+        """The tree of a ClusterQueue, ours to change: copied first where a snapshot reads it."""
+        root = self._roots[name]
+        tree = self._trees[root]
+        if tree.shared:
+            tree = self._trees[root] = tree.copy()
+        return tree
+
+
+def local_queue_of(workload: Workload) -> Key:
+    """The LocalQueue a workload names."""
+    return Key(workload.key.namespace, workload.queue)
+
+
+def discard(index: dict[Key, set[Key]], name: Key, key: Key) -> None:
+    """Take a key out of an index, and the set with it when it was the last."""
+    found = index.get(name)
+    if found is not None:
+        found.discard(key)
+        if not found:
+            del index[name]

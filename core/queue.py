@@ -1,0 +1,239 @@
+"""The workloads that wait for one ClusterQueue: who is the head, and who need not be looked at for now.
+
+Workloads of equal shape and priority form a class: where one of them fits nowhere, none does, so a class is parked and
+woken as a whole. That keeps parking and waking independent of how many workloads wait. Separate from ``core.state``,
+which decides when to wake. Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
+
+from core.model import Key, Tried, Workload
+from core.order import QueueKey
+from core.shape import Shape
+
+_GONE = -1
+Lane = Key | None
+"""The LocalQueue a class belongs to where order depends on it (admission fair sharing), else None."""
+
+
+class Pending:
+    """A workload in its queue. ``asleep`` ones are parked alone, not with their class."""
+
+    __slots__ = ("asleep", "family", "key", "serial", "shape", "tried", "workload")
+
+    def __init__(self, workload: Workload, key: QueueKey, shape: Shape) -> None:
+        self.workload = workload
+        self.key = key
+        self.shape = shape
+        self.tried: Tried | None = None
+        self.asleep = False
+        self.serial = _GONE
+        self.family: _Family
+
+
+class _Family:
+    """The class of workloads of one shape and priority (and LocalQueue, where that matters)."""
+
+    __slots__ = ("awake", "heap", "lane", "members", "parked", "priority", "shape")
+
+    def __init__(self, shape: Shape, priority: int, lane: Lane) -> None:
+        self.shape = shape
+        self.priority = priority
+        self.lane = lane
+        self.heap: list[tuple[QueueKey, int, Pending]] = []
+        self.parked = False
+        self.members = 0
+        self.awake = 0
+        """Members that are not asleep."""
+
+    @property
+    def name(self) -> tuple[int, int, Lane]:
+        """What tells it from others, as long as it lives."""
+        return (id(self.shape), self.priority, self.lane)
+
+    def top(self) -> Pending | None:
+        heap = self.heap
+        while heap:
+            _, serial, entry = heap[0]
+            if entry.serial == serial:
+                return entry
+            heapq.heappop(heap)
+        return None
+
+
+class Queue:
+    """Pending workloads of one ClusterQueue. All operations cost the logarithm of the number of workloads, or of
+    classes.
+    """
+
+    def __init__(self, *, strict: bool, by_local_queue: bool = False) -> None:
+        self.strict = strict
+        self.by_local_queue = by_local_queue
+        self.sticky: Key | None = None
+        self._entries: dict[Key, Pending] = {}
+        self._families: dict[tuple[int, int, Lane], _Family] = {}
+        self._orders: dict[Lane, list[tuple[QueueKey, int, _Family]]] = {}
+        self._serials = count()
+        self._active = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Pending]:
+        return iter(self._entries.values())
+
+    def get(self, key: Key) -> Pending | None:
+        """The entry of a workload, if it waits here."""
+        return self._entries.get(key)
+
+    @property
+    def active(self) -> int:
+        """How many may be looked at; the others are inadmissible for now."""
+        return self._active
+
+    def is_active(self, entry: Pending) -> bool:
+        """Whether the entry may become the head."""
+        return not entry.asleep and not entry.family.parked
+
+    def push(self, entry: Pending) -> None:
+        """Let a workload wait here, in the place of the entry it had."""
+        key = entry.workload.key
+        if key in self._entries:
+            self._drop(key)
+        lane = entry.workload.key._replace(name=entry.workload.queue) if self.by_local_queue else None
+        name = (id(entry.shape), entry.workload.priority, lane)
+        family = self._families.get(name)
+        if family is None:
+            family = self._families[name] = _Family(entry.shape, entry.workload.priority, lane)
+        entry.family = family
+        family.members += 1
+        self._entries[key] = entry
+        if not entry.asleep:
+            self._line_up(entry)
+
+    def remove(self, key: Key) -> Pending | None:
+        """Let a workload leave; it is no longer the preemptor that keeps its place either."""
+        if self.sticky == key:
+            self.sticky = None
+        return self._drop(key) if key in self._entries else None
+
+    def head(self, usage: Mapping[Key, float] | None = None) -> Pending | None:
+        """Who is next; with ``usage`` by LocalQueue, of the LocalQueue that used least."""
+        best: Pending | None = None
+        best_rank: tuple[float, bool, QueueKey] | None = None
+        for lane in self._orders:
+            top = self._lane_head(lane)
+            if top is None:
+                continue
+            if lane is None:
+                return top
+            rank = ((usage or {}).get(lane, 0.0), top.workload.key != self.sticky, top.key)
+            if best_rank is None or rank < best_rank:
+                best, best_rank = top, rank
+        return best
+
+    def park(self, key: Key, *, family: bool) -> None:
+        """Do not look at the workload (with ``family``: and at those like it) until woken."""
+        entry = self._entries[key]
+        if family and not self.strict:
+            if not entry.family.parked:
+                entry.family.parked = True
+                self._active -= entry.family.awake
+        elif not entry.asleep:
+            self._fall_asleep(entry)
+
+    def wake(self, resources: Collection[str] | None = None) -> bool:
+        """Look again at parked classes that ask for one of the resources; all of them for None. Whether any was
+        parked.
+        """
+        woken = False
+        for family in list(self._families.values()):
+            if family.parked and (resources is None or not family.shape.resources.isdisjoint(resources)):
+                family.parked = False
+                self._active += family.awake
+                woken = woken or family.awake > 0
+                self._rank(family)
+                self._forget(family)
+        return woken
+
+    def wake_one(self, key: Key) -> None:
+        """Look again at a workload that was parked alone."""
+        entry = self._entries[key]
+        if entry.asleep:
+            entry.asleep = False
+            self._line_up(entry)
+
+    def in_order(self, usage: Mapping[Key, float] | None = None) -> list[Pending]:
+        """All who wait, active or not, in the order in which they would be looked at. Costs n log n."""
+
+        def rank(entry: Pending) -> tuple[float, bool, QueueKey]:
+            lane = entry.family.lane
+            return ((usage or {}).get(lane, 0.0) if lane else 0.0, entry.workload.key != self.sticky, entry.key)
+
+        return sorted(self, key=rank)
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        active = [entry for entry in self if self.is_active(entry)]
+        assert len(active) == self._active, f"{self._active} are said to be active, {len(active)} are"
+        if active and not self.by_local_queue:
+            first = min(active, key=lambda entry: (entry.workload.key != self.sticky, entry.key))
+            assert self.head() is first, "the head is not the first in order"
+        for family in self._families.values():
+            awake = sum(1 for entry in self if entry.family is family and not entry.asleep)
+            assert family.awake == awake, f"{family.awake} of a class are said to be awake, {awake} are"
+
+    def _lane_head(self, lane: Lane) -> Pending | None:
+        entry = self._entries.get(self.sticky) if self.sticky else None
+        if entry is not None and entry.family.lane == lane and self.is_active(entry):
+            return entry
+        order = self._orders[lane]
+        while order:
+            key, _, family = order[0]
+            top = None if family.parked else family.top()
+            if top is None:
+                heapq.heappop(order)
+            elif top.key != key:
+                heapq.heapreplace(order, (top.key, next(self._serials), family))
+            else:
+                return top
+        return None
+
+    def _line_up(self, entry: Pending) -> None:
+        family = entry.family
+        entry.serial = next(self._serials)
+        heapq.heappush(family.heap, (entry.key, entry.serial, entry))
+        family.awake += 1
+        if not family.parked:
+            self._active += 1
+            if family.heap[0][2] is entry:
+                self._rank(family)
+
+    def _rank(self, family: _Family) -> None:
+        top = family.top()
+        if top is not None:
+            heapq.heappush(self._orders.setdefault(family.lane, []), (top.key, next(self._serials), family))
+
+    def _fall_asleep(self, entry: Pending) -> None:
+        entry.asleep = True
+        entry.serial = _GONE
+        entry.family.awake -= 1
+        if not entry.family.parked:
+            self._active -= 1
+
+    def _drop(self, key: Key) -> Pending:
+        entry = self._entries.pop(key)
+        if not entry.asleep:
+            self._fall_asleep(entry)
+            entry.asleep = False
+        entry.family.members -= 1
+        self._forget(entry.family)
+        return entry
+
+    def _forget(self, family: _Family) -> None:
+        if not family.members and not family.parked:
+            del self._families[family.name]

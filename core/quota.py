@@ -1,0 +1,195 @@
+"""How much quota a ClusterQueue may use: the tree of cohorts, and usage that rises through it.
+
+Separate from the cycle because it knows nothing of workloads: every node has quotas, a subtree quota (its own nominal
+quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage beyond that counts
+in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
+
+All amounts are integers in base units; ``None`` in a limit is "no limit". Reads cost the depth of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from core.model import FlavorResource, Quota
+
+Amounts = dict[FlavorResource, int]
+"""Amount by flavor-resource."""
+
+_NO_QUOTA = Quota()
+
+
+class Node:
+    """A ClusterQueue or Cohort in its tree.
+
+    ``quotas``, ``subtree`` and ``kept`` follow from the specification and are never changed in place, so copies of a
+    tree share them; ``usage`` is the only part that changes.
+    """
+
+    __slots__ = ("_potential", "kept", "name", "parent", "quotas", "subtree", "usage", "weight")
+
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float) -> None:
+        self.name = name
+        self.quotas = quotas
+        self.weight = weight
+        self.parent: CohortNode | None = None
+        self.subtree: Amounts = {}
+        self.kept: Amounts = {}
+        self.usage: Amounts = {}
+        self._potential: Amounts = {}
+
+    def settle(self, lent: Iterable[Node] = ()) -> None:
+        """Work out subtree quota and what is kept of it, from the own quotas and those of settled children."""
+        subtree = {fr: quota.nominal for fr, quota in self.quotas.items()}
+        for child in lent:
+            for fr, amount in child.subtree.items():
+                subtree[fr] = subtree.get(fr, 0) + amount - child.kept.get(fr, 0)
+        self.subtree = subtree
+        self.kept = {
+            fr: max(0, subtree[fr] - quota.lending_limit)
+            for fr, quota in self.quotas.items()
+            if quota.lending_limit is not None
+        }
+        self._potential = {}
+
+    def available(self, fr: FlavorResource) -> int:
+        """What may still be used here, from own and borrowed quota; negative when more is used than there is."""
+        parent = self.parent
+        used = self.usage.get(fr, 0)
+        if parent is None:
+            return self.subtree.get(fr, 0) - used
+        kept = self.kept.get(fr, 0)
+        above = parent.available(fr)
+        limit = self.quotas.get(fr, _NO_QUOTA).borrowing_limit
+        if limit is not None:
+            above = min(above, self.subtree.get(fr, 0) - kept - max(0, used - kept) + limit)
+        return max(0, kept - used) + above
+
+    def potential(self, fr: FlavorResource) -> int:
+        """The most this node could ever use of the flavor-resource, were nothing in use anywhere."""
+        found = self._potential.get(fr)
+        if found is None:
+            found = self._potential[fr] = self._most(fr)
+        return found
+
+    def _most(self, fr: FlavorResource) -> int:
+        own = self.subtree.get(fr, 0)
+        if self.parent is None:
+            return own
+        most = self.kept.get(fr, 0) + self.parent.potential(fr)
+        limit = self.quotas.get(fr, _NO_QUOTA).borrowing_limit
+        return most if limit is None else min(most, own + limit)
+
+    def kept_free(self, fr: FlavorResource) -> int:
+        """What is free of the part that nobody else can borrow."""
+        return max(0, self.kept.get(fr, 0) - self.usage.get(fr, 0))
+
+    def exceeds(self, fr: FlavorResource, more: int = 0) -> bool:
+        """Whether usage, and ``more`` on top, is beyond the quota of this subtree: whether it borrows."""
+        return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
+
+    def within(self, frs: Iterable[FlavorResource]) -> bool:
+        """Whether none of these flavor-resources is used beyond the quota of this subtree."""
+        return not any(self.exceeds(fr) for fr in frs)
+
+    def add(self, fr: FlavorResource, amount: int) -> None:
+        """Use ``amount`` here, and above what exceeds the kept part."""
+        usage = self.usage
+        used = usage.get(fr, 0)
+        usage[fr] = used + amount
+        if self.parent is not None:
+            beyond = amount - max(0, self.kept.get(fr, 0) - used)
+            if beyond > 0:
+                self.parent.add(fr, beyond)
+
+    def remove(self, fr: FlavorResource, amount: int) -> None:
+        """Undo ``add``."""
+        usage = self.usage
+        used = usage.get(fr, 0)
+        usage[fr] = used - amount
+        if self.parent is not None:
+            above = used - self.kept.get(fr, 0)
+            if above > 0:
+                self.parent.remove(fr, min(amount, above))
+
+    def add_all(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """``add`` for each of the amounts."""
+        for fr, amount in amounts.items():
+            self.add(fr, amount)
+
+    def remove_all(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """``remove`` for each of the amounts."""
+        for fr, amount in amounts.items():
+            self.remove(fr, amount)
+
+    def fits(self, amounts: Mapping[FlavorResource, int]) -> bool:
+        """Whether all the amounts are available together (they are different flavor-resources)."""
+        return all(amount <= max(0, self.available(fr)) for fr, amount in amounts.items())
+
+    def ancestors(self) -> Iterator[CohortNode]:
+        """Parent, its parent, and so on to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def root(self) -> Node:
+        """The top of the tree this node is in; itself where it has no cohort."""
+        node: Node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def path(self) -> str:
+        """The names from the root down, as in `/root/team/queue`."""
+        names = [self.name, *(ancestor.name for ancestor in self.ancestors())]
+        return "/" + "/".join(reversed(names))
+
+    def borrowed(self, fr: FlavorResource) -> int:
+        """What is used beyond the quota of this subtree."""
+        return max(0, self.usage.get(fr, 0) - self.subtree.get(fr, 0))
+
+
+class CohortNode(Node):
+    """A cohort: child cohorts, and ``queues`` that take part in scheduling; other members lend and use all the same."""
+
+    __slots__ = ("_lendable", "cohorts", "height", "queues")
+
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float) -> None:
+        super().__init__(name, quotas, weight)
+        self.cohorts: list[CohortNode] = []
+        self.queues: list[Node] = []
+        self.height = 0
+        self._lendable: dict[str, int] | None = None
+
+    def measure(self) -> int:
+        """Work out the height: the distance to the furthest leaf that takes part."""
+        below = [cohort.measure() + 1 for cohort in self.cohorts]
+        self.height = max([1 if self.queues or self.cohorts else 0, *below])
+        return self.height
+
+    def lendable(self) -> dict[str, int]:
+        """By resource, the most that members of this cohort could use of it in all flavors together."""
+        if self._lendable is None:
+            total: dict[str, int] = {}
+            for fr in self.root().subtree:
+                total[fr.resource] = total.get(fr.resource, 0) + self.potential(fr)
+            self._lendable = total
+        return self._lendable
+
+
+def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
+    """How far away quota for ``amount`` more comes from, and whether from less than the whole tree.
+
+    0 is the ClusterQueue itself; otherwise the height of the lowest cohort within whose quota it fits (of the whole
+    tree where it fits in none).
+    """
+    if not node.exceeds(fr, amount) or node.parent is None:
+        return 0, node.parent is not None
+    remaining = amount - node.kept_free(fr)
+    for cohort in node.ancestors():
+        if not cohort.exceeds(fr, remaining):
+            return cohort.height, cohort.parent is not None
+        remaining -= cohort.kept_free(fr)
+        top = cohort
+    return top.height, False

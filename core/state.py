@@ -1,0 +1,333 @@
+"""Everything that scheduling depends on, kept up to date as objects change; owned by one event loop, no I/O.
+
+Separate from the cycle, which judges a snapshot of it. State routes each workload to where it counts (usage, a queue,
+or nowhere), and decides who is looked at again: a tree of cohorts is ready for a cycle when something in it has
+changed that could let a workload in, and stays ready while cycles make progress. Nothing is ever looked at for the
+passing of time but workloads whose backoff ends (``next_wake``).
+
+Questions about it (counts, shares, capacity, places in the queue) are answered by ``core.status``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from api.names import PODS_RESOURCE, Condition
+from core.holdings import Holdings
+from core.lines import Lines, queueable
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    Key,
+    Labels,
+    LocalQueue,
+    Plan,
+    Requeue,
+    Reserve,
+    ResourceFlavor,
+    Victim,
+    Wait,
+    Workload,
+)
+from core.model import Condition as StatusCondition
+from core.order import queue_time
+from core.policy import Policy
+from core.snapshot import Head, Snapshot
+from core.standing import offers_heads
+from core.usage import Reservation, finished, holds_quota, reservation
+
+
+class State:
+    """The queues, the quota in use, and what they depend on. All setters are idempotent; None deletes."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.holdings = Holdings()
+        self.lines = Lines(self.policy)
+        self.namespaces: dict[str, Labels] = {}
+        self.workloads: dict[Key, Workload] = {}
+        """All that are not finished."""
+        self._assumed: set[Key] = set()
+        self._evicting: set[Key] = set()
+        self._ready: set[str] = set()
+        self._stirred: set[str] = set()
+        self._respecified: set[str] = set()
+        self._cycle = 0
+
+    # What surrounds the workloads.
+
+    def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
+        """A ResourceFlavor came, changed or went: ClusterQueues that have it are looked at again."""
+        if _put(self.holdings.flavors, name, flavor):
+            queues = self.holdings.cluster_queues.values()
+            self._respecify(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
+
+    def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
+        """An AdmissionCheck came, changed or went."""
+        if _put(self.holdings.checks, name, check):
+            queues = self.holdings.cluster_queues.values()
+            self._respecify(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
+
+    def set_cohort(self, name: str, cohort: Cohort | None) -> None:
+        """A Cohort came, changed or went: what was and what will be around it is looked at again."""
+        if _put(self.holdings.cohorts, name, cohort):
+            below = {name}
+            for _ in self.holdings.cohorts:
+                more = {child.name for child in self.holdings.cohorts.values() if child.parent in below} - below
+                if not more:
+                    break
+                below |= more
+            self._respecify(queue.name for queue in self.holdings.cluster_queues.values() if queue.cohort in below)
+
+    def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
+        """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
+        old = self.holdings.cluster_queues.get(name)
+        if _put(self.holdings.cluster_queues, name, queue):
+            if (
+                old is None
+                or queue is None
+                or (old.strategy, old.admission_mode) != (queue.strategy, queue.admission_mode)
+            ):
+                self.lines.set_cluster_queue(name, queue)
+            self._respecify([name])
+
+    def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
+        """A LocalQueue came, changed or went, with the workloads that wait in it."""
+        if _put(self.lines.local_queues, key, queue):
+            self._stir(self.lines.reroute(key))
+
+    def set_namespace(self, name: str, labels: Labels | None) -> None:
+        """A namespace came, went or has other labels: workloads that were turned away for them are looked at again."""
+        if _put(self.namespaces, name, None if labels is None else dict(labels)):
+            for queue in self.lines.queues.values():
+                self._stir(self.lines.rouse([e for e in queue if e.asleep and e.workload.key.namespace == name]))
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by other rules from now on: everything is queued anew."""
+        self.policy = self.lines.policy = policy
+        for name, queue in self.holdings.cluster_queues.items():
+            self.lines.set_cluster_queue(name, queue)
+        self._respecify(self.holdings.cluster_queues)
+
+    def set_local_usage(self, usage: Mapping[Key, float]) -> None:
+        """What LocalQueues used, decayed (admission fair sharing): their order changes, and nothing is woken by it."""
+        self.lines.local_usage = dict(usage)
+
+    # Workloads.
+
+    def set_workload(self, key: Key, workload: Workload | None) -> None:
+        """A workload came, changed or went: count its quota, queue it, or forget it.
+
+        What a plan assumed stays assumed while the object does not show it yet; see ``unassume``.
+        """
+        if workload is None or finished(workload):
+            self.workloads.pop(key, None)
+            self._assumed.discard(key)
+            self._evicting.discard(key)
+            self._stir(self.lines.dequeue(key))
+            self._release(key)
+            return
+        workload = self.workloads[key] = self.lines.slim(workload)
+        if holds_quota(workload):
+            self._assumed.discard(key)
+            self._stir(self.lines.dequeue(key))
+            if workload.holds(Condition.EVICTED):
+                self._evicting.discard(key)
+            self._hold(key, reservation(workload, evicted=key in self._evicting or None))
+        elif key not in self._assumed or not workload.active:
+            self._assumed.discard(key)
+            self._evicting.discard(key)
+            self._release(key)
+            self._stir(self.lines.enqueue(workload) if queueable(workload) else self.lines.dequeue(key))
+
+    def unassume(self, key: Key) -> None:
+        """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay."""
+        held = self.holdings.get(key)
+        if key in self._evicting and held is not None:
+            self._evicting.discard(key)
+            self._hold(key, reservation(held.workload))
+            self._stir([held.cluster_queue])
+        if key in self._assumed:
+            self._assumed.discard(key)
+            self._release(key)
+            workload = self.workloads.get(key)
+            if workload is not None and queueable(workload):
+                self._stir(self.lines.enqueue(workload))
+
+    # The cycle.
+
+    def heads(self, now: float) -> tuple[Head, ...]:
+        """The heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
+        self._stir(self.lines.end_backoffs(now))
+        trees, roots = self.holdings.trees, self.holdings.roots
+        for name in sorted(self._respecified & roots.keys()):
+            self._wake(name, None)
+        self._respecified.clear()
+        self._stirred.clear()
+        self._ready &= roots.keys()
+        found: list[Head] = []
+        for root in sorted({roots[name] for name in self._ready}):
+            before = len(found)
+            for name in trees[root].queues:
+                entry = self.lines.head(name) if offers_heads(self.holdings.standing(name)) else None
+                if entry is not None:
+                    time = queue_time(entry.workload, self.policy)
+                    found.append(Head(entry.workload, name, entry.shape, time, entry.tried))
+            if len(found) == before:
+                self._ready.difference_update(trees[root].queues)
+        return tuple(found)
+
+    def snapshot(self) -> Snapshot:
+        """What a cycle judges; it stays as it is whatever is set later."""
+        trees = dict(self.holdings.trees)
+        for tree in trees.values():
+            tree.shared = True
+        return Snapshot(
+            trees=trees,
+            roots=self.holdings.roots,
+            flavors=dict(self.holdings.flavors),
+            namespaces=dict(self.namespaces),
+            cycle=self._cycle,
+            local_usage=self.lines.local_usage,
+            pods_ready=not self.holdings.unready,
+        )
+
+    def apply(self, plan: Plan) -> None:
+        """Take over what a plan decided: reserved quota is in use at once, victims are on their way, the rest waits.
+
+        Trees in which nothing came of the cycle are not looked at again until something in them changes.
+        """
+        self._cycle += 1
+        roots = self.holdings.roots
+        progress: set[str] = set()
+        looked: set[str] = set()
+        for decision in plan.decisions:
+            name = decision.cluster_queue if isinstance(decision, Wait) else decision.admission.cluster_queue
+            if name in roots:
+                looked.add(roots[name])
+                if self._settle(decision):
+                    progress.add(roots[name])
+        for root in looked - progress:
+            self._ready.difference_update(self.holdings.trees[root].queues)
+        self._ready |= self._stirred
+
+    def next_wake(self, now: float) -> float | None:
+        """When the earliest backoff ends (``now`` where that is over); None where nobody waits for time to pass."""
+        at = self.lines.next_backoff()
+        return None if at is None else max(at, now)
+
+    def check(self) -> None:
+        """Assert what must always hold: usage kept is usage recomputed, queues are in order, nothing counts twice."""
+        self.holdings.check()
+        self.lines.check()
+        for key in self.workloads:
+            assert key not in self.holdings or self.lines.where(key) is None, f"{key} is queued and holds quota"
+
+    # How it is done.
+
+    def _settle(self, decision: Reserve | Wait) -> bool:
+        """Apply one decision; whether the next cycle in the tree may come to another outcome."""
+        key = decision.workload.key
+        entry = self.lines.entry(key)
+        name = self.lines.where(key)
+        if entry is None or name is None:
+            return True
+        if isinstance(decision, Reserve):
+            self._assume(key, decision)
+            return True
+        queue = self.lines.queues[name]
+        tried = decision.tried
+        advanced = (
+            tried is not None and tried.unfinished and (entry.tried is None or entry.tried.flavors != tried.flavors)
+        )
+        entry.tried = tried
+        if decision.preempting and not queue.strict:
+            queue.sticky = key
+        for victim in decision.victims:
+            self._expel(victim)
+        if decision.requeue is Requeue.PARKED and name not in self._stirred:
+            queue.park(key, family=decision.alike)
+            return True
+        return advanced or bool(decision.victims)
+
+    def _assume(self, key: Key, decision: Reserve) -> None:
+        workload = self.workloads[key]
+        self.lines.dequeue(key)
+        names = (Condition.QUOTA_RESERVED, Condition.ADMITTED) if decision.admitted else (Condition.QUOTA_RESERVED,)
+        kept = tuple(c for c in workload.conditions if c.type not in (*names, Condition.EVICTED))
+        since = self.lines.now
+        conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))
+        self._assumed.add(key)
+        self._hold(key, reservation(replace(workload, admission=decision.admission, conditions=conditions)))
+
+    def _expel(self, victim: Victim) -> None:
+        key = victim.workload.key
+        held = self.holdings.get(key)
+        if held is not None and not held.evicted:
+            self._evicting.add(key)
+            self.holdings.hold(key, reservation(held.workload, evicted=True))
+
+    def _hold(self, key: Key, held: Reservation) -> None:
+        """Count a reservation; wake whom it lets in, being smaller or of lower priority than it was."""
+        waiting = bool(self.holdings.unready)
+        old = self.holdings.hold(key, held)
+        if old is not None:
+            freed = {fr.resource for fr, amount in old.usage.items() if amount > held.usage.get(fr, 0)}
+            if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
+                freed |= {fr.resource for fr in old.usage}
+            if freed:
+                self._wake(old.cluster_queue, freed)
+        self._pods_ready(waiting)
+
+    def _release(self, key: Key) -> None:
+        waiting = bool(self.holdings.unready)
+        held = self.holdings.release(key)
+        if held is not None:
+            self._wake(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
+            self._pods_ready(waiting)
+
+    def _pods_ready(self, waiting: bool) -> None:
+        if waiting and not self.holdings.unready and self.policy.block_admission:
+            self._stir(self.holdings.cluster_queues)
+
+    def _respecify(self, names: Iterable[str]) -> None:
+        """What these ClusterQueues are, or what they refer to, has changed: wake the trees they were in and come to."""
+        for name in names:
+            self._respecified.update(self.holdings.neighbours(name))
+            self._respecified.add(name)
+            queue = self.lines.queues.get(name)
+            if queue is not None:
+                self._stir(self.lines.rouse([entry for entry in queue if entry.asleep]))
+        self.holdings.respecify()
+
+    def _wake(self, name: str, resources: set[str] | None) -> None:
+        """Look again at whoever waits in the tree of a ClusterQueue for one of the resources (None: for whatever)."""
+        if not self.holdings.planted:
+            self._respecified.add(name)
+            return
+        for member in self.holdings.neighbours(name):
+            self.lines.queues[member].wake(None if resources and PODS_RESOURCE in resources else resources)
+        self._stir([name])
+
+    def _stir(self, names: Iterable[str]) -> None:
+        """Something about these ClusterQueues has changed: their trees are ready for a cycle."""
+        for name in names:
+            self._ready.add(name)
+            self._stirred.add(name)
+
+
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
+
+
+def _put(table: dict[_Name, _Value], name: _Name, value: _Value | None) -> bool:
+    """Set or delete an entry; whether that changed anything."""
+    if value is None:
+        return table.pop(name, None) is not None
+    if table.get(name) == value:
+        return False
+    table[name] = value
+    return True

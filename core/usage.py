@@ -1,0 +1,107 @@
+"""What workloads ask for and what they hold: totals of pending pod sets, usage of reserved ones.
+
+Separate from the search for flavors and from preemption because both, and the status of queues, read the same figures.
+Rules: pods that finished are not asked for again (https://kueue.sigs.k8s.io/docs/concepts/workload/, dynamic reclaim).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from api import names
+from core.model import FlavorResource, Requests, Workload
+
+_FNV_OFFSET = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+
+
+@lru_cache(maxsize=4096)
+def search_order(resource: str) -> tuple[int, str]:
+    """Sort key of resources: Kueue visits requests by the FNV-1a hash of their names, and messages show it."""
+    digest = _FNV_OFFSET
+    for byte in resource.encode():
+        digest = (digest ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return digest, resource
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetTotal:
+    """What the remaining pods of a pod set ask for together; ``requests`` are in the order of the search."""
+
+    name: str
+    count: int
+    requests: Requests
+
+    def scaled_to(self, count: int) -> PodSetTotal:
+        """The same for another number of pods."""
+        if count == self.count or self.count == 0:
+            return self
+        return PodSetTotal(self.name, count, {r: v // self.count * count for r, v in self.requests.items()})
+
+
+def totals(workload: Workload) -> tuple[PodSetTotal, ...]:
+    """What the workload asks for, by pod set, without the pods that are reclaimable."""
+    found = []
+    for pod_set in workload.pod_sets:
+        count = max(0, pod_set.count - workload.reclaimable.get(pod_set.name, 0))
+        ordered = sorted(pod_set.requests, key=search_order)
+        found.append(PodSetTotal(pod_set.name, count, {r: pod_set.requests[r] * count for r in ordered}))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A workload that holds quota in a ClusterQueue.
+
+    ``usage`` has an entry for every flavor-resource it was assigned, zero amounts too. ``rank`` orders candidates for
+    preemption within a ClusterQueue: evicted first, then lower priority, later reservation, uid.
+    """
+
+    workload: Workload
+    cluster_queue: str
+    usage: Mapping[FlavorResource, int]
+    admitted: bool
+    evicted: bool
+    rank: tuple[bool, int, float, str]
+
+    def uses(self, frs: frozenset[FlavorResource]) -> bool:
+        """Whether it was assigned any of these flavor-resources."""
+        return not frs.isdisjoint(self.usage)
+
+
+def holds_quota(workload: Workload) -> bool:
+    """Whether the workload counts as usage: quota reserved, active and not finished."""
+    return workload.active and workload.holds(names.Condition.QUOTA_RESERVED) and not finished(workload)
+
+
+def finished(workload: Workload) -> bool:
+    """Whether the workload has come to its end."""
+    return workload.holds(names.Condition.FINISHED)
+
+
+def reservation(workload: Workload, *, now: float | None = None, evicted: bool | None = None) -> Reservation:
+    """The reservation that ``workload.admission`` describes; its time is that of QuotaReserved=True, or ``now``."""
+    admission = workload.admission
+    usage: dict[FlavorResource, int] = {}
+    counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
+    for assigned in admission.pod_sets if admission else ():
+        left = max(0, counts.get(assigned.name, 0) - workload.reclaimable.get(assigned.name, 0))
+        for resource, flavor in assigned.flavors.items():
+            amount = assigned.usage.get(resource, 0)
+            if left < assigned.count:
+                amount = amount // assigned.count * left
+            fr = FlavorResource(flavor, resource)
+            usage[fr] = usage.get(fr, 0) + amount
+    reserved = workload.condition(names.Condition.QUOTA_RESERVED)
+    since = reserved.since if reserved is not None and reserved.status else (now or 0.0)
+    gone = workload.holds(names.Condition.EVICTED) if evicted is None else evicted
+    return Reservation(
+        workload=workload,
+        cluster_queue=admission.cluster_queue if admission else "",
+        usage=usage,
+        admitted=workload.holds(names.Condition.ADMITTED),
+        evicted=gone,
+        rank=(not gone, workload.priority, -since, workload.uid),
+    )
