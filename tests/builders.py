@@ -1,0 +1,67 @@
+"""Values for tests, that say only what matters to the case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.model import (
+    Admission,
+    ClusterQueue,
+    Condition,
+    FlavorResource,
+    Key,
+    LocalQueue,
+    PodSet,
+    PodSetAssignment,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Selector,
+    Workload,
+)
+from core.policy import Policy
+from core.state import State
+
+CPU = "cpu"
+DEFAULT = FlavorResource("default", CPU)
+EVERY = Selector()
+
+
+def cluster_queue(name: str, nominal: int = 0, **fields: Any) -> ClusterQueue:
+    """A ClusterQueue of so many milli-cpu in flavor `default`; limits may be given as `borrowing` and `lending`."""
+    quota = Quota(nominal, fields.pop("borrowing", None), fields.pop("lending", None))
+    fields.setdefault("groups", (ResourceGroup((CPU,), ("default",)),))
+    fields.setdefault("quotas", {DEFAULT: quota})
+    fields.setdefault("namespace_selector", EVERY)
+    return ClusterQueue(name=name, **fields)
+
+
+def workload(
+    name: str, cpu: int, *, queue: str = "lq", priority: int = 0, created: float = 0.0, **fields: Any
+) -> Workload:
+    """A pending workload of one pod set with one pod."""
+    fields.setdefault("pod_sets", (PodSet("main", 1, {CPU: cpu}),))
+    return Workload(key=Key("ns", name), uid=f"uid-{name}", created=created, queue=queue, priority=priority, **fields)
+
+
+def reserved(name: str, cpu: int, cluster_queue: str, *, since: float = 0.0, **fields: Any) -> Workload:
+    """A workload that is admitted in flavor `default`."""
+    assigned = PodSetAssignment("main", {CPU: "default"}, {CPU: cpu}, 1)
+    conditions = (Condition("QuotaReserved", True, since=since), Condition("Admitted", True, since=since))
+    return workload(name, cpu, admission=Admission(cluster_queue, (assigned,)), conditions=conditions, **fields)
+
+
+def state(*queues: ClusterQueue, policy: Policy | None = None, local: Mapping[str, str] | None = None) -> State:
+    """A State with flavor `default`, namespace `ns`, and a LocalQueue of each ClusterQueue's name (`lq` for the
+    first).
+    """
+    made = State(policy)
+    made.set_namespace("ns", {})
+    made.set_flavor("default", ResourceFlavor("default"))
+    for queue in queues:
+        made.set_cluster_queue(queue.name, queue)
+        made.set_local_queue(Key("ns", queue.name), LocalQueue(Key("ns", queue.name), queue.name))
+    for name, target in (local or {"lq": queues[0].name}).items():
+        made.set_local_queue(Key("ns", name), LocalQueue(Key("ns", name), target))
+    return made

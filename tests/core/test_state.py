@@ -1,0 +1,87 @@
+"""What State makes of changes: who waits where, who is looked at, and what wakes whom."""
+
+from core.model import Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.state import State
+from tests.builders import cluster_queue, reserved, state, workload
+
+
+def names(found: State, now: float = 0.0) -> list[str]:
+    return [head.workload.key.name for head in found.heads(now)]
+
+
+def turn_away(found: State, now: float = 0.0) -> None:
+    """Plan that nothing fits."""
+    waits = [
+        Wait(h.workload, h.cluster_queue, "WaitingForQuota", "", Requeue.PARKED, alike=True) for h in found.heads(now)
+    ]
+    found.apply(Plan(tuple(waits)))
+
+
+def test_the_head_is_of_highest_priority_then_oldest_then_first_by_uid() -> None:
+    found = state(cluster_queue("a", 5))
+    for name, priority, created in (("old", 0, 1.0), ("high", 9, 5.0), ("older", 0, 1.0), ("b", 9, 5.0)):
+        found.set_workload(Key("ns", name), workload(name, 1, priority=priority, created=created))
+    order = []
+    while heads := found.heads(0.0):
+        order.append(heads[0].workload.key.name)
+        found.set_workload(heads[0].workload.key, None)
+    assert order == ["b", "high", "old", "older"]
+
+
+def test_workloads_alike_are_parked_together_and_woken_when_quota_is_released() -> None:
+    found = state(cluster_queue("a", 5, cohort="all"), cluster_queue("b", 5, cohort="all"))
+    found.set_workload(Key("ns", "run"), reserved("run", 5, "b"))
+    for name in ("one", "two"):
+        found.set_workload(Key("ns", name), workload(name, 7))
+    found.set_workload(Key("ns", "small"), workload("small", 6, created=3.0))
+    turn_away(found)
+    assert names(found) == ["small"]
+    assert found.lines.queues["a"].active == 1
+    found.set_workload(Key("ns", "run"), None)
+    assert names(found) == ["one"]
+    assert found.lines.queues["a"].active == 3
+    found.check()
+
+
+def test_a_strict_queue_keeps_its_head_and_is_not_looked_at_until_something_changes() -> None:
+    found = state(cluster_queue("a", 5, strategy=QueueingStrategy.STRICT_FIFO))
+    found.set_workload(Key("ns", "big"), workload("big", 9))
+    found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
+    (head,) = found.heads(0.0)
+    found.apply(Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP),)))
+    assert names(found) == []
+    found.set_cluster_queue("a", cluster_queue("a", 9, strategy=QueueingStrategy.STRICT_FIFO))
+    assert names(found) == ["big"]
+
+
+def test_a_workload_in_backoff_waits_for_its_time_and_nobody_polls() -> None:
+    found = state(cluster_queue("a", 5))
+    found.set_workload(Key("ns", "w"), workload("w", 1, requeue_at=60.0))
+    assert (names(found, 1.0), found.next_wake(1.0)) == ([], 60.0)
+    assert (names(found, 60.0), found.next_wake(60.0)) == (["w"], None)
+
+
+def test_a_stopped_local_queue_offers_nothing_until_it_is_resumed() -> None:
+    found = state(cluster_queue("a", 5))
+    found.set_workload(Key("ns", "w"), workload("w", 1))
+    stopped = LocalQueue(Key("ns", "lq"), "a", stop_policy=StopPolicy.HOLD)
+    found.set_local_queue(Key("ns", "lq"), stopped)
+    assert names(found) == []
+    found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a"))
+    assert names(found) == ["w"]
+
+
+def test_objects_may_come_in_any_order() -> None:
+    found = State()
+    found.set_workload(Key("ns", "w"), workload("w", 1))
+    found.set_workload(Key("ns", "run"), reserved("run", 2, "a"))
+    found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a"))
+    found.set_cluster_queue("a", cluster_queue("a", 5))
+    assert names(found) == []
+    assert found.holdings.standing("a").message == (
+        "Can't admit new workloads: references missing ResourceFlavor(s): default."
+    )
+    ready = state(cluster_queue("a", 5))
+    found.set_flavor("default", ready.holdings.flavors["default"])
+    assert names(found) == ["w"]
+    assert found.holdings.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
