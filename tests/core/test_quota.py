@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.forest import QueueNode, Tree, circular, plant
-from core.model import Cohort, Key, Quota
+from core.model import ClusterQueue, Cohort, Key, Quota
 from core.quota import borrowing_level
 from core.usage import Reservation
 from tests.builders import DEFAULT, cluster_queue, workload
 
 
-def only(*queues: object, cohorts: dict[str, Cohort] | None = None) -> Tree:
-    (tree,) = plant(cohorts or {}, {q.name: q for q in queues}, (), 0).values()  # type: ignore[attr-defined]
+def only(*queues: ClusterQueue, cohorts: dict[str, Cohort] | None = None) -> Tree:
+    (tree,) = plant(cohorts or {}, {q.name: q for q in queues}, (), 0).values()
     return tree
 
 
