@@ -1,0 +1,96 @@
+"""Whether an object of ours may be created or updated: all that Kueue's webhooks and CEL rules refuse, all at once.
+
+Pure functions on raw objects. `create` and `update` check the form first (`api.structural`) and the rules of the kind
+only where the form is right, so they answer for any input. Where they run behind the API server, `create_rules` and
+`update_rules` spare the form, which it has checked.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from api import structural
+from api.errors import FieldError, not_supported
+from api.kinds import KINDS, KindSpec
+from api.names import Kind
+from api.schema import Schema
+from api.schema import structural as structural_schema
+from api.validate import (
+    admission_check,
+    cluster_queue,
+    cohort,
+    local_queue,
+    multikueue,
+    resource_flavor,
+    topology,
+    workload,
+)
+
+Raw = dict[str, Any]
+
+
+class Rules(Protocol):
+    """The module of a kind."""
+
+    def validate_create(self, obj: Raw) -> list[FieldError]:
+        """Errors of a new object."""
+
+    def validate_update(self, old: Raw, new: Raw) -> list[FieldError]:
+        """Errors of a changed one."""
+
+
+_RULES: Final[dict[str, Rules]] = {
+    Kind.ADMISSION_CHECK: admission_check,
+    Kind.CLUSTER_QUEUE: cluster_queue,
+    Kind.COHORT: cohort,
+    Kind.LOCAL_QUEUE: local_queue,
+    Kind.MULTIKUEUE_CLUSTER: multikueue.CLUSTER,
+    Kind.MULTIKUEUE_CONFIG: multikueue.CONFIG,
+    Kind.RESOURCE_FLAVOR: resource_flavor,
+    Kind.TOPOLOGY: topology,
+    Kind.WORKLOAD: workload,
+}
+
+
+def create(obj: Raw) -> list[FieldError]:
+    """Errors of a new object of any of our kinds, in the stored version."""
+    schema, errors = _form(obj)
+    return errors or create_rules(structural.defaulted(schema, obj))
+
+
+def update(old: Raw, new: Raw) -> list[FieldError]:
+    """Errors of a change from `old`, which the API server holds, to `new`."""
+    schema, errors = _form(new)
+    return errors or update_rules(structural.defaulted(schema, old), structural.defaulted(schema, new))
+
+
+def create_rules(obj: Raw) -> list[FieldError]:
+    """The rules beyond the schema for a new object whose form is right."""
+    rules = _RULES.get(obj["kind"])
+    return rules.validate_create(obj) if rules else []
+
+
+def update_rules(old: Raw, new: Raw) -> list[FieldError]:
+    """The rules beyond the schema for a change between objects whose form is right."""
+    rules = _RULES.get(new["kind"])
+    return rules.validate_update(old, new) if rules else []
+
+
+def schema_of(kind: str) -> Schema | None:
+    """The schema of a kind's stored version."""
+    return _schemas().get(kind)
+
+
+def _form(obj: Raw) -> tuple[Schema, list[FieldError]]:
+    kind = obj.get("kind")
+    schema = _schemas().get(kind) if isinstance(kind, str) else None
+    if schema is None:
+        return {}, [not_supported("kind", kind, sorted(_schemas()))]
+    return schema, structural.violations(schema, structural.defaulted(schema, obj))
+
+
+@lru_cache(maxsize=1)
+def _schemas() -> dict[str, Schema]:
+    def stored(kind: KindSpec) -> Schema:
+        return structural_schema(kind.stored.model)
+
+    return {kind.kind: stored(kind) for kind in KINDS}

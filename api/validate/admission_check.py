@@ -1,0 +1,22 @@
+"""Rules of an AdmissionCheck beyond its schema."""
+
+from typing import Any
+
+from api.errors import FieldError
+from api.validate.common import immutable, spec_of
+
+Raw = dict[str, Any]
+
+
+def validate_create(obj: Raw) -> list[FieldError]:
+    """Errors of a new AdmissionCheck: none, the schema says all."""
+    del obj
+    return []
+
+
+def validate_update(old: Raw, new: Raw) -> list[FieldError]:
+    """Errors of a changed AdmissionCheck."""
+    before, after = spec_of(old).get("controllerName"), spec_of(new).get("controllerName")
+    if before is None or after is None:
+        return []
+    return immutable("spec.controllerName", before, after)

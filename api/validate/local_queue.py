@@ -1,0 +1,20 @@
+"""Rules of a LocalQueue beyond its schema. Kueue has these in the CRD alone; so have we, and the same here."""
+
+from typing import Any
+
+from api.errors import FieldError
+from api.validate.common import fair_sharing, immutable, spec_of
+
+Raw = dict[str, Any]
+
+
+def validate_create(obj: Raw) -> list[FieldError]:
+    """Errors of a new LocalQueue."""
+    return fair_sharing("spec.fairSharing", spec_of(obj).get("fairSharing"))
+
+
+def validate_update(old: Raw, new: Raw) -> list[FieldError]:
+    """Errors of a changed LocalQueue: it keeps its ClusterQueue, but one that had none may get one."""
+    before, after = spec_of(old).get("clusterQueue"), spec_of(new).get("clusterQueue")
+    changed = before is not None and after is not None and before != after
+    return [*validate_create(new), *(immutable("spec.clusterQueue", before, after) if changed else ())]

@@ -1,0 +1,43 @@
+"""Rules of MultiKueueConfig and MultiKueueCluster beyond their schemas."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from api.errors import FieldError, invalid
+from api.validate.common import spec_of
+
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _SameForUpdate:
+    """Rules that look at the new object alone."""
+
+    rules: Callable[[Raw], list[FieldError]]
+
+    def validate_create(self, obj: Raw) -> list[FieldError]:
+        """Errors of a new object."""
+        return self.rules(obj)
+
+    def validate_update(self, old: Raw, new: Raw) -> list[FieldError]:
+        """Errors of a changed object."""
+        del old
+        return self.rules(new)
+
+
+def _config(obj: Raw) -> list[FieldError]:
+    clusters: list[str] = spec_of(obj).get("clusters") or []
+    return [] if len(set(clusters)) == len(clusters) else [invalid("spec.clusters", "array", "must be unique")]
+
+
+def _cluster(obj: Raw) -> list[FieldError]:
+    source = spec_of(obj).get("clusterSource") or {}
+    if sum(source.get(kind) is not None for kind in ("kubeConfig", "clusterProfileRef")) == 1:
+        return []
+    text = "exactly one of the fields in [kubeConfig clusterProfileRef] must be set"
+    return [invalid("spec.clusterSource", "object", text)]
+
+
+CONFIG = _SameForUpdate(_config)
+CLUSTER = _SameForUpdate(_cluster)
