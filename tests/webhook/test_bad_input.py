@@ -1,0 +1,192 @@
+"""Reviews that are none: a clear answer, never a failure of ours, and never leave to pass by accident."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from starlette.applications import Starlette
+
+from api.names import Label
+from core.model import Raw
+from tests.webhook.cluster import Cluster, ask, job, review
+from webhook.hooks import HOOKS
+from webhook.routes import answer, routes
+from webhook.settings import Context, Settings
+
+VALIDATE = "/validate-batch-v1-job"
+CONTEXT = Context(Settings(), Cluster())
+QUEUED = job(labels={Label.QUEUE_NAME: "main"})
+
+
+def without(key: str) -> bytes:
+    body = review(QUEUED)
+    del body["request"][key]
+    return orjson.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        pytest.param(b"", "not JSON", id="an empty body"),
+        pytest.param(b"[" * 100_000, "not JSON", id="a hundred thousand brackets"),
+        pytest.param(b'{"a": NaN}', "not JSON", id="NaN"),
+        pytest.param(b'"\xff\xfe"', "not JSON", id="bad UTF-8"),
+        pytest.param(b'{"a": "\\ud800"}', "not JSON", id="a lone surrogate"),
+        pytest.param(b"[]", "a JSON list", id="a list at the top"),
+        pytest.param(b"null", "a JSON null", id="null at the top"),
+        pytest.param(b"{}", "expected admission.k8s.io/v1 AdmissionReview", id="an empty object"),
+        pytest.param(
+            orjson.dumps({**review(QUEUED), "apiVersion": "admission.k8s.io/v1beta1"}),
+            "found 'admission.k8s.io/v1beta1'",
+            id="a review of v1beta1",
+        ),
+        pytest.param(orjson.dumps({**review(QUEUED), "request": None}), "no request", id="no request"),
+        pytest.param(
+            orjson.dumps(review(job())).replace(b'"parallelism":1', b'"parallelism":' + b"9" * 400),
+            "not JSON",
+            id="a number of 400 digits",
+        ),
+        pytest.param(without("uid"), "request.uid", id="no uid"),
+        pytest.param(orjson.dumps(review(QUEUED, uid="u" * 10_000)), "request.uid", id="a uid of 10 KB"),
+    ],
+)
+def test_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
+    for hook in HOOKS:
+        status, text = answer(hook, body, CONTEXT)
+        assert status == 400
+        assert says in text.decode()
+        assert "Traceback" not in text.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        pytest.param(review(None), "request.object is null on CREATE", id="a null object on create"),
+        pytest.param(review(QUEUED, operation="UPDATE"), "request.oldObject is null on UPDATE", id="no old object"),
+        pytest.param(review([1]), "request.object is a list, not an object", id="an object that is a list"),
+        pytest.param(review(QUEUED, operation="PATCH"), "request.operation is 'PATCH'", id="an unknown operation"),
+        pytest.param(review(QUEUED, resource=None), "request.resource is missing", id="no resource"),
+        pytest.param(
+            review(QUEUED, resource={"group": "", "version": "v1", "resource": "pods"}),
+            "looks at jobs of batch, not at 'pods' of ''",
+            id="another kind than the path's",
+        ),
+        pytest.param(
+            review(QUEUED, namespace=7), "namespace is a number, not a text", id="a namespace that is a number"
+        ),
+        pytest.param(review(job(labels={"a": 1})), "metadata.labels[a]: Invalid value", id="a label that is a number"),
+        pytest.param(review({"spec": []}), "spec: Invalid value", id="a spec that is a list"),
+        pytest.param(review(job(parallelism=1.5)), "must be of type integer", id="one and a half pods"),
+        pytest.param(review(job(parallelism=True)), "must be of type integer", id="true pods"),
+    ],
+)
+def test_with_a_uid_the_answer_is_a_refusal_with_code_400(body: Raw | bytes, says: str) -> None:
+    response = ask(VALIDATE, body)
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 400)
+    assert says in response["status"]["message"]
+
+
+@pytest.mark.parametrize("value", [{}, {"metadata": None, "spec": None}], ids=["empty", "nulls"])
+def test_an_object_without_fields_is_no_failure(value: Raw) -> None:
+    for hook in HOOKS:
+        body = review(value, resource={"group": hook.group, "version": "v1", "resource": hook.resources[0]})
+        status, text = answer(hook, orjson.dumps(body), CONTEXT)
+        assert status == 200
+        assert orjson.loads(text)["response"].get("status", {}).get("code") != 500
+
+
+def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if here:
+        yield here
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from _paths(below, (*here, key))
+
+
+_JUNK: list[Any] = [None, True, 0, -1, 2**40, 1.5, "", "x" * 300, [], {}, [None], {"a": None}, [[]], {"": {}}, "\x00"]
+
+
+def _spoiled(chance: random.Random, body: Raw) -> Raw:
+    """The review with one to three of its values replaced or removed."""
+    body = copy.deepcopy(body)
+    for _ in range(chance.randint(1, 3)):
+        *above, last = chance.choice(list(_paths(body)))
+        holder: Any = body
+        for step in above:
+            holder = holder[step]
+        if chance.random() < 0.2:
+            del holder[last]
+        else:
+            holder[last] = copy.deepcopy(chance.choice(_JUNK))
+        if not body:
+            break
+    return body
+
+
+FULL = job(
+    labels={Label.QUEUE_NAME: "main", Label.PRIORITY_CLASS: "high", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
+    annotations={"kueue.x-k8s.io/job-min-parallelism": "1", "kueue.x-k8s.io/admission-gated-by": "a.b/c"},
+    owner={"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True},
+    parallelism=4,
+    completions=4,
+    template={
+        "metadata": {"annotations": {"kueue.x-k8s.io/podset-slice-size": "2"}},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "nodeSelector": {"zone": "a"},
+        },
+    },
+)
+
+
+def test_ten_thousand_spoiled_reviews_are_answered_and_a_lost_meaning_is_never_leave_to_pass() -> None:
+    chance = random.Random(20260822)
+    whole = [review(FULL), review(FULL, old=job(labels={Label.QUEUE_NAME: "main"}))]
+    paths = [hook for hook in HOOKS if hook.resources == ("jobs",)]
+    for _ in range(10_000):
+        body = _spoiled(chance, chance.choice(whole))
+        hook = chance.choice(paths)
+        status, text = answer(hook, orjson.dumps(body), CONTEXT)
+        if status == 400:
+            assert text.endswith(b"\n") and b"Traceback" not in text
+            continue
+        assert status == 200
+        response = orjson.loads(text)["response"]
+        assert response.get("status", {}).get("code") != 500, (body, response)
+        if response["allowed"]:
+            request = body["request"]
+            assert response["uid"] == request["uid"]
+            assert isinstance(request["object"], dict) or request["operation"] in ("DELETE", "CONNECT")
+
+
+async def test_the_routes_speak_http() -> None:
+    transport = httpx.ASGITransport(Starlette(routes=routes(CONTEXT)))
+    async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+        good = await client.post("/mutate-batch-v1-job?timeout=5s", content=orjson.dumps(review(QUEUED)))
+        assert (good.status_code, good.headers["content-type"]) == (200, "application/json")
+        assert good.json()["response"]["patchType"] == "JSONPatch"
+        assert (await client.post("/mutate-batch-v1-job", content=b"{")).status_code == 400
+        assert (await client.get("/mutate-batch-v1-job")).status_code == 405
+        assert (await client.post("/mutate-batch-v2-job", content=b"{}")).status_code == 404
+
+
+def test_a_mistake_of_ours_refuses_where_the_hook_must_hold_and_passes_where_it_may_be_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Cluster, "priority_class", fails)
+    monkeypatch.setattr(Cluster, "local_queue", fails)
+    held = ask("/mutate-batch-v1-job", review(QUEUED))
+    assert (held["allowed"], held["status"]["code"]) == (False, 500)
+    assert "ZeroDivisionError" not in held["status"]["message"]
+    skipped = ask("/mutate-batch-v1-job-default", review(job()))
+    assert skipped == {"uid": "u-1", "allowed": True}

@@ -1,0 +1,297 @@
+"""Every rule for a Job, with the line that kubectl prints for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.names import Annotation, Label
+from core.model import Key, LocalQueue, Raw
+from tests.webhook.cluster import Cluster, ask, job, review
+from webhook.settings import Settings
+
+VALIDATE = "/validate-batch-v1-job"
+QUEUE = {Label.QUEUE_NAME: "main"}
+AT_QUEUE = "metadata.labels[kueue.x-k8s.io/queue-name]"
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start"
+    " and end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def refused(body: Raw, *, cluster: Cluster | None = None, settings: Settings | None = None) -> str:
+    """The message of the refusal; '' where the Job is let in."""
+    response = ask(VALIDATE, body, cluster=cluster, settings=settings)
+    if response["allowed"]:
+        return ""
+    assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
+    return str(response["status"]["message"])
+
+
+def annotated(**fields: str) -> Raw:
+    known = {
+        "least": Annotation.MIN_PARALLELISM,
+        "synced": Annotation.COMPLETIONS_EQUAL_PARALLELISM,
+        "gates": Annotation.ADMISSION_GATED_BY,
+        "elastic": Annotation.ELASTIC_JOB,
+        "prebuilt": Annotation.PREBUILT_WORKLOAD,
+        "stopping": Annotation.STOPPING,
+    }
+    return {known[name]: value for name, value in fields.items()}
+
+
+def template(**annotations: str) -> Raw:
+    found = {f"kueue.x-k8s.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return {"metadata": {"annotations": found}, "spec": {"containers": []}}
+
+
+AT_LEAST = "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]"
+AT_SYNC = "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]"
+AT_GATES = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]"
+AT_TIME = "metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]"
+AT_CLASS = "metadata.labels[kueue.x-k8s.io/priority-class]"
+AT_TEMPLATE = "spec.template.metadata.annotations"
+
+CREATED = [
+    pytest.param(job(labels=QUEUE), "", id="a good Job"),
+    pytest.param(
+        job(labels={Label.QUEUE_NAME: "Main_Q"}), f'{AT_QUEUE}: Invalid value: "Main_Q": {SUBDOMAIN}', id="queue syntax"
+    ),
+    pytest.param(
+        job(labels={Label.QUEUE_NAME: ""}), f'{AT_QUEUE}: Invalid value: "": {SUBDOMAIN}', id="an empty queue"
+    ),
+    pytest.param(
+        job(annotations={Label.QUEUE_NAME: "A"}),
+        f'metadata.annotations[kueue.x-k8s.io/queue-name]: Invalid value: "A": {SUBDOMAIN}',
+        id="queue syntax in v0.1's annotation",
+    ),
+    pytest.param(
+        job(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "soon"}),
+        f'{AT_TIME}: Invalid value: "soon": strconv.Atoi: parsing "soon": invalid syntax',
+        id="an execution time that is no number",
+    ),
+    pytest.param(
+        job(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "0"}),
+        f"{AT_TIME}: Invalid value: 0: should be greater than 0",
+        id="no execution time at all",
+    ),
+    pytest.param(
+        job(annotations=annotated(least="4"), parallelism=4, completions=4),
+        f"{AT_LEAST}: Invalid value: 4: should be between 0 and 3",
+        id="min-parallelism as large as parallelism",
+    ),
+    pytest.param(
+        job(annotations=annotated(least="3"), parallelism=8, completions=3),
+        f"{AT_LEAST}: Invalid value: 3: should be between 0 and 2",
+        id="min-parallelism as large as completions",
+    ),
+    pytest.param(job(annotations=annotated(least="3"), parallelism=4, completions=4), "", id="a good min-parallelism"),
+    pytest.param(
+        job(annotations=annotated(least="x"), parallelism=4),
+        f'{AT_LEAST}: Invalid value: "x": strconv.Atoi: parsing "x": invalid syntax',
+        id="min-parallelism that is no number",
+    ),
+    pytest.param(
+        job(annotations=annotated(least="1", elastic="true"), parallelism=4, completions=4),
+        f'{AT_LEAST}: Invalid value: "1": partial admission and elastic job cannot be used together',
+        id="partial and elastic",
+    ),
+    pytest.param(
+        job(annotations=annotated(synced="yes")),
+        f'{AT_SYNC}: Invalid value: "yes": strconv.ParseBool: parsing "yes": invalid syntax',
+        id="synced completions that are neither true nor false",
+    ),
+    pytest.param(
+        job(annotations=annotated(synced="true"), parallelism=2, completions=1),
+        f'[{AT_SYNC}: Invalid value: "true": should not be enabled for NonIndexed jobs, '
+        "spec.completions: Invalid value: 1: should be equal to parallelism when"
+        " kueue.x-k8s.io/job-completions-equal-parallelism annotation is true]",
+        id="synced completions, two errors at once",
+    ),
+    pytest.param(
+        job(annotations=annotated(gates="a.b/c,,a.b/c,nodomain")),
+        f'[{AT_GATES}: Invalid value: "a.b/c,,a.b/c,nodomain": cannot contain empty gate names, '
+        f'{AT_GATES}: Invalid value: "a.b/c,,a.b/c,nodomain": duplicate gate name: a.b/c, '
+        f'{AT_GATES}: Invalid value: "nodomain": must be a domain-prefixed path (such as "acme.io/foo")]',
+        id="gates: empty, twice, without a domain",
+    ),
+    pytest.param(
+        job(annotations=annotated(gates=f"a.b/{'c' * 60}")),
+        f"{AT_GATES}: Too long: may not be more than 63 bytes",
+        id="a gate too long",
+    ),
+    pytest.param(
+        job(annotations=annotated(prebuilt="UPPER")),
+        f'metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: Invalid value: "UPPER": {SUBDOMAIN}',
+        id="the name of a prebuilt workload",
+    ),
+    pytest.param(
+        job(template=template(podset_required_topology="rack", podset_preferred_topology="rack")),
+        f"{AT_TEMPLATE}: Invalid value: must not contain more than one topology annotation:"
+        ' ["kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology",'
+        ' "kueue.x-k8s.io/podset-unconstrained-topology"]',
+        id="two topologies",
+    ),
+    pytest.param(
+        job(template=template(podset_unconstrained_topology="maybe")),
+        f'{AT_TEMPLATE}[kueue.x-k8s.io/podset-unconstrained-topology]: Invalid value: "maybe": must be a boolean value',
+        id="unconstrained is true or false",
+    ),
+    pytest.param(
+        job(template=template(podset_slice_required_topology="rack", podset_slice_size="5"), parallelism=4),
+        f"{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-size]: Invalid value:"
+        ' "5": must not be greater than pod set count 1',
+        id="a slice larger than the pod set",
+    ),
+    pytest.param(
+        job(template=template(podset_slice_size="0")),
+        f'[{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-size]: Invalid value: "0": must be greater than or equal to 1, '
+        f"{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-size]: Forbidden: may not be set when"
+        " 'kueue.x-k8s.io/podset-slice-required-topology' is not specified]",
+        id="a slice of nothing, of no topology",
+    ),
+    pytest.param(
+        job(
+            template=template(
+                podset_slice_required_topology_constraints='[{"topology":"a","size":4},{"topology":"a","size":3}]'
+            )
+        ),
+        f"[{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-required-topology-constraints][1].topology:"
+        ' Duplicate value: "a (also at index 0)", '
+        f"{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-required-topology-constraints][1].size:"
+        " Invalid value: 3: must evenly divide the parent layer size 4]",
+        id="layers that repeat and do not divide",
+    ),
+]
+
+
+@pytest.mark.parametrize(("new", "message"), CREATED)
+def test_create(new: Raw, message: str) -> None:
+    assert refused(review(new)) == message
+
+
+def suspended(**fields: Raw) -> Raw:
+    return job(suspend=True, **fields)
+
+
+HIGH = {**QUEUE, Label.PRIORITY_CLASS: "high"}
+CHANGED = [
+    pytest.param(job(labels=QUEUE), job(labels=QUEUE), "", id="nothing changes"),
+    pytest.param(
+        job(labels=QUEUE),
+        job(labels={Label.QUEUE_NAME: "other"}),
+        f'{AT_QUEUE}: Invalid value: "other": field is immutable',
+        id="another queue while it runs",
+    ),
+    pytest.param(suspended(labels=QUEUE), suspended(labels={Label.QUEUE_NAME: "b"}), "", id="another queue in time"),
+    pytest.param(
+        job(labels=QUEUE), job(), f'{AT_QUEUE}: Invalid value: "": field is immutable', id="no queue any more"
+    ),
+    pytest.param(
+        job(annotations=QUEUE), job(labels=QUEUE), "", id="from v0.1's annotation to the label of the same name"
+    ),
+    pytest.param(
+        job(labels=QUEUE),
+        job(labels=HIGH),
+        f'{AT_CLASS}: Invalid value: "high": WorkloadPriorityClass cannot be added to a non-suspended workload',
+        id="a priority class while it runs",
+    ),
+    pytest.param(suspended(labels=QUEUE), suspended(labels=HIGH), "", id="a priority class in time"),
+    pytest.param(job(labels=HIGH), job(labels={**HIGH, Label.PRIORITY_CLASS: "low"}), "", id="another priority class"),
+    pytest.param(
+        suspended(labels=HIGH),
+        suspended(labels=QUEUE),
+        f'{AT_CLASS}: Invalid value: "": WorkloadPriorityClass cannot be removed from a workload',
+        id="no priority class any more",
+    ),
+    pytest.param(
+        job(labels=QUEUE),
+        job(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "9"}),
+        f'{AT_TIME}: Invalid value: "9": field is immutable',
+        id="an execution time while it runs",
+    ),
+    pytest.param(
+        suspended(labels=QUEUE), suspended(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "9"}), "", id="one in time"
+    ),
+    pytest.param(
+        job(annotations=annotated(least="1"), parallelism=4, completions=4),
+        job(annotations=annotated(least="1"), parallelism=3, completions=4),
+        "spec.parallelism: Forbidden: cannot change when partial admission is enabled and the job is not suspended",
+        id="parallelism of a partial Job while it runs",
+    ),
+    pytest.param(
+        job(annotations=annotated(synced="true"), completionMode="Indexed"),
+        job(completionMode="Indexed"),
+        f"{AT_SYNC}: Forbidden: field is immutable while the job is not suspended",
+        id="synced completions while it runs",
+    ),
+    pytest.param(
+        suspended(),
+        suspended(annotations=annotated(gates="a.b/c")),
+        f"{AT_GATES}: Forbidden: cannot add admission gate after creation",
+        id="a gate after creation",
+    ),
+    pytest.param(
+        suspended(annotations=annotated(gates="a.b/c")),
+        suspended(annotations=annotated(gates="a.b/c, a.b/d")),
+        f"{AT_GATES}: Forbidden: can only remove gates, not add new ones",
+        id="one more gate",
+    ),
+    pytest.param(
+        suspended(annotations=annotated(gates="a.b/c,a.b/d")),
+        suspended(annotations=annotated(gates="a.b/d")),
+        "",
+        id="one gate less",
+    ),
+    pytest.param(
+        suspended(),
+        suspended(annotations=annotated(elastic="true")),
+        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Invalid value: true: field is immutable",
+        id="elastic from now on",
+    ),
+    pytest.param(
+        job(),
+        job(annotations=annotated(prebuilt="mine")),
+        'metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: Invalid value: "mine": field is immutable',
+        id="a prebuilt workload while it runs",
+    ),
+    pytest.param(
+        suspended(labels=QUEUE, annotations=annotated(stopping="true")),
+        suspended(labels={Label.QUEUE_NAME: "b"}, annotations=annotated(stopping="true")),
+        f'{AT_QUEUE}: Invalid value: "b": field is immutable',
+        id="a Job that is still being stopped runs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), CHANGED)
+def test_update(old: Raw, new: Raw, message: str) -> None:
+    assert refused(review(new, old=old)) == message
+
+
+def test_a_job_does_not_leave_the_queue_where_there_is_a_default_one() -> None:
+    key = Key("team-a", "default")
+    cluster = Cluster(local_queues={key: LocalQueue(key, "team-a")})
+    message = f'{AT_QUEUE}: Invalid value: "": queue-name must not be empty in namespace with default queue'
+    assert refused(review(suspended(), old=suspended(labels=QUEUE)), cluster=cluster) == message
+
+
+def test_causes_name_each_field_for_those_who_read_json() -> None:
+    new = job(labels={Label.QUEUE_NAME: "A", Label.MAX_EXEC_TIME_SECONDS: "0"})
+    causes = ask(VALIDATE, review(new))["status"]["details"]["causes"]
+    assert [cause["field"] for cause in causes] == [AT_QUEUE, AT_TIME]
+
+
+def test_gates_that_are_off_check_nothing() -> None:
+    settings = Settings(gates={"AdmissionGatedBy": False, "TopologyAwareScheduling": False})
+    new = job(annotations=annotated(gates=","), template=template(podset_slice_size="0"))
+    assert refused(review(new), settings=settings) == ""
+
+
+def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None:
+    warned = ask(VALIDATE, review(job(annotations=QUEUE)))
+    assert warned["allowed"]
+    assert warned["warnings"] == [
+        "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
+    ]
+    assert "warnings" not in ask(VALIDATE, review(job(annotations=QUEUE, labels=QUEUE)))
