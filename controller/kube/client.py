@@ -11,16 +11,16 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import aiohttp
 import orjson
-from multidict import CIMultiDictProxy
 
 from controller.kube.config import Connection
-from controller.kube.errors import ApiError, Fenced, Unintelligible, Unreachable, excerpt, from_answer, is_json
+from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.resource import Raw, Resource
 from controller.kube.throttle import Throttle
+from controller.kube.wire import document_of, lines_of, refusal_of
 
 Body = Raw | list[Raw]
 PatchType = Literal["merge", "json", "apply", "strategic"]
@@ -43,7 +43,6 @@ METHODS: Mapping[Verb, str] = {
 }
 READS = ("get", "list", "watch")
 PAGE_SIZE = 500
-LINE_CAP_BYTES = 16 * 1024 * 1024
 CONNECT_SECONDS = 5.0
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 
@@ -218,8 +217,8 @@ class Client:
                 if response.status == 401 and not fresh:
                     continue
                 if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
-                    raise _refusal(response, await response.read())
-                async for line in _lines(response):
+                    raise refusal_of(response, await response.read())
+                async for line in lines_of(response):
                     yield line
                 return
 
@@ -246,8 +245,8 @@ class Client:
                 continue
             if 200 <= response.status < 300:
                 self.throttle.passed()
-                return _document(response, answer)
-            refusal = _refusal(response, answer)
+                return document_of(response, answer)
+            refusal = refusal_of(response, answer)
             if response.status != 429 or not retries:
                 raise refusal
             retries -= 1
@@ -320,47 +319,3 @@ class Client:
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
     given = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {name: value for name, value in given.items() if value}
-
-
-def _retry_after(headers: CIMultiDictProxy[str]) -> float | None:
-    value = headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else None
-
-
-def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    return from_answer(response.status, response.headers.get("Content-Type", ""), body, _retry_after(response.headers))
-
-
-def _document(response: aiohttp.ClientResponse, body: bytes) -> Raw:
-    """The JSON object of a good answer; anything else (HTML, an empty or a cut body, a list) is an error, never
-    data.
-    """
-    content_type = response.headers.get("Content-Type", "")
-    document: Any = None
-    if is_json(content_type):
-        with contextlib.suppress(orjson.JSONDecodeError):
-            document = orjson.loads(body)
-    if not isinstance(document, dict):
-        raise Unintelligible(
-            response.status, "Unintelligible", f"not a Kubernetes answer ({content_type or 'no type'}): {excerpt(body)}"
-        )
-    return document
-
-
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Split a stream at newlines in linear time. An unfinished last line is dropped: it is half an event."""
-    parts: list[bytes] = []
-    held = 0
-    async for chunk in response.content.iter_any():
-        pieces = chunk.split(b"\n")
-        for piece in pieces[:-1]:
-            line = b"".join((*parts, piece)) if held + len(piece) <= LINE_CAP_BYTES else b""
-            parts, held = [], 0
-            if line.strip() or not line:
-                yield line
-        rest = pieces[-1]
-        held += len(rest)
-        if held <= LINE_CAP_BYTES:
-            parts.append(rest)
-        else:
-            parts = []

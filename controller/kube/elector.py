@@ -1,0 +1,283 @@
+"""Who leads: one Lease, held by renewing it in time. Two leaders would admit the same quota twice, so doubt means
+not leading.
+
+The holder counts its time from *before* it sent the renewal, the others theirs from when *they* saw the record
+change, each on its own clock: no clock is ever compared with another's. Renewing runs in a thread with its own loop
+and connections, so that a long computation costs no leadership; but it stops renewing when the main loop has
+answered nothing for as long as a renewal may take.
+"""
+
+import asyncio
+import contextlib
+import datetime
+import random
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import structlog
+
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.errors import ApiError, NotFound
+from controller.kube.resource import Raw, Resource
+from controller.kube.throttle import Throttle
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+RELEASE_SECONDS = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class Durations(NamedTuple):
+    """How long others wait for a silent leader, how long a leader may go without renewing, how often it tries;
+    seconds.
+    """
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+
+def boottime() -> float:
+    """A clock that no one sets and that, where the system has one, goes on while the machine is suspended."""
+    kind = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.clock_gettime(kind) if kind is not None else time.monotonic()
+
+
+def new_identity() -> str:
+    """A name no other process has, even one of the same pod before us."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Election:
+    """One candidate's view of one Lease. ``campaign`` is the loop; ``attempt`` one try to take or renew it."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        durations: Durations = Durations(),  # noqa: B008 - a NamedTuple is as constant as a number
+        call_seconds: float = 5.0,
+        clock: Callable[[], float] = boottime,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        if not durations.lease > durations.renew > durations.retry > 0:
+            raise ValueError(f"lease > renew > retry > 0 must hold, or two may lead at once: {durations}")
+        self.identity = identity
+        self.transitions = 0
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._durations = durations
+        self._call_seconds = call_seconds
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._draw = draw
+        self._deadline = float("-inf")
+        self._lease: Raw | None = None
+        self._seen_record: Raw | None = None
+        self._seen_at = 0.0
+
+    def leads(self) -> bool:
+        """Whether our last renewal still counts."""
+        return self._clock() < self._deadline
+
+    def may_write(self) -> bool:
+        """The fence every write passes: leading, with a second (a tenth of ``renew``) left for the write to arrive.
+
+        Any thread may ask.
+        """
+        return self._clock() < self._deadline - self._durations.renew / 10
+
+    async def campaign(self, elected: Callable[[], None], alive: Callable[[], bool] = lambda: True) -> None:
+        """Wait for the lease, tell ``elected``, renew; returns when it is lost. ``alive`` False: let it lapse."""
+        while not await self.attempt():
+            await self._sleep(self._durations.retry * (1 + 0.2 * self._draw()))
+        log.info("leading", lease=self._name, identity=self.identity)
+        elected()
+        while self.leads():
+            await self._sleep(max(0.0, min(self._durations.retry, self._deadline - self._clock())))
+            if alive():
+                await self.attempt()
+        log.error("leadership lost", lease=self._name, identity=self.identity)
+
+    async def attempt(self) -> bool:
+        """Take or renew the lease once, if that is ours to do; errors only cost time. True while we lead."""
+        began = self._clock()
+        patience = min(self._call_seconds, self._deadline - began) if self.leads() else self._call_seconds
+        try:
+            async with asyncio.timeout(patience):
+                await self._take(began)
+        except (ApiError, TimeoutError) as error:
+            self._lease = None  # whatever happened to it, read it again
+            log.warning("lease not renewed", lease=self._name, error=str(error) or type(error).__name__)
+        return self.leads()
+
+    async def release(self) -> None:
+        """Give the lease back at once, so that the next one need not wait. No write may follow."""
+        if not self.leads():
+            return
+        self._deadline = float("-inf")
+        with contextlib.suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(RELEASE_SECONDS):
+                lease = self._lease or await self._client.get(LEASES, self._name, self._namespace)
+                if lease["spec"].get("holderIdentity") == self.identity:
+                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+                    await self._client.update(LEASES, lease)
+                    log.info("lease released", lease=self._name)
+
+    async def _take(self, began: float) -> None:
+        if self._lease is None:
+            try:
+                lease = await self._client.get(LEASES, self._name, self._namespace)
+            except NotFound:
+                lease = None
+            if lease is not None and not self._free(lease):
+                return
+            self._lease = lease
+        if self._lease is None:
+            self._lease = await self._client.create(LEASES, self._record(None), self._namespace)
+        else:
+            self._lease = await self._client.update(LEASES, self._record(self._lease))
+        self._deadline = began + self._durations.renew
+        self.transitions = self._lease["spec"].get("leaseTransitions") or 0
+
+    def _free(self, lease: Raw) -> bool:
+        """Whether the lease is ours to take: our own, given back, or unchanged for its whole duration by our clock."""
+        record = lease.get("spec") or {}
+        if record != self._seen_record:
+            self._seen_record, self._seen_at = record, self._clock()
+        holder = record.get("holderIdentity")
+        if holder == self.identity or not holder:
+            return True
+        self._deadline = float("-inf")
+        duration = record.get("leaseDurationSeconds") or self._durations.lease
+        return bool(self._clock() >= self._seen_at + duration)
+
+    def _record(self, lease: Raw | None) -> Raw:
+        stamp = self._stamp()
+        old = (lease or {}).get("spec") or {}
+        ours = old.get("holderIdentity") == self.identity
+        spec = old | {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self._durations.lease)),
+            "acquireTime": old.get("acquireTime", stamp) if ours else stamp,
+            "renewTime": stamp,
+            "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if ours or lease is None else 1),
+        }
+        blank: Raw = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+        return (lease or blank) | {"spec": spec}
+
+    def _stamp(self) -> str:
+        return self._now().astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Elector:
+    """Runs an election in a thread of its own. Use as ``async with`` in the main loop.
+
+    Wait for ``elected``; then give ``may_write`` to the client, and end the process as soon as ``lost`` is set: what
+    this leader knows is no longer the truth. Leaving the block gives the lease back.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        namespace: str,
+        name: str,
+        identity: str | None = None,
+        durations: Durations = Durations(),  # noqa: B008 - a NamedTuple is as constant as a number
+    ) -> None:
+        self.identity = identity or new_identity()
+        self.elected = asyncio.Event()
+        self.lost = asyncio.Event()
+        self._connection = connection
+        self._namespace = namespace
+        self._name = name
+        self._durations = durations
+        self._election: Election | None = None
+        self._beat_at = boottime()
+        self._main: asyncio.AbstractEventLoop | None = None
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._campaign: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="elector", daemon=True)
+        self._beating: asyncio.Task[None] | None = None
+
+    def may_write(self) -> bool:
+        """Whether a write may be sent now; see ``Election.may_write``."""
+        return self._election is not None and self._election.may_write()
+
+    def leads(self) -> bool:
+        """Whether we lead now."""
+        return self._election is not None and self._election.leads()
+
+    async def __aenter__(self) -> Self:
+        self._main = asyncio.get_running_loop()
+        self._beating = asyncio.create_task(self._beat(), name="elector-beat")
+        self._thread.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._beating
+        self._beating.cancel()
+        if self._own and self._campaign:
+            with contextlib.suppress(RuntimeError):  # the thread may have ended by itself
+                self._own.call_soon_threadsafe(self._campaign.cancel)
+        await asyncio.to_thread(self._thread.join, RELEASE_SECONDS + 1)
+
+    async def _beat(self) -> None:
+        while True:
+            self._beat_at = boottime()
+            await asyncio.sleep(self._durations.retry / 4)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._elect())
+        except Exception:  # a mistake of ours ends leadership as surely as a lost lease
+            log.exception("elector failed")
+        finally:
+            self._tell(self.lost)
+
+    async def _elect(self) -> None:
+        self._own = asyncio.get_running_loop()
+        async with Client(self._connection, throttle=Throttle(0), deadline_seconds=self._durations.renew) as client:
+            election = Election(
+                client,
+                namespace=self._namespace,
+                name=self._name,
+                identity=self.identity,
+                durations=self._durations,
+                call_seconds=self._durations.renew / 2,
+            )
+            self._election = election
+            self._campaign = asyncio.create_task(
+                election.campaign(
+                    lambda: self._tell(self.elected),
+                    alive=lambda: boottime() - self._beat_at < self._durations.renew,
+                )
+            )
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._campaign
+            await election.release()
+
+    def _tell(self, event: asyncio.Event) -> None:
+        assert self._main
+        with contextlib.suppress(RuntimeError):  # the main loop is gone: nobody is left to tell
+            self._main.call_soon_threadsafe(event.set)

@@ -1,0 +1,221 @@
+"""The event recorder: what ``kubectl describe`` shows at the bottom. Never in the way of real work.
+
+``record`` only files the event; a task sends it later, slowly, and only while the client has calls to spare. The
+same event said again raises a count instead of making a new object; one object that chatters is cut short; when too
+many wait, the newest are dropped and counted. Losing an event loses nothing: conditions and status carry the truth.
+"""
+
+import asyncio
+import datetime
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import structlog
+
+from controller.kube.client import Client
+from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
+from controller.kube.resource import Raw, Resource
+from controller.kube.throttle import Throttle
+
+EVENTS = Resource("", "v1", "events", "Event")
+EventType = Literal["Normal", "Warning"]
+
+SAME_SECONDS = 600.0
+"""The same event within ten minutes raises the count of the first."""
+REMEMBERED = 4096
+WAITING = 8192
+BURST_PER_OBJECT = 25
+SECONDS_PER_EVENT = 300.0
+"""As client-go's spam filter: 25 events at once about one object, then one in five minutes."""
+LONGEST_MESSAGE = 1024
+SPARE_POLL_SECONDS = 0.05
+
+log = structlog.get_logger(__name__)
+
+
+class ObjectReference(NamedTuple):
+    """The object an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, raw: Raw) -> "ObjectReference":
+        """The reference to an object as the wire gives it."""
+        metadata = raw["metadata"]
+        return cls(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+
+
+class _Said(NamedTuple):
+    about: ObjectReference
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Series:
+    """One event and how often it was said; ``name`` once the API server has it."""
+
+    first: datetime.datetime
+    last: datetime.datetime
+    at: float
+    count: int = 1
+    name: str = ""
+
+
+class Recorder:
+    """Files events about objects and sends them from ``run``. ``dropped`` counts lost events by why, ``sent`` those
+    that arrived.
+
+    ``component`` is who speaks (``source.component``), ``instance`` which process of it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        component: str,
+        instance: str = "",
+        throttle: Throttle | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.sent = 0
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._throttle = throttle or Throttle(50.0, 100)
+        self._clock = clock
+        self._now = now
+        self._sleep = sleep
+        self._series: OrderedDict[_Said, _Series] = OrderedDict()
+        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._waiting: OrderedDict[_Said, None] = OrderedDict()
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many events wait to be sent."""
+        return len(self._waiting)
+
+    def record(self, about: ObjectReference, type: EventType, reason: str, message: str) -> None:
+        """File an event; returns at once and never fails. Messages over 1,024 characters are cut."""
+        if len(message) > LONGEST_MESSAGE:
+            message = message[: LONGEST_MESSAGE - 3] + "..."
+        said = _Said(about, type, reason, message)
+        if said not in self._waiting and len(self._waiting) >= WAITING:
+            self.dropped["full"] += 1
+            return
+        if not self._allowed(about.uid):
+            self.dropped["chatter"] += 1
+            return
+        now, at = self._now(), self._clock()
+        series = self._series.get(said)
+        if series is None or at - series.at > SAME_SECONDS:
+            self._series[said] = _Series(now, now, at)
+        else:
+            series.last, series.at, series.count = now, at, series.count + 1
+        self._series.move_to_end(said)
+        while len(self._series) > REMEMBERED + len(self._waiting):
+            self._series.popitem(last=False)
+        self._waiting[said] = None
+        self._news.set()
+
+    async def run(self) -> None:
+        """Send what was filed until ``close``, then what is left; returns when nothing waits any more."""
+        while self._waiting or not self._closed:
+            if not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            while not self._client.throttle.spare() and not self._closed:
+                await self._sleep(SPARE_POLL_SECONDS)
+            await self._throttle.take()
+            said, _ = self._waiting.popitem(last=False)
+            await self._deliver(said)
+
+    def close(self) -> None:
+        """Let ``run`` end once everything filed so far is sent; give it a time limit, an event is not worth waiting
+        for.
+        """
+        self._closed = True
+        self._news.set()
+
+    async def _deliver(self, said: _Said) -> None:
+        series = self._series.get(said)
+        if series is None:
+            self.dropped["forgotten"] += 1
+            return
+        try:
+            await self._send(said, series)
+            self.sent += 1
+        except (Unreachable, TooManyRequests) as error:
+            if self._closed or len(self._waiting) >= WAITING:
+                self.dropped["unreachable"] += 1
+                return
+            self._waiting.setdefault(said)
+            await self._sleep(max(1.0, error.retry_after or 0.0))
+        except ApiError as error:  # no rights, a namespace that is ending: it will not get better
+            self.dropped[error.reason] += 1
+            log.debug("event dropped", reason=said.reason, about=said.about.name, error=str(error))
+
+    async def _send(self, said: _Said, series: _Series) -> None:
+        namespace = said.about.namespace or "default"
+        if series.name:
+            change = {"count": series.count, "lastTimestamp": _stamp(series.last)}
+            try:
+                await self._client.patch(EVENTS, series.name, namespace, change)
+                return
+            except NotFound:  # events live for an hour: say it anew
+                pass
+        # Nanoseconds since the epoch, as every recorder does, so that two recorders never choose one name.
+        name = f"{said.about.name[:230]}.{int(series.first.timestamp() * 1e6) * 1000 + series.count % 1000:x}"
+        try:
+            await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
+        except AlreadyExists:  # our own create, whose answer was lost; or another reason in the same microsecond
+            name = f"{name}{abs(hash(said)) % 4096:03x}"
+            await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
+        series.name = name
+
+    def _event(self, name: str, namespace: str, said: _Said, series: _Series) -> Raw:
+        about = said.about
+        reference = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": about.uid}
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": reference | ({"namespace": about.namespace} if about.namespace else {}),
+            "type": said.type,
+            "reason": said.reason,
+            "message": said.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": _stamp(series.first),
+            "lastTimestamp": _stamp(series.last),
+            "count": series.count,
+        }
+
+    def _allowed(self, uid: str) -> bool:
+        """Whether this object has not used up its share; a token bucket an object, the longest silent forgotten."""
+        now = self._clock()
+        tokens, at = self._allowances.pop(uid, (float(BURST_PER_OBJECT), now))
+        tokens = min(float(BURST_PER_OBJECT), tokens + (now - at) / SECONDS_PER_EVENT)
+        allowed = tokens >= 1
+        self._allowances[uid] = (tokens - 1 if allowed else tokens, now)
+        if len(self._allowances) > REMEMBERED:
+            self._allowances.popitem(last=False)
+        return allowed
+
+
+def _stamp(when: datetime.datetime) -> str:
+    return when.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

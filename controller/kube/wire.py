@@ -1,0 +1,60 @@
+"""Bytes to documents: what one answer or one stream of lines means. Separate from the client, which only sends."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import orjson
+from multidict import CIMultiDictProxy
+
+from controller.kube.errors import ApiError, Unintelligible, excerpt, from_answer, is_json
+from controller.kube.resource import Raw
+
+LINE_CAP_BYTES = 16 * 1024 * 1024
+
+
+def _retry_after(headers: CIMultiDictProxy[str]) -> float | None:
+    value = headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None
+
+
+def refusal_of(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    """The typed error of an answer that is not 2xx."""
+    return from_answer(response.status, response.headers.get("Content-Type", ""), body, _retry_after(response.headers))
+
+
+def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
+    """The JSON object of a good answer; anything else (HTML, an empty or a cut body, a list) is an error."""
+    content_type = response.headers.get("Content-Type", "")
+    document: Any = None
+    if is_json(content_type):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            document = orjson.loads(body)
+    if not isinstance(document, dict):
+        raise Unintelligible(
+            response.status, "Unintelligible", f"not a Kubernetes answer ({content_type or 'no type'}): {excerpt(body)}"
+        )
+    return document
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Split a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
+
+    A line over ``LINE_CAP_BYTES`` comes as ``b""``; empty lines do not come at all.
+    """
+    parts: list[bytes] = []
+    held = 0
+    async for chunk in response.content.iter_any():
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            line = b"".join((*parts, piece)) if held + len(piece) <= LINE_CAP_BYTES else b""
+            parts, held = [], 0
+            if line.strip() or not line:
+                yield line
+        rest = pieces[-1]
+        held += len(rest)
+        if held <= LINE_CAP_BYTES:
+            parts.append(rest)
+        else:
+            parts = []

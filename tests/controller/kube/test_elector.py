@@ -1,0 +1,257 @@
+import asyncio
+import datetime
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from controller.kube.client import Client
+from controller.kube.elector import Durations, Election, Elector
+from controller.kube.throttle import Throttle
+from tests.eventually import eventually
+from tests.faults import BlackHole, FaultProxy, Reset, html, status
+from tests.standin import StandIn
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lead"
+QUICK = Durations(lease=1.6, renew=1.2, retry=0.1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Place:
+    """One Lease on a stand-in server, and candidates each behind their own fault proxy, on one virtual clock."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.server = StandIn()
+        self.clock = Clock()
+        self.proxies: dict[str, FaultProxy] = {}
+        self._stack = stack
+
+    async def proxy(self, identity: str) -> FaultProxy:
+        self.proxies[identity] = await self._stack.enter_async_context(FaultProxy(self.server))
+        return self.proxies[identity]
+
+    async def candidate(self, identity: str, **clock_skew: float) -> Election:
+        proxy = await self.proxy(identity)
+        client = await self._stack.enter_async_context(
+            Client(proxy.connection, throttle=Throttle(0), throttle_retries=0)
+        )
+        wall = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(**clock_skew)
+        return Election(
+            client,
+            namespace="ns",
+            name="lead",
+            identity=identity,
+            clock=self.clock,
+            now=lambda: wall + datetime.timedelta(seconds=self.clock.now),
+            sleep=self.clock.sleep,
+            draw=lambda: 0.0,
+        )
+
+    @property
+    def lease(self) -> dict[str, object]:
+        spec = self.server.objects[PATH]["spec"]
+        assert isinstance(spec, dict)
+        return spec
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    async with AsyncExitStack() as stack:
+        yield Place(stack)
+
+
+async def test_the_first_takes_the_lease_and_the_second_waits(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    assert await first.attempt()
+    assert not await second.attempt()
+    assert place.lease == {
+        "holderIdentity": "first",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:16:40.000000Z",
+        "renewTime": "2026-01-01T00:16:40.000000Z",
+        "leaseTransitions": 0,
+    }
+    assert (first.may_write(), second.may_write()) == (True, False)
+
+
+async def test_renewing_moves_only_the_renew_time_and_costs_one_write(place: Place) -> None:
+    first = await place.candidate("first")
+    await first.attempt()
+    before = dict(place.lease)
+    place.clock.now += 2
+    await first.attempt()
+    assert place.lease == before | {"renewTime": "2026-01-01T00:16:42.000000Z"}
+    assert [request.method for request in place.proxies["first"].seen] == ["GET", "POST", "PUT"]
+
+
+async def test_the_fence_falls_a_second_before_the_deadline_and_the_deadline_before_the_lease(place: Place) -> None:
+    first = await place.candidate("first")
+    await first.attempt()
+    place.clock.now += 8.9
+    assert first.may_write()
+    place.clock.now += 0.2
+    assert not first.may_write() and first.leads()
+    place.clock.now += 1
+    assert not first.leads()
+
+
+async def test_a_silent_leader_is_replaced_after_the_lease_by_the_observers_own_clock(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    await first.attempt()
+    assert not await second.attempt()
+    place.clock.now += 14.9
+    assert not await second.attempt()
+    place.clock.now += 0.1
+    assert await second.attempt()
+    assert (place.lease["holderIdentity"], place.lease["leaseTransitions"]) == ("second", 1)
+    assert not await first.attempt() and not first.may_write()
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+async def test_a_wall_clock_that_is_wrong_changes_nothing(place: Place, hours: int) -> None:
+    first, second = await place.candidate("first", hours=hours), await place.candidate("second")
+    await first.attempt()
+    for _ in range(7):
+        assert not await second.attempt()
+        place.clock.now += 2
+        assert await first.attempt()
+    assert not await second.attempt()
+    place.clock.now += 15
+    assert await second.attempt()
+
+
+async def test_a_lease_held_by_a_stranger_is_waited_for_in_full(place: Place) -> None:
+    place.server.put(
+        PATH, {"spec": {"holderIdentity": "x", "leaseDurationSeconds": 40, "renewTime": "2999-01-01T00:00:00Z"}}
+    )
+    second = await place.candidate("second")
+    assert not await second.attempt()
+    place.clock.now += 39
+    assert not await second.attempt()
+    place.clock.now += 1
+    assert await second.attempt()
+
+
+async def test_errors_for_8_seconds_cost_no_leadership(place: Place) -> None:
+    first = await place.candidate("first")
+    await first.attempt()
+    proxy = place.proxies["first"]
+    for fault in (html(), status(500, "InternalError"), status(409, "Conflict"), Reset()):
+        proxy.inject(fault, times=2)
+        place.clock.now += 2
+        assert await first.attempt()
+        proxy.heal()
+    place.clock.now += 1
+    assert await first.attempt() and first.may_write()
+    assert place.lease["leaseTransitions"] == 0
+
+
+async def test_errors_until_the_deadline_end_the_campaign(place: Place) -> None:
+    first = await place.candidate("first")
+    heard: list[float] = []
+
+    def elected() -> None:
+        heard.append(place.clock.now)
+        place.proxies["first"].inject(html(), times=1000)
+
+    await first.campaign(elected)
+    assert heard == [1000.0]
+    assert place.clock.now == 1010.0 and not first.may_write()
+
+
+async def test_a_deleted_lease_is_made_again_without_a_gap(place: Place) -> None:
+    first = await place.candidate("first")
+    await first.attempt()
+    place.server.remove(PATH)
+    place.clock.now += 2
+    assert await first.attempt()
+    place.clock.now += 2
+    assert await first.attempt() and place.lease["holderIdentity"] == "first"
+
+
+async def test_a_renewal_whose_answer_is_lost_is_found_to_be_ours(place: Place) -> None:
+    first = await place.candidate("first")
+    await first.attempt()
+    place.proxies["first"].inject(Reset(1, reaches=True), method="PUT")
+    place.clock.now += 2
+    await first.attempt()
+    place.clock.now += 2
+    assert await first.attempt()
+    place.clock.now += 9
+    assert first.leads() and place.lease["leaseTransitions"] == 0
+
+
+async def test_a_released_lease_is_taken_at_once_and_may_not_be_written_with(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    await first.attempt()
+    await first.release()
+    assert not first.may_write() and place.lease["holderIdentity"] == ""
+    assert await second.attempt()
+    assert place.lease["leaseTransitions"] == 1
+
+
+async def test_of_many_candidates_exactly_one_leads(place: Place) -> None:
+    candidates = [await place.candidate(f"c{number}") for number in range(20)]
+    led = await asyncio.gather(*(candidate.attempt() for candidate in candidates))
+    assert sum(led) == 1
+    place.clock.now += 16
+    await asyncio.gather(*(candidate.attempt() for candidate in candidates))
+    place.clock.now += 16
+    led = await asyncio.gather(*(candidate.attempt() for candidate in candidates))
+    assert sum(led) == 1
+
+
+def test_durations_that_allow_two_leaders_are_refused() -> None:
+    with pytest.raises(ValueError, match="two may lead"):
+        Election(Client.__new__(Client), namespace="", name="", identity="", durations=Durations(10, 10, 2))
+
+
+async def test_a_server_that_hangs_for_the_leader_gives_way_to_one_leader_never_two(place: Place) -> None:
+    """On the real clock and in real threads: the old leader's fence is down before the new one is up."""
+    old_proxy, new_proxy = await place.proxy("old"), await place.proxy("new")
+    async with Elector(old_proxy.connection, namespace="ns", name="lead", identity="old", durations=QUICK) as old:
+        await asyncio.wait_for(old.elected.wait(), 10)
+        assert old.may_write()
+        async with Elector(new_proxy.connection, namespace="ns", name="lead", identity="new", durations=QUICK) as new:
+            await eventually(lambda: new_proxy.seen)
+            old_proxy.inject(BlackHole(), times=100)
+            await asyncio.wait_for(old.lost.wait(), 10)
+            assert not old.may_write() and not new.elected.is_set()
+            await asyncio.wait_for(new.elected.wait(), 10)
+            assert new.may_write() and not old.may_write()
+        await eventually(lambda: place.lease["holderIdentity"] == "")
+
+
+async def test_a_short_stall_of_the_main_loop_costs_nothing_and_a_long_one_the_leadership(place: Place) -> None:
+    ready: list[FaultProxy] = []
+    stop = threading.Event()
+
+    async def serve() -> None:  # in a thread and a loop of its own, because the main loop is what stalls
+        async with FaultProxy(place.server) as proxy:
+            ready.append(proxy)
+            await asyncio.to_thread(stop.wait)
+
+    serving = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(serve())))
+    await eventually(lambda: ready)
+    async with Elector(ready[0].connection, namespace="ns", name="lead", durations=QUICK) as elector:
+        await asyncio.wait_for(elector.elected.wait(), 10)
+        time.sleep(0.5)  # noqa: ASYNC251 - the stall is the case
+        assert elector.may_write()
+        await asyncio.sleep(0)
+        time.sleep(2.6)  # noqa: ASYNC251 - the stall is the case
+        assert not elector.leads()
+        await asyncio.wait_for(elector.lost.wait(), 5)
+    stop.set()
+    await serving

@@ -1,0 +1,198 @@
+import asyncio
+import datetime
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controller.kube.client import Client
+from controller.kube.events import ObjectReference, Recorder
+from controller.kube.resource import Raw
+from controller.kube.throttle import Throttle
+from tests.faults import FaultProxy, Reset, status
+from tests.standin import StandIn
+
+JOB = ObjectReference("batch/v1", "Job", "ns", "a", "u1")
+
+
+class Place:
+    """A recorder with a stand-in server behind a fault proxy, on a virtual clock."""
+
+    def __init__(self, server: StandIn, proxy: FaultProxy, client: Client) -> None:
+        self.server = server
+        self.proxy = proxy
+        self.client = client
+        self.now = 0.0
+        self.slept: list[float] = []
+        self.recorder = Recorder(
+            client,
+            component="seiretsu",
+            instance="pod-0",
+            throttle=Throttle(0),
+            clock=lambda: self.now,
+            now=lambda: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=self.now),
+            sleep=self.sleep,
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    async def flush(self) -> None:
+        """Send everything filed."""
+        self.recorder.close()
+        async with asyncio.timeout(10):
+            await self.recorder.run()
+        self.recorder._closed = False
+
+    @property
+    def events(self) -> list[Raw]:
+        return list(self.server.objects.values())
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    server = StandIn()
+    async with FaultProxy(server) as proxy, Client(proxy.connection, throttle_retries=0) as client:
+        yield Place(server, proxy, client)
+
+
+async def test_an_event_is_what_kubectl_describe_shows(place: Place) -> None:
+    place.recorder.record(JOB, "Normal", "Started", "Admitted by clusterQueue cq")
+    await place.flush()
+    (event,) = place.events
+    assert event["metadata"]["name"].startswith("a.") and event["metadata"]["namespace"] == "ns"
+    assert {name: event[name] for name in event if name != "metadata"} == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "ns", "name": "a", "uid": "u1"},
+        "type": "Normal",
+        "reason": "Started",
+        "message": "Admitted by clusterQueue cq",
+        "source": {"component": "seiretsu"},
+        "reportingComponent": "seiretsu",
+        "reportingInstance": "pod-0",
+        "firstTimestamp": "2026-01-01T00:00:00Z",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+        "count": 1,
+    }
+
+
+async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(place: Place) -> None:
+    place.recorder.record(JOB._replace(namespace="", kind="ClusterQueue"), "Warning", "Stopped", "m")
+    await place.flush()
+    assert place.events[0]["metadata"]["namespace"] == "default"
+    assert "namespace" not in place.events[0]["involvedObject"]
+
+
+async def test_the_same_event_again_raises_the_count_and_after_ten_minutes_is_a_new_one(place: Place) -> None:
+    for _ in range(3):
+        place.recorder.record(JOB, "Normal", "Pending", "m")
+    await place.flush()
+    assert [(event["count"], event["lastTimestamp"]) for event in place.events] == [(3, "2026-01-01T00:00:00Z")]
+    place.now += 60
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    await place.flush()
+    assert [(event["count"], event["lastTimestamp"]) for event in place.events] == [(4, "2026-01-01T00:01:00Z")]
+    assert [request.method for request in place.proxy.seen] == ["POST", "PATCH"]
+    place.now += 601
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    await place.flush()
+    assert [event["count"] for event in place.events] == [4, 1]
+
+
+async def test_another_message_is_another_event(place: Place) -> None:
+    place.recorder.record(JOB, "Normal", "Pending", "one")
+    place.recorder.record(JOB, "Normal", "Pending", "two")
+    place.recorder.record(JOB, "Normal", "Other", "two")
+    await place.flush()
+    assert len(place.events) == 3
+
+
+async def test_an_event_the_server_has_forgotten_is_said_anew(place: Place) -> None:
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    await place.flush()
+    place.server.remove(next(iter(place.server.objects)))
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    await place.flush()
+    assert [event["count"] for event in place.events] == [2]
+
+
+async def test_an_object_that_chatters_is_cut_short_and_the_others_are_heard(place: Place) -> None:
+    for number in range(40):
+        place.recorder.record(JOB, "Normal", "Pending", f"m{number}")
+    place.recorder.record(JOB._replace(uid="u2"), "Normal", "Pending", "m")
+    assert len(place.recorder) == 26
+    assert place.recorder.dropped == {"chatter": 15}
+    place.now += 300
+    place.recorder.record(JOB, "Normal", "Pending", "later")
+    assert len(place.recorder) == 27
+
+
+async def test_when_too_many_wait_the_newest_are_dropped_and_counted(place: Place) -> None:
+    for number in range(8200):
+        place.recorder.record(JOB._replace(uid=f"u{number}"), "Normal", "Pending", "m")
+    assert len(place.recorder) == 8192
+    assert place.recorder.dropped == {"full": 8}
+
+
+async def test_a_server_that_is_away_gets_the_events_later(place: Place) -> None:
+    place.proxy.inject(Reset(), status(429, "TooManyRequests"))
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    running = asyncio.create_task(place.recorder.run())
+    async with asyncio.timeout(10):
+        while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
+            await asyncio.sleep(0.001)
+    place.recorder.close()
+    await running
+    assert len(place.events) == 1 and len(place.slept) == 2
+
+
+@pytest.mark.parametrize("reason", ["Forbidden", "Invalid", "NotFound"])
+async def test_an_event_the_server_refuses_is_dropped_and_counted(place: Place, reason: str) -> None:
+    place.proxy.inject(status({"Forbidden": 403, "Invalid": 422, "NotFound": 404}[reason], reason))
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.recorder.record(JOB, "Normal", "Pending", "other")
+    await place.flush()
+    assert place.recorder.dropped == {reason: 1} and place.recorder.sent == 1
+
+
+async def test_a_create_whose_answer_was_lost_is_not_lost(place: Place) -> None:
+    place.proxy.inject(Reset(1, reaches=True))
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    running = asyncio.create_task(place.recorder.run())
+    async with asyncio.timeout(10):
+        while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
+            await asyncio.sleep(0.001)
+    place.recorder.close()
+    await running
+    assert {event["message"] for event in place.events} == {"m"}
+
+
+async def test_events_wait_while_the_client_has_no_calls_to_spare(place: Place) -> None:
+    clock = [0.0]
+    place.client.throttle = Throttle(10, 10, clock=lambda: clock[0])
+    for _ in range(8):
+        await place.client.throttle.take()
+
+    async def sleep(seconds: float) -> None:
+        assert not place.proxy.seen
+        clock[0] += seconds
+        await asyncio.sleep(0)
+
+    place.recorder._sleep = sleep
+    place.recorder.record(JOB, "Normal", "Pending", "m")
+    running = asyncio.create_task(place.recorder.run())
+    async with asyncio.timeout(10):
+        while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
+            await asyncio.sleep(0.001)
+    place.recorder.close()
+    await running
+    assert clock[0] >= 0.29
+
+
+async def test_long_messages_are_cut_and_long_names_still_make_a_valid_one(place: Place) -> None:
+    place.recorder.record(JOB._replace(name="n" * 253), "Normal", "Pending", "m" * 5000)
+    await place.flush()
+    (event,) = place.events
+    assert len(event["message"]) == 1024 and event["message"].endswith("...")
+    assert len(event["metadata"]["name"]) <= 253
