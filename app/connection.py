@@ -1,0 +1,175 @@
+"""One connection, from its handshake to its end: Hypercorn's HTTP/1.1 protocol under deadlines of our own.
+
+Hypercorn's protocol is used as it is; its socket layer is not, because there a head that is dripped byte by byte is
+waited for, a client may switch to HTTP/2 by asking (`Upgrade: h2c`), and a response whose request body was not read
+to its end waits for ever. Here every state of a connection has a deadline, and a connection that misses it is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+from dataclasses import dataclass
+
+import structlog
+from hypercorn.asyncio.task_group import TaskGroup
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.utils import parse_socket_addr
+
+log = structlog.get_logger("seiretsu.http")
+
+READ_SIZE = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds a connection may spend in each state.
+
+    `idle` between requests: longer than the 90 s for which the API server keeps a connection, so that it is the one to
+    close, never in the middle of a call it is just sending. A new connection that says nothing is idle too: the API
+    server opens some in reserve. `head` from the first byte of a request to the end of its headers, `call` from there
+    to the end of the answer, `closing` until a connection that was told to close is cut.
+    """
+
+    handshake: float = 5.0
+    idle: float = 120.0
+    head: float = 5.0
+    call: float = 60.0
+    closing: float = 1.0
+
+
+class State(enum.Enum):
+    """What a connection is doing."""
+
+    IDLE = enum.auto()
+    HEAD = enum.auto()
+    CALL = enum.auto()
+    CLOSING = enum.auto()
+
+
+class Connection:
+    """Serves the requests of one socket, one after the other; `await run()` ends with the socket closed."""
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        deadlines: Deadlines,
+    ) -> None:
+        self._app = app
+        self._config = config
+        self._context = context
+        self._reader, self._writer = streams
+        self._deadlines = deadlines
+        self._task = asyncio.current_task()
+        self._timer: asyncio.TimerHandle | None = None
+        self._protocol: H11Protocol | None = None
+        self.state = State.IDLE
+
+    async def run(self) -> None:
+        """Serve until either side closes. Never raises: what goes wrong on one socket is no concern of the server."""
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            pass  # cut: by a deadline or at the end of the shutdown
+        except (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):
+            pass  # gone, or asking for a protocol that is not spoken here
+        except Exception:
+            log.exception("A connection was closed because of a mistake of ours")
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close in an orderly way, then cut."""
+        self._enter(State.CLOSING)
+        self._writer.close()
+
+    def cut(self) -> None:
+        """End now, whatever is in flight."""
+        self._writer.transport.abort()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        socket = self._writer.get_extra_info("socket")
+        async with TaskGroup(loop) as tasks:
+            self._protocol = H11Protocol(
+                self._app,
+                self._config,
+                self._context,
+                tasks,
+                ConnectionState({}),
+                self._writer.get_extra_info("ssl_object") is not None,
+                parse_socket_addr(socket.family, socket.getpeername()),
+                parse_socket_addr(socket.family, socket.getsockname()),
+                self._send,
+            )
+            self._enter(State.IDLE)
+            while not self._reader.at_eof():
+                data = await self._reader.read(READ_SIZE)
+                if self.state is State.CLOSING:
+                    continue  # an answer was given already: what still comes is read and forgotten
+                if self.state is State.IDLE and data:
+                    self._enter(State.HEAD)
+                await self._protocol.handle(RawData(data))
+            await self._protocol.handle(Closed())
+
+    async def _send(self, event: Event) -> None:
+        """What the protocol asks of the socket."""
+        if isinstance(event, RawData):
+            self._writer.write(event.data)
+            with contextlib.suppress(ConnectionError):
+                await self._writer.drain()
+        elif isinstance(event, Updated):
+            self._enter(State.IDLE if event.idle else State.CALL)
+        elif isinstance(event, Closed):
+            self.close()
+
+    def _enter(self, state: State) -> None:
+        if self.state is State.CLOSING and self._timer is not None:
+            return
+        self.state = state
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._allowed(state), self._expire)
+
+    def _allowed(self, state: State) -> float:
+        match state:
+            case State.IDLE:
+                return self._deadlines.idle
+            case State.HEAD:
+                return self._deadlines.head
+            case State.CALL:
+                return self._deadlines.call
+            case State.CLOSING:
+                return self._deadlines.closing
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self.state is State.IDLE:
+            self.close()
+        else:
+            self.cut()
+
+
+def protocol_config() -> Config:
+    """Hypercorn's settings: its limits on heads, and none on how many requests a connection may carry.
+
+    The default of 1,000 requests makes the API server's calls in flight fail at every thousandth.
+    """
+    config = Config()
+    config.h11_max_incomplete_size = 16 * 1024
+    config.keep_alive_max_requests = 10**9
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger("seiretsu.http")
+    return config

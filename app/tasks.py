@@ -1,0 +1,58 @@
+"""Background tasks with an owner: one that ends, for whatever reason, ends the process.
+
+A task that dies unnoticed leaves a server that answers 200 and admits nothing. So every task has a name and is watched,
+and the first to end is told, by that name, to whoever waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class TaskEndedError(Exception):
+    """A background task ended although nobody stopped it."""
+
+    def __init__(self, name: str, cause: BaseException | None) -> None:
+        how = "returned" if cause is None else f"failed: {type(cause).__name__}: {cause}"
+        super().__init__(f"the task {name!r} {how}")
+        self.name = name
+        self.__cause__ = cause
+
+
+class Tasks:
+    """Owns tasks that must run as long as the process does. Used inside one running event loop."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[Any]] = {}
+        self._ended: asyncio.Future[TaskEndedError] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+
+    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Run `work` until `stop()`. Its end before that is reported by `ended()`."""
+        if name in self._running:
+            work.close()
+            raise ValueError(f"there is a task {name!r} already")
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running[name] = task
+        task.add_done_callback(self._note)
+
+    async def ended(self) -> TaskEndedError:
+        """Wait until the first task ends; its name and why."""
+        return await asyncio.shield(self._ended)
+
+    async def stop(self, *names: str, seconds: float = 5.0) -> list[str]:
+        """Cancel the named tasks (none named: all) and wait for them; returns those still running after `seconds`."""
+        self._stopping = True
+        chosen = {name: task for name, task in self._running.items() if not names or name in names}
+        for task in chosen.values():
+            task.cancel()
+        if chosen:
+            await asyncio.wait(chosen.values(), timeout=seconds)
+        return [name for name, task in chosen.items() if not task.done()]
+
+    def _note(self, task: asyncio.Task[Any]) -> None:
+        cause = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if not self._stopping and not self._ended.done():
+            self._ended.set_result(TaskEndedError(task.get_name(), cause))

@@ -1,0 +1,93 @@
+"""Servers to call: a trivial app behind the limits, on a free port, with TLS of our own making."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from app.connection import Deadlines
+from app.limits import Guard, Limits
+from app.server import Address, Farewell, Listener, Server
+from certs import pki
+from certs.live import LiveContext
+from certs.plan import Policy
+from tests.app.http import Wire
+
+SHORT = Deadlines(handshake=0.3, idle=0.3, head=0.3, call=2.0, closing=0.2)
+NAMES = ("localhost", "127.0.0.1")
+
+
+@dataclass
+class Served:
+    """A running server and the hand on its handler: calls to `/slow` wait for `release`, and set `entered`."""
+
+    server: Server
+    listener: Listener
+    guard: Guard
+    trust: ssl.SSLContext | None
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+    farewell: Farewell = field(default_factory=lambda: Farewell(0.0, 0.2))
+
+    def wire(self) -> Wire:
+        assert self.listener.bound is not None
+        return Wire(self.listener.bound, self.trust)
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+@asynccontextmanager
+async def serving(
+    *, limits: Limits | None = None, deadlines: Deadlines | None = None, tls: bool = False
+) -> AsyncIterator[Served]:
+    served: Served
+
+    async def echo(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(len(await request.body())))
+
+    async def slow(request: Request) -> PlainTextResponse:
+        served.entered.set()
+        await served.release.wait()
+        return PlainTextResponse("at last")
+
+    async def page(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("page")
+
+    async def broken(request: Request) -> PlainTextResponse:
+        raise RuntimeError("a mistake of ours")
+
+    routes = [
+        Route("/echo", echo, methods=["POST"]),
+        Route("/slow", slow, methods=["POST"]),
+        Route("/broken", broken, methods=["POST"]),
+        Route("/page", page),
+    ]
+    guard = Guard(Starlette(routes=routes), {"/echo", "/slow", "/broken"}, limits)
+    live, trust = LiveContext(), None
+    if tls:
+        now, policy = datetime.now(UTC), Policy()
+        authority = pki.new_authority(now, policy.authority_life)
+        live.load(pki.new_leaf(authority, NAMES, now, policy.leaf_life), authority.chain_pem, "localhost", now)
+        trust = ssl.create_default_context(cadata=authority.chain_pem.decode())
+    listener = Listener(guard, Address("127.0.0.1", 0), live.context if tls else None)
+    server = Server([listener], deadlines)
+    await server.start()
+    served = Served(server, listener, guard, trust)
+    try:
+        yield served
+    finally:
+        await server.stop(served.farewell)
+
+
+@pytest.fixture
+def serve() -> Serve:
+    return serving

@@ -1,0 +1,182 @@
+"""What a caller may send: every refusal has its status, and nobody else notices."""
+
+import asyncio
+import resource
+
+import pytest
+
+from app.limits import Limits
+from tests.app.conftest import SHORT, Serve
+from tests.app.http import get, post
+from tests.eventually import eventually
+
+SMALL = Limits(body_bytes=1000, held_bytes=2500, body_seconds=0.3, calls=2, wait_seconds=0.1, linger_seconds=0.3)
+
+REFUSED = [
+    ("a body over the limit by its own account", post("/echo", b"x" * 1001), 413),
+    (
+        "a length of four hundred digits",
+        post("/echo", b"", "X: y").replace(b"Length: 0", b"Length: " + b"9" * 400),
+        400,
+    ),
+    ("a hook that is read with GET", get("/echo"), 405),
+    ("a page that is posted to", post("/page", b"{}"), 405),
+    ("a page that is given a body", get("/page", "Content-Length: 5") + b"hello", 413),
+    ("no content type", post("/echo", b"{}", content_type=""), 415),
+    ("YAML", post("/echo", b"a: b", content_type="application/yaml"), 415),
+    ("a form", post("/echo", b"a=b", content_type="application/x-www-form-urlencoded"), 415),
+    ("a compressed body", post("/echo", b"\x1f\x8b", "Content-Encoding: gzip"), 415),
+    ("a body that is not sent", post("/echo", b"x", "X: y").replace(b"Length: 1", b"Length: 10"), 408),
+    ("an unknown path", get("/nothing"), 404),
+    ("a posted unknown path", post("/nothing", b"{}"), 405),
+    ("no HTTP at all", b"\x00\x01\x02\x03\r\n\r\n", 400),
+    ("a head of 100 KiB", get("/page", "X: " + "y" * 100_000), 431),
+    ("two lengths", post("/echo", b"{}", "Content-Length: 3"), 400),
+]
+
+
+@pytest.mark.parametrize(("request_bytes", "status"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+async def test_refused_with(serve: Serve, request_bytes: bytes, status: int) -> None:
+    async with serve(limits=SMALL) as served:
+        async with served.wire() as wire:
+            answer = await wire.call(request_bytes)
+            assert answer.status == status
+            if status not in (404,):
+                assert answer.headers["connection"] == "close"
+                assert await wire.closed()
+        async with served.wire() as other:
+            assert await other.call(post("/echo", b"{}")) == await other.call(post("/echo", b"{}"))
+
+
+ACCEPTED = [
+    ("a media type with its charset", post("/echo", b"{}", content_type="application/json; charset=utf-8")),
+    ("a media type in capitals", post("/echo", b"{}", content_type="Application/JSON")),
+    ("an encoding that is none", post("/echo", b"{}", "Content-Encoding: identity")),
+    (
+        "a body in chunks",
+        post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+        + b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+    ),
+]
+
+
+@pytest.mark.parametrize("request_bytes", [case[1] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED])
+async def test_accepted(serve: Serve, request_bytes: bytes) -> None:
+    async with serve(limits=SMALL) as served, served.wire() as wire:
+        answer = await wire.call(request_bytes)
+        assert (answer.status, answer.body) == (200, b"2")
+
+
+async def test_a_chunked_body_over_the_limit_is_cut_off_when_it_passes_it(serve: Serve) -> None:
+    head = post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+    async with serve(limits=SMALL) as served, served.wire() as wire:
+        await wire.send(head + (b"64\r\n" + b"x" * 100 + b"\r\n") * 10)
+        assert (await wire.call(b"64\r\n" + b"x" * 100 + b"\r\n")).status == 413
+        assert await wire.closed()
+    assert served.guard.held == 0
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["by its length", "in chunks"])
+async def test_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, chunked: bool) -> None:
+    block = b"x" * 65536
+    if chunked:
+        head = post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+        block = b"10000\r\n" + block + b"\r\n"
+    else:
+        head = post("/echo", b"").replace(b"Length: 0", b"Length: 314572800")
+    async with serve() as served:
+        async with served.wire() as wire, served.wire() as other:
+            await other.call(post("/echo", b"{}"))
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            answered = asyncio.create_task(wire.answer())
+            try:
+                await wire.send(head)
+                for _ in range(4800):
+                    await wire.send(block)
+                    if answered.done():
+                        break
+            except ConnectionError:
+                pass
+            assert (await answered).status in (413, 0)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+            assert grown < 40, f"{grown} MiB for a body of which at most 7 MiB may be held"
+            assert (await other.call(post("/echo", b"{}"))).body == b"2"
+        assert served.guard.held == 0
+
+
+async def test_many_bodies_at_once_share_one_allowance(serve: Serve) -> None:
+    async with serve(limits=SMALL) as served:
+        half = post("/echo", b"x" * 900)[:-1]
+        async with served.wire() as one, served.wire() as two, served.wire() as three:
+            await one.send(half)
+            await two.send(half)
+            await eventually(lambda: served.guard.held >= 1798)
+            assert (await three.call(half)).status == 429
+            assert (await one.call(b"x")).body == b"900"
+            assert (await two.call(b"x")).body == b"900"
+        assert served.guard.held == 0
+
+
+async def test_a_call_waits_for_a_place_and_is_told_to_come_again(serve: Serve) -> None:
+    async with serve(limits=SMALL) as served, served.wire() as one, served.wire() as two, served.wire() as three:
+        await one.send(post("/slow", b"{}"))
+        await two.send(post("/slow", b"{}"))
+        refused = await three.call(post("/slow", b"{}"))
+        assert (refused.status, refused.body) == (429, b"2 calls are being answered already: try again\n")
+        served.release.set()
+        assert (await one.answer()).status == (await two.answer()).status == 200
+        async with served.wire() as four:
+            assert (await four.call(post("/slow", b"{}"))).status == 200
+
+
+async def test_a_mistake_of_ours_is_a_500_and_its_text_stays_with_us(serve: Serve) -> None:
+    async with serve() as served, served.wire() as wire:
+        answer = await wire.call(post("/broken", b"{}"))
+        assert (answer.status, answer.body) == (500, b"Internal Server Error")
+
+
+async def test_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve: Serve) -> None:
+    """Each sends a byte at a time, so that none is ever idle; all are gone once the head's deadline has passed."""
+    async with serve(deadlines=SHORT, tls=True) as served:
+
+        async def drip() -> None:
+            async with served.wire() as wire:
+                try:
+                    for byte in get("/page", "X: " + "y" * 1000):
+                        await wire.send(bytes([byte]))
+                        await asyncio.sleep(0.05)
+                except ConnectionError:
+                    return
+                raise AssertionError("the whole head was let through, a byte at a time")
+
+        async with asyncio.TaskGroup() as drippers:
+            for _ in range(200):
+                drippers.create_task(drip())
+            async with served.wire() as real:
+                for _ in range(20):
+                    assert (await real.call(post("/echo", b"{}"))).body == b"2"
+
+
+async def test_a_connection_that_says_nothing_is_closed_when_idle_too_long(serve: Serve) -> None:
+    async with serve(deadlines=SHORT) as served, served.wire() as wire:
+        assert await wire.closed()
+
+
+async def test_a_connection_without_a_handshake_is_cut(serve: Serve) -> None:
+    async with serve(deadlines=SHORT, tls=True) as served:
+        wire = served.wire()
+        wire.tls = None
+        async with wire:
+            assert await wire.closed()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [get("/page", "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings"), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ids=["asked for politely", "assumed"],
+)
+async def test_http_2_is_not_spoken(serve: Serve, request_bytes: bytes) -> None:
+    async with serve() as served, served.wire() as wire:
+        answer = await wire.call(request_bytes)
+        assert answer.status in (0, 101)
+        assert await wire.closed()

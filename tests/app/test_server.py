@@ -1,0 +1,115 @@
+"""The listening sockets: calls in flight at the end are answered, and not one of 20,000 under load fails."""
+
+import asyncio
+
+import pytest
+
+from app.server import Address, Farewell, Listener, Server
+from tests.app.conftest import SHORT, Serve
+from tests.app.http import Wire, get, post
+
+ADDRESSES = [
+    ("127.0.0.1:9443", Address("127.0.0.1", 9443)),
+    (":8081", Address("0.0.0.0", 8081)),
+    ("[::1]:0", Address("::1", 0)),
+]
+
+
+@pytest.mark.parametrize(("text", "address"), ADDRESSES, ids=[case[0] for case in ADDRESSES])
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert Address.parse(text) == address
+
+
+@pytest.mark.parametrize("text", ["9443", "localhost", "host:port", "host:70000", "host:"])
+def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not an address: write HOST:PORT, e\.g\. 127\.0\.0\.1:9443"):
+        Address.parse(text)
+
+
+async def test_an_address_in_use_is_named_and_nothing_listens(serve: Serve) -> None:
+    async with serve() as served:
+        assert served.listener.bound is not None
+        free = Listener(served.guard, Address("127.0.0.1", 0))
+        second = Server([free, Listener(served.guard, served.listener.bound)])
+        with pytest.raises(OSError, match=f"cannot listen on {served.listener.bound}: Address already in use"):
+            await second.start()
+        assert free.bound is not None
+        with pytest.raises(ConnectionRefusedError):
+            async with Wire(free.bound):
+                pass
+
+
+async def test_a_lame_duck_still_answers_new_and_old_connections_and_says_close(serve: Serve) -> None:
+    async with serve(tls=True) as served, served.wire() as old:
+        assert "connection" not in (await old.call(get("/page"))).headers
+        stopping = asyncio.create_task(served.server.stop(Farewell(lame_duck=0.5, calls=0.5)))
+        await asyncio.sleep(0)
+        assert served.server.draining
+        async with served.wire() as new:
+            for wire in (old, new):
+                answer = await wire.call(get("/page"))
+                assert (answer.status, answer.headers["connection"]) == (200, "close")
+                assert await wire.closed()
+        await stopping
+        with pytest.raises(ConnectionRefusedError):
+            async with served.wire():
+                pass
+
+
+async def test_a_call_in_flight_is_answered_after_the_listener_closed(serve: Serve) -> None:
+    async with serve(tls=True) as served, served.wire() as idle, served.wire() as wire:
+        await idle.call(get("/page"))
+        await wire.send(post("/slow", b"{}"))
+        await served.entered.wait()
+        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=5.0)))
+        assert await idle.closed()
+        served.release.set()
+        answer = await wire.answer()
+        assert (answer.status, answer.body) == (200, b"at last")
+        await asyncio.wait_for(stopping, 2)
+
+
+async def test_a_call_that_never_ends_does_not_hold_the_shutdown_up(serve: Serve) -> None:
+    async with serve() as served, served.wire() as wire:
+        await wire.send(post("/slow", b"{}"))
+        await served.entered.wait()
+        await asyncio.wait_for(served.server.stop(Farewell(0.0, calls=0.1)), 2)
+        assert (await wire.answer()).status == 0
+
+
+async def test_a_caller_that_hangs_up_during_its_call_leaves_nothing_behind(serve: Serve) -> None:
+    async with serve(deadlines=SHORT) as served:
+        async with served.wire() as wire:
+            await wire.send(post("/slow", b"{}"))
+            await served.entered.wait()
+        served.release.set()
+        async with served.wire() as other:
+            assert (await other.call(post("/echo", b"{}"))).status == 200
+
+
+async def test_twenty_thousand_calls_under_load_fail_none(serve: Serve) -> None:
+    """Sixteen clients that keep their connections, as the API server does, and one that makes a new one each time."""
+    body = b'{"kind": "AdmissionReview", "padding": "' + b"x" * 4000 + b'"}'
+    request, expected = post("/echo", body), str(len(body)).encode()
+    left = 20_000
+
+    async with serve(tls=True) as served:
+
+        async def keep_calling() -> None:
+            nonlocal left
+            async with served.wire() as wire:
+                while left > 0:
+                    left -= 1
+                    answer = await wire.call(request)
+                    assert (answer.status, answer.body) == (200, expected)
+
+        async def call_anew() -> None:
+            while left > 0:
+                async with served.wire() as wire:
+                    assert (await wire.call(request)).body == expected
+
+        async with asyncio.TaskGroup() as clients:
+            for _ in range(16):
+                clients.create_task(keep_calling())
+            clients.create_task(call_anew())
+    assert left == 0
