@@ -140,6 +140,22 @@ def review(new: Any, *, old: Any = None, operation: str = "", uid: str = "u-1", 
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {**base, **request}}
 
 
+def review_of(new: Raw, *, old: Raw | None = None, resource: str, **request: Any) -> Raw:
+    """The AdmissionReview of the creation or change of an object of ours; ``resource`` may name a subresource."""
+    plural, _, sub = resource.partition("/")
+    group, _, version = str(new.get("apiVersion")).partition("/")
+    return review(
+        new,
+        old=old,
+        kind={"group": group, "version": version, "kind": new.get("kind")},
+        resource={"group": group, "version": version, "resource": plural},
+        subResource=sub,
+        namespace=new.get("metadata", {}).get("namespace"),
+        name=new.get("metadata", {}).get("name"),
+        **request,
+    )
+
+
 def ask(path: str, body: Raw | bytes, *, cluster: Cluster | None = None, settings: Settings | None = None) -> Raw:
     """The ``response`` that the hook at ``path`` gives."""
     (hook,) = (hook for hook in HOOKS if hook.path == path)
