@@ -1,0 +1,146 @@
+"""What the status of ClusterQueues and LocalQueues says: counts, quota reserved and used, and whether they admit.
+
+Pure answers from State, in the shape of the API, so that controller, metrics and `explain` tell the same. A status is
+returned whole, to be compared with what the object has and written where it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from api import names, quantity
+from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy
+from core.standing import Standing, local_queue_standing
+from core.state import State
+from core.times import stamp
+from core.usage import Reservation
+
+Amounts = Mapping[FlavorResource, int]
+
+
+def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
+    """The status of a ClusterQueue that State knows; of ``old``, the one it has, foreign conditions are kept."""
+    queue = state.holdings.cluster_queues[name]
+    held = reservations(state, name)
+    admitted = [each for each in held if each.admitted]
+    return {
+        "conditions": with_active(old, state.holdings.standing(name), queue.generation, now),
+        "pendingWorkloads": pending_in(state, name),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _flavors(queue, used(held)),
+        "flavorsUsage": _flavors(queue, used(admitted)),
+    }
+
+
+def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
+    """The status of a LocalQueue that State knows."""
+    queue = state.lines.local_queues[key]
+    target = state.holdings.cluster_queues.get(queue.cluster_queue)
+    held = holders(state, key) if target else []
+    admitted = [each for each in held if each.admitted]
+    return {
+        "conditions": with_active(old, local_standing(state, queue), queue.generation, now),
+        "pendingWorkloads": 0 if queue.stop_policy != StopPolicy.NONE else pending_for(state, key),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _totals(target, used(held)) if target else [],
+        "flavorsUsage": _totals(target, used(admitted)) if target else [],
+    }
+
+
+def local_standing(state: State, queue: LocalQueue) -> Standing:
+    """Whether a LocalQueue can admit workloads."""
+    exists = queue.cluster_queue in state.holdings.cluster_queues
+    return local_queue_standing(queue, state.holdings.standing(queue.cluster_queue) if exists else None)
+
+
+def pending_in(state: State, name: str) -> int:
+    """How many workloads wait in a ClusterQueue, those parked as inadmissible included."""
+    queue = state.lines.queues.get(name)
+    return len(queue) if queue is not None else 0
+
+
+def pending_for(state: State, key: Key) -> int:
+    """How many workloads wait in a LocalQueue."""
+    return len(state.lines.by_local_queue.get(key, ()))
+
+
+def reservations(state: State, name: str) -> list[Reservation]:
+    """Who holds quota of a ClusterQueue."""
+    roots = state.holdings.roots
+    return list(state.holdings.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
+
+
+def holders(state: State, key: Key) -> list[Reservation]:
+    """Who holds quota through a LocalQueue, in the ClusterQueue it submits to."""
+    found = (state.holdings.get(each) for each in state.holdings.by_local_queue.get(key, ()))
+    target = state.lines.local_queues[key].cluster_queue
+    return [held for held in found if held is not None and held.cluster_queue == target]
+
+
+def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
+    """What reservations come to."""
+    total: dict[FlavorResource, int] = {}
+    for each in held:
+        for fr, amount in each.usage.items():
+            total[fr] = total.get(fr, 0) + amount
+    return total
+
+
+def with_active(old: Raw, standing: Standing, generation: int, now: float) -> list[Raw]:
+    """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
+    new: Raw = {
+        "type": names.Condition.ACTIVE,
+        "status": "True" if standing.active else "False",
+        "reason": standing.reason,
+        "message": standing.message,
+        "lastTransitionTime": stamp(now),
+        **({"observedGeneration": generation} if generation else {}),
+    }
+    conditions: list[Raw] = list(old.get("conditions") or [])
+    for index, condition in enumerate(conditions):
+        if condition["type"] == names.Condition.ACTIVE:
+            if condition["status"] == new["status"]:
+                new["lastTransitionTime"] = condition.get("lastTransitionTime", new["lastTransitionTime"])
+            return [*conditions[:index], new, *conditions[index + 1 :]]
+    return [*conditions, new]
+
+
+def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    """Every flavor of the ClusterQueue in its order: what is used of each resource, and how much of it is borrowed."""
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                _with_borrowed(queue, FlavorResource(flavor, resource), amounts) for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]
+
+
+def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Amounts) -> Raw:
+    total = amounts.get(fr, 0)
+    quota = queue.quotas.get(fr)
+    borrowed = max(0, total - (quota.nominal if quota else 0)) if queue.cohort else 0
+    return {
+        "name": fr.resource,
+        "total": quantity.text(fr.resource, total),
+        "borrowed": quantity.text(fr.resource, borrowed),
+    }
+
+
+def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": resource, "total": quantity.text(resource, amounts.get(FlavorResource(flavor, resource), 0))}
+                for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]
