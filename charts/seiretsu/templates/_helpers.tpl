@@ -41,3 +41,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $certs := mergeOverwrite $names (default (dict) $given.internalCertManagement) -}}
 {{- mergeOverwrite (dict "namespace" .Release.Namespace) $given (dict "internalCertManagement" $certs) | toYaml -}}
 {{- end -}}
+
+{{- /* The namespaces whose Jobs we look at: those the Configuration chooses, never those of the system nor our own. */ -}}
+{{- define "seiretsu.managedNamespaces" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- $chosen := default (dict) $configuration.managedJobsNamespaceSelector -}}
+{{- $never := list "kube-node-lease" "kube-system" "kueue-system" .Release.Namespace | uniq | sortAlpha -}}
+{{- $excluded := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" $never -}}
+{{- $selector := dict "matchExpressions" (append (default (list) $chosen.matchExpressions) $excluded) -}}
+{{- if $chosen.matchLabels -}}
+{{- $_ := set $selector "matchLabels" $chosen.matchLabels -}}
+{{- end -}}
+{{- toYaml $selector -}}
+{{- end -}}

@@ -1,0 +1,9 @@
+from pathlib import Path
+
+from webhook.chart import template
+
+CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
+
+
+def test_the_template_in_the_chart_is_the_one_the_table_of_hooks_gives() -> None:
+    assert (CHART / "templates" / "webhooks.yaml").read_text() == template(), "run `make generate`"

@@ -1,0 +1,119 @@
+"""The chart's template of both webhook configurations, from the same table of hooks as ``serve --install`` uses.
+
+What only Helm knows (names, the namespace, the operator's Configuration) stands in it as template actions; the rest is
+what ``webhook.configurations`` says. ``python -m webhook.chart FILE`` writes it; a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from webhook.configurations import Endpoint, Options, webhook
+from webhook.hooks import HOOKS, Hook, Phase
+from webhook.settings import Settings
+
+PORT: Final = 65001
+"""Stands for the Service's port, which must be a number while the configuration is made."""
+
+ACTIONS: Final = {
+    "zz-fullname": '{{ include "seiretsu.fullname" . }}',
+    "zz-space": "{{ .Release.Namespace }}",
+    "zz-service": '{{ include "seiretsu.webhookService" . }}',
+    "zz-account": 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "seiretsu.fullname" . }}',
+    "zz-failure-policy": "{{ .Values.webhooks.failurePolicy }}",
+    "zz-reinvocation": "{{ .Values.mutatingWebhook.reinvocationPolicy }}",
+    str(PORT): "{{ .Values.webhookService.port }}",
+    "65002": "{{ .Values.webhooks.timeoutSeconds }}",
+}
+_HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- $all := default false $configuration.manageJobsWithoutQueueName -}}
+{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
+{{- $gates := default (dict) $configuration.featureGates -}}
+"""
+_CONFIGURATION: Final = """apiVersion: admissionregistration.k8s.io/v1
+kind: {kind}
+metadata:
+  name: zz-fullname-{phase}-webhook-configuration
+  labels: {{{{- include "seiretsu.labels" . | nindent 4 }}}}
+webhooks:
+"""
+_SELECTOR: Final = '  namespaceSelector: {{- include "seiretsu.managedNamespaces" . | nindent 4 }}\n'
+
+
+def template() -> str:
+    """The whole template file."""
+    options = Options(
+        settings=Settings(),
+        endpoint=Endpoint(service="zz-service", namespace="zz-space", port=PORT),
+        ourselves="zz-account",
+        failure_policy="zz-failure-policy",
+        timeout_seconds=65002,
+        reinvocation_policy="zz-reinvocation",
+    )
+    kinds = {Phase.MUTATING: "MutatingWebhookConfiguration", Phase.VALIDATING: "ValidatingWebhookConfiguration"}
+    documents = []
+    for phase, kind in kinds.items():
+        text = _CONFIGURATION.format(kind=kind, phase=phase.value)
+        documents.append(text + "".join(_entry(hook, options) for hook in HOOKS if hook.phase is phase))
+    text = _HEAD + "---\n".join(documents)
+    for sentinel, action in ACTIONS.items():
+        text = text.replace(sentinel, action)
+    return text
+
+
+def _entry(hook: Hook, options: Options) -> str:
+    """One webhook, with the conditions under which it, its selector and its match conditions are there."""
+    found = webhook(hook, options)
+    selected = found.pop("namespaceSelector", None) is not None
+    conditions = found.pop("matchConditions", [])
+    text = _item(found) + (_SELECTOR if selected else "") + _conditions(conditions)
+    needed = _needed(hook)
+    return f"{{{{- if {needed} }}}}\n{text}{{{{- end }}}}\n" if needed else text
+
+
+def _item(value: Any) -> str:
+    text = yaml.safe_dump([value], sort_keys=False, width=1000)
+    return re.sub(r": '?(65001|65002)'?$", r": \1", text, flags=re.MULTILINE)
+
+
+def _conditions(conditions: list[Any]) -> str:
+    """``matchConditions``; whether a Job names a queue does not matter where all of them are ours to manage."""
+    if not conditions:
+        return ""
+    items = {c["name"]: "".join(f"  {line}\n" for line in _item(c).splitlines()) for c in conditions}
+    head = "  matchConditions:\n"
+    if set(items) == {"queued"}:
+        return _unless_all(head + items["queued"])
+    return head + "".join(_unless_all(item) if name == "queued" else item for name, item in items.items())
+
+
+def _unless_all(text: str) -> str:
+    return f"  {{{{- if not $all }}}}\n{text}  {{{{- end }}}}\n"
+
+
+def _needed(hook: Hook) -> str:
+    """The Helm condition that says what ``hook.needed`` says of the Settings."""
+    base = Settings()
+    if not hook.needed(base):
+        return 'eq (toString (get $gates "PartialAdmission")) "false"'
+    framework = next((f for f in base.frameworks if not hook.needed(Settings(frameworks=frozenset()))), None)
+    if framework is None:
+        return ""
+    has = f'has "{framework}" $frameworks'
+    return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the template to the file that is named."""
+    Path(arguments[0]).write_text(template())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
