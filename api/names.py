@@ -128,6 +128,7 @@ class Annotation:
     SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
     SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
     PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"  # on Workloads
+    CLASS_PRIORITY: Final = "seiretsu.kueue.x-k8s.io/class-priority"  # on Workloads, ours: value the class gave last
     RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
     ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
     SAFE_TO_FORCEFULLY_DELETE: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"

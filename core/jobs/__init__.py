@@ -1,1 +1,1 @@
-"""One small file a job kind: how it becomes pod sets, how it is started, stopped and known to be finished."""
+"""Kinds of jobs, one small file each, and the rules they share. Pure, on raw dicts."""

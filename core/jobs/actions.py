@@ -1,0 +1,107 @@
+"""What can be done about a job and its Workload: one of these at a time, each at most a few writes to one object.
+
+Apart from the rules that choose (``core.jobs.decide``), for the controller and ``simulate`` apply them knowing no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.jobs.kind import Patch
+from core.model import Key, Raw, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class CreateWorkload:
+    """The job gets its Workload."""
+
+    manifest: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWorkload:
+    """``patch`` of the Workload itself; ``why`` is matching, queue, priority or gates."""
+
+    workload: Key
+    patch: Raw
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWorkload:
+    """It does not match its job. ``release`` is the patch that takes our finalizer off before it is deleted."""
+
+    workload: Key
+    uid: str
+    release: Raw | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """The Workload is finished, or deleted and its job stopped: nothing holds it any more."""
+
+    workload: Key
+    patch: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStatus:
+    """``patch`` of the Workload's status, ``after`` its value then; ``why`` is finish, reclaim, ready or release."""
+
+    workload: Key
+    patch: Raw
+    after: Workload
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The job is admitted: patches of the job, in order."""
+
+    patches: Sequence[Patch]
+    cluster_queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The job must not run (any more): patches of the job, in order. Told people as ``message`` if it did run."""
+
+    patches: Sequence[Patch]
+    reason: str
+    message: str
+    was_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Deactivated long enough ago (``objectRetentionPolicies.workloads.afterDeactivatedByKueue``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """It cannot go on for now; an event says why, and it is tried again when something changes."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """All is as it should be; ``requeue_after`` seconds is when time alone will change that."""
+
+    requeue_after: float | None = None
+
+
+Action = (
+    CreateWorkload
+    | UpdateWorkload
+    | DeleteWorkload
+    | RemoveFinalizer
+    | WorkloadStatus
+    | Start
+    | Stop
+    | DeleteJob
+    | Problem
+    | Nothing
+)

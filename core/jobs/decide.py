@@ -1,0 +1,381 @@
+"""What to do about a job and the Workloads that claim to stand for it: of a chain of rules the first that answers.
+
+Every rule is a function of the ``Situation``; the controller gathers it, applies the one action, and asks again when
+the world has changed. So a restart or a lost write needs no care of its own. The order of the rules, the reasons and
+the messages are those of Kueue's job framework; the rules A11 and A14 of v0.1 are among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from api import names
+from api.names import FinishedReason
+from core import decode, priority, transitions
+from core.conditions import status_patch
+from core.jobs import template, workload
+from core.jobs.actions import (
+    Action,
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    Nothing,
+    Problem,
+    RemoveFinalizer,
+    Start,
+    Stop,
+    UpdateWorkload,
+    WorkloadStatus,
+)
+from core.jobs.kind import JobKind, Outcome
+from core.jobs.template import ConflictError, FlavorMissingError, Injection
+from core.model import Raw, Workload
+from core.priority import Missing, PriorityClasses
+from core.requests import RequestRules
+
+NOT_ADMITTED = "Not admitted by cluster queue"
+_NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
+_NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that the rules look at. ``workloads`` are those whose controller bears the job's name, oldest first.
+
+    ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
+    ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
+    """
+
+    kind: JobKind
+    job: Raw
+    now: float
+    workloads: tuple[Raw, ...] = ()
+    managed: bool = True
+    ancestor_admitted: bool | None = None
+    flavors: Mapping[str, Raw] = field(default_factory=dict)
+    classes: PriorityClasses = field(default_factory=PriorityClasses)
+    wait_for_pods_ready: bool = False
+    retention_after_deactivation: float | None = None
+    labels_to_copy: tuple[str, ...] = ()
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """How the job ended, if it did."""
+        return self.kind.finished(self.job)
+
+    @cached_property
+    def suspended(self) -> bool:
+        """Whether the job is wanted not to run."""
+        return self.kind.suspended(self.job)
+
+    @cached_property
+    def match(self) -> Raw | None:
+        """The first Workload that stands for the job as it is."""
+        return next((raw for raw in self.workloads if self._stands(raw)), None)
+
+    @cached_property
+    def others(self) -> tuple[Raw, ...]:
+        """The Workloads that do not, or do so once too often."""
+        return tuple(raw for raw in self.workloads if raw is not self.match)
+
+    @cached_property
+    def found(self) -> Workload:
+        """The matching Workload as a value."""
+        assert self.match is not None
+        return _read(self.match)
+
+    def _stands(self, raw: Raw) -> bool:
+        value = _read(raw)
+        admitted = value.holds(names.Condition.ADMITTED)
+        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=_running(value, self.flavors))
+
+
+Rule = Callable[[Situation], Action | None]
+
+
+def decide(situation: Situation) -> Action:
+    """The first action that a rule asks for."""
+    for rule in RULES:
+        action = rule(situation)
+        if action is not None:
+            return action
+    return Nothing()
+
+
+def orphan(raw: Raw, now: float) -> Action:
+    """What becomes of a Workload whose job is gone: it is finished, and nothing holds it."""
+    value = _read(raw)
+    if not value.deleting and not value.holds(names.Condition.FINISHED):
+        after = transitions.finished(
+            value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
+        )
+        patch = status_patch(value, after)
+        assert patch is not None
+        return WorkloadStatus(value.key, patch, after, "finish")
+    return _without_finalizer(raw) or Nothing()
+
+
+def unmanaged(s: Situation) -> Action | None:
+    """A job that is not ours is left alone; one that is being deleted only lets its Workloads go."""
+    if "deletionTimestamp" in s.job["metadata"]:
+        return next((action for raw in s.workloads if (action := _let_go(raw))), Nothing())
+    return None if s.managed or s.ancestor_admitted is not None else Nothing()
+
+
+def child(s: Situation) -> Action | None:
+    """A job of a managed job runs as long as that one is admitted, and has no Workload."""
+    if s.ancestor_admitted is None:
+        return None
+    if not s.ancestor_admitted and not s.suspended and s.outcome is None:
+        return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
+    return Nothing()
+
+
+def without_match(s: Situation) -> Action | None:
+    """No Workload stands for the job as it is: a running job is stopped, a suspended one has its Workload changed."""
+    if s.match is not None:
+        return None
+    if not s.suspended and s.outcome is None:
+        known = s.others[0]["spec"]["podSets"] if len(s.others) == 1 else []
+        stop = _stop(s, known, "NoMatchingWorkload", _NO_MATCH if known else _NO_WORKLOAD)
+        if stop is not None:
+            return stop
+    if len(s.others) == 1 and s.suspended and _may_change(s, s.others[0]):
+        return _update_to_match(s, s.others[0])
+    return None
+
+
+def superfluous(s: Situation) -> Action | None:
+    """Workloads beside the one that matches are deleted, one at a time; those on their way out are let go."""
+    for raw in s.others:
+        if "deletionTimestamp" in raw["metadata"]:
+            return _without_finalizer(raw) or Nothing()
+        release = _without_finalizer(raw)
+        return DeleteWorkload(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
+    return None
+
+
+def follow_job(s: Situation) -> Action | None:
+    """Gates and priority class of the job are passed on at once, whatever the state of the Workload."""
+    if s.match is None or s.found.holds(names.Condition.FINISHED):
+        return None
+    mine = (s.job["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
+    theirs = (s.match["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
+    if mine != theirs:
+        return _update(s.match, {"metadata": {"annotations": {names.Annotation.ADMISSION_GATED_BY: mine}}}, "gates")
+    patch = priority.followed(s.match, workload.priority_class(s.job), s.classes)
+    return _update(s.match, patch, "priority") if patch and not isinstance(patch, Missing) else None
+
+
+def finished_workload(s: Situation) -> Action | None:
+    """A finished Workload holds nothing; whatever its job does now is its own affair."""
+    if s.match is None or not s.found.holds(names.Condition.FINISHED):
+        return None
+    return _without_finalizer(s.match) or Nothing()
+
+
+def deleted_workload(s: Situation) -> Action | None:
+    """A deleted Workload stops its job first."""
+    if s.match is None or not s.found.deleting:
+        return None
+    stop = _stop(s, s.match["spec"]["podSets"], "WorkloadDeleted", "Workload is deleted")
+    return stop or _without_finalizer(s.match) or Nothing()
+
+
+def finished_job(s: Situation) -> Action | None:
+    """When the job is done, so is its Workload."""
+    if s.outcome is None:
+        return None
+    if s.match is None:
+        return Nothing()
+    reason = FinishedReason.SUCCEEDED if s.outcome.success else FinishedReason.FAILED
+    return _status(s, transitions.finished(s.found, reason, s.outcome.message, s.now), "finish") or Nothing()
+
+
+def no_workload(s: Situation) -> Action | None:
+    """A job without Workload gets one, once its pods are gone."""
+    if s.match is not None:
+        return None
+    if s.kind.active(s.job):
+        return Nothing()
+    found = priority.of_job(workload.priority_class(s.job), s.kind.pod_sets(s.job), s.classes)
+    if isinstance(found, Missing):
+        return _missing(found)
+    return CreateWorkload(workload.manifest(s.kind, s.job, found, labels_to_copy=s.labels_to_copy))
+
+
+def reclaim(s: Situation) -> Action | None:
+    """Pods that will not be needed any more give their quota back while the job runs on."""
+    sizes = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
+    free = {name: min(count, sizes.get(name, count)) for name, count in s.kind.reclaimable(s.job).items()}
+    return _status(s, replace(s.found, reclaimable=free), "reclaim")
+
+
+def readiness(s: Situation) -> Action | None:
+    """PodsReady says whether the pods have come up, for waitForPodsReady."""
+    if not s.wait_for_pods_ready:
+        return None
+    old = s.found.condition(names.Condition.PODS_READY)
+    ready, reason, message = _readiness(s)
+    if old is not None and (old.status, old.reason) == (ready, reason):
+        return None
+    kind = names.Condition.PODS_READY
+    after = transitions.condition(s.found, kind, status=ready, reason=reason, message=message, now=s.now)
+    return _status(s, after, "ready")
+
+
+def eviction(s: Situation) -> Action | None:
+    """An evicted Workload's job is stopped; when its pods are gone the quota is free."""
+    evicted = s.found.condition(names.Condition.EVICTED)
+    if evicted is None or not evicted.status or s.match is None:
+        return None
+    stop = _stop(s, s.match["spec"]["podSets"], "WorkloadEvicted", evicted.message)
+    if stop is not None:
+        return stop
+    if s.found.holds(names.Condition.QUOTA_RESERVED):
+        if s.kind.active(s.job):
+            return Nothing()
+        return _status(s, transitions.released(s.found, s.now), "release")
+    retention = s.retention_after_deactivation
+    by_us = evicted.reason.startswith(f"{names.EvictedReason.DEACTIVATED}{names.EvictedReason.DUE_TO}")
+    if not s.found.active and by_us and retention is not None:
+        left = evicted.since + retention - s.now
+        return Nothing(left) if left > 0 else DeleteJob()
+    return None
+
+
+def suspended_job(s: Situation) -> Action | None:
+    """A suspended job starts when its Workload is admitted, and may change its queue until then."""
+    if not s.suspended or s.match is None:
+        return None
+    if s.found.holds(names.Condition.EVICTED):  # given back its quota, and waits like any other
+        return _queue_change(s)
+    if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
+        try:
+            patches = s.kind.start(s.job, template.injections(s.found, s.flavors))
+        except FlavorMissingError as missing:
+            return Problem(names.Event.ERR_WORKLOAD_COMPOSE, str(missing))
+        except ConflictError as conflict:
+            after = transitions.finished(s.found, FinishedReason.FAILED_TO_START, str(conflict), s.now)
+            return _status(s, after, "finish")
+        return Start(patches, s.found.admission.cluster_queue)
+    return _queue_change(s)
+
+
+def running_job(s: Situation) -> Action | None:
+    """A job runs only while its Workload is admitted, whoever unsuspended it."""
+    if s.suspended or s.match is None or s.found.holds(names.Condition.ADMITTED):
+        return None
+    return _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)
+
+
+def missing_class(s: Situation) -> Action | None:
+    """A priority class that does not exist keeps nothing else from being done, but is told."""
+    found = priority.followed(s.match, workload.priority_class(s.job), s.classes) if s.match else None
+    return _missing(found) if isinstance(found, Missing) else None
+
+
+RULES: tuple[Rule, ...] = (
+    unmanaged,
+    child,
+    without_match,
+    superfluous,
+    follow_job,
+    finished_workload,
+    deleted_workload,
+    finished_job,
+    no_workload,
+    reclaim,
+    readiness,
+    eviction,
+    suspended_job,
+    running_job,
+    missing_class,
+)
+
+
+def _read(raw: Raw) -> Workload:
+    return decode.workload(raw, decode.WorkloadContext(RequestRules()))
+
+
+def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
+    """What the pods of a Workload with quota look like; None where that cannot be said."""
+    if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
+        return None
+    try:
+        return template.injections(value, flavors)
+    except (FlavorMissingError, ConflictError):
+        return None
+
+
+def _may_change(s: Situation, raw: Raw) -> bool:
+    """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
+    value, owner = _read(raw), workload.controller(raw)
+    fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
+    return not fixed and owner is not None and owner["uid"] == s.job["metadata"]["uid"]
+
+
+def _update_to_match(s: Situation, raw: Raw) -> Action:
+    followed = priority.followed(raw, workload.priority_class(s.job), s.classes)
+    if isinstance(followed, Missing):
+        return _missing(followed)
+    return UpdateWorkload(workload.key(raw), workload.matching_patch(s.kind, s.job, raw, followed), "matching")
+
+
+def _queue_change(s: Situation) -> Action | None:
+    queue = workload.queue_name(s.job)
+    if s.match is None or s.found.queue == queue or s.found.holds(names.Condition.QUOTA_RESERVED):
+        return None
+    return _update(s.match, {"spec": {"queueName": queue}}, "queue")
+
+
+def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
+    patches = s.kind.stop(s.job, pod_sets)
+    return Stop(patches, reason, message, was_running=not s.suspended) if patches else None
+
+
+def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
+    patch = status_patch(s.found, after)
+    return WorkloadStatus(s.found.key, patch, after, why) if patch else None
+
+
+def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:
+    identity = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+    return UpdateWorkload(workload.key(raw), {**patch, "metadata": {**patch.get("metadata", {}), **identity}}, why)
+
+
+def _let_go(raw: Raw) -> Action | None:
+    """For a Workload that nothing stands behind any more."""
+    return _without_finalizer(raw) if "deletionTimestamp" in raw["metadata"] else None
+
+
+def _without_finalizer(raw: Raw) -> RemoveFinalizer | None:
+    finalizers = raw["metadata"].get("finalizers") or []
+    if names.Finalizer.RESOURCE_IN_USE not in finalizers:
+        return None
+    metadata = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+    left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
+    return RemoveFinalizer(workload.key(raw), {"metadata": {**metadata, "finalizers": left or None}})
+
+
+def _missing(missing: Missing) -> Problem:
+    if missing.kind == names.Kind.WORKLOAD_PRIORITY_CLASS:
+        return Problem(names.Event.WORKLOAD_PRIORITY_CLASS_NOT_FOUND, str(missing))
+    return Problem(names.Event.ERR_WORKLOAD_COMPOSE, str(missing))
+
+
+def _readiness(s: Situation) -> tuple[bool, str, str]:
+    reasons = names.PodsReadyReason
+    not_ready = "Not all pods are ready or succeeded"
+    if not s.found.holds(names.Condition.ADMITTED):
+        return False, reasons.WAIT_FOR_START, not_ready
+    old = s.found.condition(names.Condition.PODS_READY)
+    broke = old is not None and old.reason in (reasons.WAIT_FOR_RECOVERY, reasons.RECOVERED)
+    if s.kind.pods_ready(s.job):
+        reason = reasons.RECOVERED if broke else reasons.STARTED
+        return True, reason, "All pods reached readiness and the workload is running"
+    if old is not None and (old.status or old.reason == reasons.WAIT_FOR_RECOVERY):
+        return False, reasons.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+    return False, reasons.WAIT_FOR_START, not_ready

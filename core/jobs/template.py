@@ -1,0 +1,168 @@
+"""What admission puts into pod templates, and takes out again: node labels, tolerations, marks.
+
+The same for every kind of job, so it is apart from them. Templates are copied, changed, and compared: the patch is the
+difference (``merge_diff``), so whatever else is in a template is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from api import names
+from api.syntax import label_value
+from core.model import Raw, Workload
+
+_OURS = frozenset({names.Label.POD_SET, names.Label.CLUSTER_QUEUE, names.Label.LOCAL_QUEUE, names.Annotation.WORKLOAD})
+"""Keys that are ours to set: a stale value, say from a copied manifest, is no conflict."""
+
+
+class ConflictError(ValueError):
+    """A pod template already says something else where admission has to write; retrying cannot help."""
+
+
+class FlavorMissingError(LookupError):
+    """A flavor of the admission does not exist (yet): to be tried again when it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What one pod set gets; ``count`` is the number of pods admitted."""
+
+    name: str
+    count: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Raw] = ()
+
+
+def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection]:
+    """What the pod sets of an admitted Workload get, from its flavors and its admission checks."""
+    assert workload.admission is not None, f"Workload {workload.key} is started without an admission"
+    found = []
+    for given in workload.admission.pod_sets:
+        selector: dict[str, str] = {}
+        tolerations: list[Raw] = []
+        for name in dict.fromkeys(given.flavors.values()):
+            if name not in flavors:
+                raise FlavorMissingError(f'ResourceFlavor "{name}" not found')
+            spec = flavors[name].get("spec") or {}
+            selector |= spec.get("nodeLabels") or {}
+            tolerations += spec.get("tolerations") or []
+        injection = Injection(
+            name=given.name,
+            count=given.count,
+            labels=_labels(workload, given.name),
+            annotations={names.Annotation.WORKLOAD: workload.key.name},
+            node_selector=selector,
+            tolerations=tolerations,
+        )
+        found.append(_with_updates(injection, workload))
+    return found
+
+
+def inject(template: Raw, injection: Injection) -> Raw:
+    """The template with the injection; raises ConflictError where it says something else already."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    return {
+        **template,
+        "metadata": {
+            **metadata,
+            "labels": _united("labels", metadata.get("labels"), injection.labels),
+            "annotations": _united("annotations", metadata.get("annotations"), injection.annotations),
+        },
+        "spec": {
+            **spec,
+            "nodeSelector": _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector),
+            "tolerations": _appended(spec.get("tolerations") or [], injection.tolerations),
+        },
+    }
+
+
+def restore(template: Raw, original: Raw, *, keep_labels: frozenset[str] = frozenset()) -> Raw:
+    """The template with all that ``inject`` may have changed as in the original; some labels are kept as they are."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    old_metadata, old_spec = original.get("metadata") or {}, original.get("spec") or {}
+    kept = {key: value for key, value in (metadata.get("labels") or {}).items() if key in keep_labels}
+    return {
+        **template,
+        "metadata": {
+            **metadata,
+            "labels": {**(old_metadata.get("labels") or {}), **kept},
+            "annotations": old_metadata.get("annotations") or {},
+        },
+        "spec": {
+            **spec,
+            **{
+                part: old_spec.get(part) or empty
+                for part, empty in (("nodeSelector", {}), ("tolerations", []), ("schedulingGates", []))
+            },
+        },
+    }
+
+
+def merge_diff(old: Raw, new: Raw) -> Raw:
+    """The JSON merge patch (RFC 7386) that turns ``old`` into ``new``; absent and empty are the same."""
+    patch: Raw = {}
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if before == after or (_empty(before) and _empty(after)):
+            continue
+        if isinstance(after, dict) and (isinstance(before, dict) or before is None):
+            if inner := merge_diff(before or {}, after):
+                patch[key] = inner
+        else:
+            patch[key] = None if _empty(after) else after
+    return patch
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == {} or value == []
+
+
+def _labels(workload: Workload, pod_set: str) -> dict[str, str]:
+    assert workload.admission is not None
+    labels = {
+        names.Label.POD_SET: pod_set,
+        names.Label.LOCAL_QUEUE: workload.queue,
+        names.Label.CLUSTER_QUEUE: workload.admission.cluster_queue,
+    }
+    return {key: value for key, value in labels.items() if not label_value(value)}  # names may be longer than labels
+
+
+def _with_updates(injection: Injection, workload: Workload) -> Injection:
+    """With what the admission checks want added to this pod set."""
+    for check in workload.checks:
+        for update in check.pod_set_updates:
+            if update.get("name") != injection.name:
+                continue
+            try:
+                injection = Injection(
+                    name=injection.name,
+                    count=injection.count,
+                    labels=_united("labels", injection.labels, update.get("labels") or {}),
+                    annotations=_united("annotations", injection.annotations, update.get("annotations") or {}),
+                    node_selector=_united("nodeSelector", injection.node_selector, update.get("nodeSelector") or {}),
+                    tolerations=_appended(injection.tolerations, update.get("tolerations") or []),
+                )
+            except ConflictError as conflict:
+                raise ConflictError(f'in admission check "{check.name}": {conflict}') from conflict
+    return injection
+
+
+def _united(what: str, these: Mapping[str, str] | None, those: Mapping[str, str]) -> dict[str, str]:
+    united = dict(these or {})
+    for key in sorted(those):
+        if key in united and united[key] != those[key] and key not in _OURS:
+            raise ConflictError(
+                f"invalid admission check PodSetUpdate: conflict for {what}: conflict for key={key}, "
+                f"value1={united[key]}, value2={those[key]}"
+            )
+        united[key] = those[key]
+    return united
+
+
+def _appended(these: Sequence[Raw], those: Sequence[Raw]) -> list[Raw]:
+    return [*these, *(toleration for toleration in those if toleration not in these)]

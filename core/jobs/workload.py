@@ -1,0 +1,217 @@
+"""The Workload that stands for a job: its name, what it is made of, and whether it still stands for it.
+
+The same for every kind of job. Names and labels are Kueue's, so either finds the other's Workloads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from api import names, quantity
+from api.syntax import label_value
+from core.jobs import template
+from core.jobs.kind import JobKind
+from core.jobs.template import Injection
+from core.model import Key, Raw
+
+_HASH_LENGTH = 5
+_MAX_NAME = 253
+
+
+def queue_name(job: Raw) -> str:
+    """The LocalQueue a job asks for, '' for none: its label, or where there is none v0.1's annotation."""
+    metadata = job["metadata"]
+    found: str = (metadata.get("labels") or {}).get(names.Label.QUEUE_NAME) or (metadata.get("annotations") or {}).get(
+        names.Annotation.QUEUE_NAME, ""
+    )
+    return found
+
+
+def priority_class(job: Raw) -> str:
+    """The WorkloadPriorityClass a job asks for, '' for none."""
+    found: str = (job["metadata"].get("labels") or {}).get(names.Label.PRIORITY_CLASS, "")
+    return found
+
+
+def max_execution_seconds(job: Raw) -> int | None:
+    """How long the job may run in all; None without limit or where the label is no positive number."""
+    text = (job["metadata"].get("labels") or {}).get(names.Label.MAX_EXEC_TIME_SECONDS, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def name(kind: JobKind, job: Raw) -> str:
+    """``kind-name-hash``: five hex digits over kind, group, name and uid keep apart what would otherwise collide."""
+    metadata = job["metadata"]
+    group = kind.api_version.rpartition("/")[0]
+    digest = hashlib.sha1("\n".join((kind.kind, group, metadata["name"], metadata["uid"])).encode()).hexdigest()
+    prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
+    return f"{prefix}-{digest[:_HASH_LENGTH]}"
+
+
+def manifest(kind: JobKind, job: Raw, priority: Raw, *, labels_to_copy: Iterable[str] = ()) -> Raw:
+    """The Workload to create for a job; ``priority`` is what ``core.priority.of_job`` says."""
+    metadata = job["metadata"]
+    labels = {key: metadata["labels"][key] for key in sorted(labels_to_copy) if key in (metadata.get("labels") or {})}
+    if not label_value(metadata["uid"]):
+        labels[names.Label.JOB_UID] = metadata["uid"]
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key.startswith(names.Annotation.PROVISIONING_PARAMETER_PREFIX)
+        or (key == names.Annotation.ADMISSION_GATED_BY and value)
+    }
+    annotations |= priority.get("metadata", {}).get("annotations", {})
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.Kind.WORKLOAD,
+        "metadata": {
+            "name": name(kind, job),
+            "namespace": metadata["namespace"],
+            "labels": labels,
+            **({"annotations": annotations} if annotations else {}),
+            "finalizers": [names.Finalizer.RESOURCE_IN_USE],
+            "ownerReferences": [
+                {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.kind,
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {**_spec(kind, job), **priority["spec"]},
+    }
+
+
+def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None) -> Raw:
+    """What makes a Workload without reservation match its changed job; ``priority`` is ``core.priority.followed``."""
+    patch: Raw = {
+        "metadata": {key: workload["metadata"][key] for key in ("uid", "resourceVersion")},
+        "spec": {"maximumExecutionTimeSeconds": None, **_spec(kind, job)},
+    }
+    if priority:
+        patch["metadata"] |= priority.get("metadata", {})
+        patch["spec"] |= priority.get("spec", {})
+    return patch
+
+
+def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[str], min_count: int | None) -> Raw:
+    """A pod set of a job: its template as it is, without what belongs to one run and without doubled variables."""
+    metadata = {key: value for key, value in (pod_template.get("metadata") or {}).items() if key != "creationTimestamp"}
+    if labels := metadata.get("labels"):
+        metadata["labels"] = {key: value for key, value in labels.items() if key not in drop_labels}
+    spec = dict(pod_template.get("spec") or {})
+    for part in ("containers", "initContainers"):
+        if part in spec:
+            spec[part] = [_without_doubles(container) for container in spec[part]]
+    found: Raw = {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
+    return found if min_count is None else {**found, "minCount": min_count}
+
+
+def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, running: Sequence[Injection] | None) -> bool:
+    """Whether the Workload is that of the job as the job is now.
+
+    While quota is reserved the job may look as started (``running`` says with what) or, suspended, as before.
+    Node selectors and affinity are not compared, tolerations only until admission, as Kueue does.
+    """
+    owner = controller(workload)
+    if owner is None or (owner["name"], owner["uid"]) != (job["metadata"]["name"], job["metadata"]["uid"]):
+        return False
+    spec = workload.get("spec") or {}
+    if spec.get("maximumExecutionTimeSeconds") != max_execution_seconds(job):
+        return False
+    wanted = kind.pod_sets(job)
+    before = spec.get("podSets") or []
+    if running is not None:
+        started = _started(before, running)
+        if started is not None and _equal_pod_sets(wanted, started, tolerations=not admitted):
+            return True
+        if not kind.suspended(job):
+            return False
+    return _equal_pod_sets(wanted, before, tolerations=not admitted)
+
+
+def controller(raw: Raw) -> Raw | None:
+    """The owner reference of the object's controller."""
+    for owner in raw["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            found: Raw = owner
+            return found
+    return None
+
+
+def key(raw: Raw) -> Key:
+    """Namespace and name."""
+    return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+
+
+def _spec(kind: JobKind, job: Raw) -> Raw:
+    seconds = max_execution_seconds(job)
+    return {
+        "queueName": queue_name(job),
+        "podSets": kind.pod_sets(job),
+        **({"maximumExecutionTimeSeconds": seconds} if seconds is not None else {}),
+    }
+
+
+def _without_doubles(container: Raw) -> Raw:
+    """Of several environment variables of one name the last one counts; the Workload's API refuses doubles."""
+    variables = container.get("env") or []
+    last = {variable["name"]: variable for variable in variables}
+    return container if len(last) == len(variables) else {**container, "env": list(last.values())}
+
+
+def _started(pod_sets: Sequence[Raw], running: Sequence[Injection]) -> list[Raw] | None:
+    by_name = {injection.name: injection for injection in running}
+    partial = any(pod_set.get("minCount", pod_set["count"]) < pod_set["count"] for pod_set in pod_sets)
+    started = []
+    for found in pod_sets:
+        injection = by_name.get(found["name"])
+        if injection is None:
+            return None
+        try:
+            injected = template.inject(found["template"], injection)
+        except template.ConflictError:
+            return None
+        count = injection.count if partial and found.get("minCount") is not None else found["count"]
+        started.append({**found, "template": injected, "count": count})
+    return started
+
+
+def _equal_pod_sets(these: Sequence[Raw], those: Sequence[Raw], *, tolerations: bool) -> bool:
+    return len(these) == len(those) and all(
+        _equal_pod_set(this, that, tolerations=tolerations) for this, that in zip(these, those, strict=True)
+    )
+
+
+def _equal_pod_set(this: Raw, that: Raw, *, tolerations: bool) -> bool:
+    if (this["count"], this.get("minCount")) != (that["count"], that.get("minCount")):
+        return False
+    mine, theirs = this["template"].get("spec") or {}, that["template"].get("spec") or {}
+    parts = ("containers", "initContainers", "tolerations") if tolerations else ("containers", "initContainers")
+    return all(
+        mine.get(part) == theirs.get(part) or _semantic(mine.get(part)) == _semantic(theirs.get(part)) for part in parts
+    )
+
+
+def _semantic(value: Any) -> Any:
+    """The value in a form where what means the same is equal: nothing is empty, quantities are numbers."""
+    if isinstance(value, Mapping):
+        found = {
+            key: _amounts(part) if key in ("requests", "limits") else _semantic(part) for key, part in value.items()
+        }
+        return {key: part for key, part in found.items() if part not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_semantic(part) for part in value]
+    return value
+
+
+def _amounts(value: Any) -> Any:
+    try:
+        return {res: quantity.exact(amount) for res, amount in value.items()} if isinstance(value, Mapping) else value
+    except ValueError:
+        return value

@@ -1,0 +1,109 @@
+"""Where a Workload's priority comes from, and when it follows its class (KEP-973).
+
+A WorkloadPriorityClass named by the job's label wins, then the PriorityClass of the pods, then the cluster's default,
+then 0. A change of the class's value or of the label reaches the Workload at once. Kueue so overwrites what a person
+set by hand on the Workload; here that stays: an annotation keeps the value that the class gave last, and where
+``spec.priority`` differs from it a person has spoken. To follow the class again, set the priority to the annotation's
+value. A Workload without the annotation (made by Kueue) gets it as long as its priority is that of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from api import names
+from core.model import Raw
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClasses:
+    """Values by name of the WorkloadPriorityClasses and PriorityClasses there are; ``default`` names the global one."""
+
+    workload: Mapping[str, int] = field(default_factory=dict)
+    pod: Mapping[str, int] = field(default_factory=dict)
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A class that is named and does not exist."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f'{self.kind} "{self.name}" not found'
+
+
+def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses) -> Raw | Missing:
+    """The parts of a new Workload that tell its priority (``spec`` fields, annotation), or the class that is missing.
+
+    ``class_name`` is that of the job's label, '' for none.
+    """
+    if class_name:
+        return _of_workload_class(class_name, classes)
+    name = next((found for pod_set in pod_sets if (found := _pod_class(pod_set))), classes.default)
+    if name is None:
+        return {"spec": {"priority": names.DEFAULT_PRIORITY}}
+    value = classes.pod.get(name)
+    if value is None:
+        return Missing("PriorityClass", name)
+    ref = {"group": names.SCHEDULING_GROUP, "kind": "PriorityClass", "name": name}
+    return {"spec": {"priority": value, "priorityClassRef": ref}}
+
+
+def followed(workload: Raw, class_name: str, classes: PriorityClasses) -> Raw | Missing | None:
+    """The merge patch by which a Workload follows its class; None when it does already, or does not follow one.
+
+    ``class_name`` is what the job's label says now, '' to keep the class it has.
+    """
+    spec = workload.get("spec") or {}
+    ref = spec.get("priorityClassRef")
+    if ref is not None and ref.get("kind") != names.Kind.WORKLOAD_PRIORITY_CLASS:
+        return None
+    if ref is None and (not class_name or _reserved(workload)):
+        return None  # the API refuses a class for a Workload that holds quota without one
+    has = ref["name"] if ref else ""
+    wanted = class_name or has
+    changed = has != wanted
+    value = classes.workload.get(wanted)
+    if value is None:
+        return Missing(names.Kind.WORKLOAD_PRIORITY_CLASS, wanted) if changed else None
+    recorded = (workload["metadata"].get("annotations") or {}).get(names.Annotation.CLASS_PRIORITY)
+    by_hand = bool(has) and _set_by_hand(spec.get("priority"), recorded, classes.workload.get(has))
+    if not changed and (recorded == str(value) or by_hand):
+        return None
+    patch = _of_workload_class(wanted, classes)
+    assert not isinstance(patch, Missing)
+    if by_hand or spec.get("priority") == value:
+        del patch["spec"]["priority"]
+    if not changed:
+        del patch["spec"]["priorityClassRef"]
+    return {part: content for part, content in patch.items() if content}
+
+
+def _of_workload_class(name: str, classes: PriorityClasses) -> Raw | Missing:
+    value = classes.workload.get(name)
+    if value is None:
+        return Missing(names.Kind.WORKLOAD_PRIORITY_CLASS, name)
+    ref = {"group": names.GROUP, "kind": names.Kind.WORKLOAD_PRIORITY_CLASS, "name": name}
+    return {
+        "metadata": {"annotations": {names.Annotation.CLASS_PRIORITY: str(value)}},
+        "spec": {"priority": value, "priorityClassRef": ref},
+    }
+
+
+def _set_by_hand(priority: int | None, recorded: str | None, of_class: int | None) -> bool:
+    if recorded is not None:
+        return str(priority) != recorded
+    return of_class is not None and priority != of_class
+
+
+def _pod_class(pod_set: Raw) -> str:
+    name: str = ((pod_set.get("template") or {}).get("spec") or {}).get("priorityClassName") or ""
+    return name
+
+
+def _reserved(workload: Raw) -> bool:
+    return (workload.get("status") or {}).get("admission") is not None

@@ -1,0 +1,78 @@
+"""A Job and what belongs to it, as the API server shows them; a case says only what matters to it."""
+
+import copy
+from typing import Any
+
+from core import conditions, priority
+from core.jobs import workload
+from core.jobs.kinds import BATCH_JOB
+from core.model import Admission, PodSetAssignment, Raw, Workload
+
+NOW = 1000.0
+FLAVORS: dict[str, Raw] = {
+    "spot": {
+        "metadata": {"name": "spot"},
+        "spec": {
+            "nodeLabels": {"kind": "spot"},
+            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+    }
+}
+ADMISSION = Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 3000}, 3),))
+
+
+def job(
+    *,
+    suspend: bool = True,
+    labels: Raw | None = None,
+    annotations: Raw | None = None,
+    status: Raw | None = None,
+    pod: Raw | None = None,
+    **spec: Any,
+) -> Raw:
+    """A Job of three pods in queue lq."""
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+    template_labels = {"app": "x", "controller-uid": "job-uid", "batch.kubernetes.io/job-name": "j"}
+    template = {"metadata": {"labels": template_labels}, "spec": {"containers": containers, **(pod or {})}}
+    return {
+        "metadata": {
+            "name": "j",
+            "namespace": "ns",
+            "uid": "job-uid",
+            "resourceVersion": "5",
+            "labels": {"kueue.x-k8s.io/queue-name": "lq", **(labels or {})},
+            "annotations": annotations or {},
+        },
+        "spec": {"suspend": suspend, "parallelism": 3, "completions": 3, "template": template, **spec},
+        "status": status or {},
+    }
+
+
+def workload_of(found: Raw, **spec: Any) -> Raw:
+    """The Workload as it is right after it was created for the Job."""
+    raw = copy.deepcopy(workload.manifest(BATCH_JOB, found, {"spec": {"priority": 0}}))
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    raw["spec"] |= spec
+    return raw
+
+
+def merged(target: Raw, patch: Raw) -> Raw:
+    """The target after a JSON merge patch (RFC 7386), as the API server would have it."""
+    result = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = merged(result[key] if isinstance(result.get(key), dict) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def with_status(raw: Raw, before: Workload, after: Workload) -> Raw:
+    """The Workload after the status patch from one value to the other."""
+    patch = conditions.status_patch(before, after)
+    return merged(raw, patch) if patch else raw
+
+
+CLASSES = priority.PriorityClasses(workload={"low": 10, "high": 100}, pod={"pods": 7})

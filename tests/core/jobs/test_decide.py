@@ -1,0 +1,404 @@
+"""What is done about a Job: each test is a situation people know, and the one action it calls for."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core import decode, transitions
+from core.jobs import workload
+from core.jobs.actions import (
+    Action,
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    Nothing,
+    Problem,
+    RemoveFinalizer,
+    Start,
+    Stop,
+    UpdateWorkload,
+    WorkloadStatus,
+)
+from core.jobs.decide import Situation, decide, orphan
+from core.jobs.kinds import BATCH_JOB
+from core.model import Admission, PodSetAssignment, Raw, Workload
+from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
+
+CONTEXT = decode.WorkloadContext()
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+
+
+def situation(found: Raw, *workloads: Raw, **more: Any) -> Situation:
+    more = {"flavors": FLAVORS, "classes": CLASSES, **more}
+    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, **more)
+
+
+def after(raw: Raw, change: Any) -> Raw:
+    """The Workload after a transition."""
+    value = decode.workload(raw, CONTEXT)
+    return with_status(raw, value, change(value))
+
+
+def admitted(raw: Raw, admission: Admission = ADMISSION) -> Raw:
+    return after(raw, lambda value: transitions.reserved(value, admission, 500.0))
+
+
+def evicted(raw: Raw, reason: str = "ClusterQueueStopped", message: str = "The ClusterQueue is stopped") -> Raw:
+    return after(raw, lambda value: transitions.evicted(value, reason, message, 600.0))
+
+
+def started(found: Raw, raw: Raw) -> Raw:
+    action = decide(situation(found, raw))
+    assert isinstance(action, Start)
+    for patch in action.patches:
+        found = merged(found, patch.body)
+    return found
+
+
+def facts(value: Workload) -> dict[str, str]:
+    return {each.type: f"{each.status}/{each.reason}" for each in value.conditions}
+
+
+def test_a_job_without_workload_gets_one() -> None:
+    action = decide(situation(job(labels={"kueue.x-k8s.io/max-exec-time-seconds": "60"})))
+    assert isinstance(action, CreateWorkload)
+    manifest = action.manifest
+    assert manifest["metadata"] == {
+        "name": workload.name(BATCH_JOB, job()),
+        "namespace": "ns",
+        "labels": {"kueue.x-k8s.io/job-uid": "job-uid"},
+        "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": "j",
+                "uid": "job-uid",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert {key: value for key, value in manifest["spec"].items() if key != "podSets"} == {
+        "queueName": "lq",
+        "maximumExecutionTimeSeconds": 60,
+        "priority": 0,
+    }
+
+
+def test_a_new_workload_has_the_priority_of_the_class() -> None:
+    action = decide(situation(job(labels={PRIORITY_LABEL: "high"})))
+    assert isinstance(action, CreateWorkload)
+    assert action.manifest["spec"]["priority"] == 100
+    assert action.manifest["spec"]["priorityClassRef"]["name"] == "high"
+    action = decide(situation(job(pod={"priorityClassName": "pods"})))
+    assert isinstance(action, CreateWorkload)
+    assert action.manifest["spec"]["priority"] == 7
+    assert action.manifest["spec"]["priorityClassRef"]["group"] == "scheduling.k8s.io"
+
+
+def test_a_class_that_does_not_exist_is_told() -> None:
+    assert decide(situation(job(labels={PRIORITY_LABEL: "hihg"}))) == Problem(
+        "WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "hihg" not found'
+    )
+
+
+def test_a_job_that_is_not_ours_is_left_alone_even_when_it_runs() -> None:
+    assert decide(situation(job(suspend=False), managed=False)) == Nothing()
+
+
+def test_a_running_job_without_workload_is_suspended_first() -> None:
+    action = decide(situation(job(suspend=False)))
+    assert isinstance(action, Stop)
+    assert (action.reason, action.was_running) == ("NoMatchingWorkload", True)
+    assert action.message == "Missing Workload; unable to restore pod templates"
+
+
+def test_a_workload_is_made_only_when_the_pods_of_before_are_gone() -> None:
+    assert decide(situation(job(status={"active": 2}))) == Nothing()
+
+
+def test_a_job_starts_when_its_workload_is_admitted() -> None:
+    action = decide(situation(job(), admitted(workload_of(job()))))
+    assert isinstance(action, Start)
+    assert action.cluster_queue == "cq"
+    (patch,) = action.patches
+    name = workload.name(BATCH_JOB, job())
+    assert patch.body["spec"] == {
+        "suspend": False,
+        "template": {
+            "metadata": {
+                "labels": {
+                    "kueue.x-k8s.io/cluster-queue-name": "cq",
+                    "kueue.x-k8s.io/local-queue-name": "lq",
+                    "kueue.x-k8s.io/podset": "main",
+                },
+                "annotations": {"kueue.x-k8s.io/workload": name},
+            },
+            "spec": {
+                "nodeSelector": {"kind": "spot"},
+                "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+            },
+        },
+    }
+
+
+def test_a_running_admitted_job_is_as_it_should_be() -> None:
+    raw = admitted(workload_of(job()))
+    assert decide(situation(started(job(), raw), raw)) == Nothing()
+
+
+def test_a_job_waits_while_its_workload_does() -> None:
+    assert decide(situation(job(), workload_of(job()))) == Nothing()
+
+
+def test_a_flavor_that_is_gone_at_the_start_is_told_and_waited_for() -> None:
+    action = decide(situation(job(), admitted(workload_of(job())), flavors={}))
+    assert action == Problem("ErrWorkloadCompose", 'ResourceFlavor "spot" not found')
+
+
+def test_a_selector_that_contradicts_the_flavor_fails_the_workload() -> None:
+    found = job(pod={"nodeSelector": {"kind": "gpu"}})
+    action = decide(situation(found, admitted(workload_of(found))))
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after)["Finished"] == "True/FailedToStart"
+
+
+def test_a_job_unsuspended_behind_our_back_is_suspended_again() -> None:
+    action = decide(situation(job(suspend=False), workload_of(job())))
+    assert isinstance(action, Stop)
+    assert action.message == "Not admitted by cluster queue"
+
+
+def test_an_evicted_job_is_stopped_then_gives_its_quota_back_when_its_pods_are_gone() -> None:
+    raw = admitted(workload_of(job()))
+    running = started(job(), raw)
+    gone = evicted(raw)
+    stop = decide(situation(running, gone))
+    assert isinstance(stop, Stop)
+    assert stop.message == "The ClusterQueue is stopped"
+    stopped = running
+    for patch in stop.patches:
+        stopped = merged(stopped, patch.body)
+    assert decide(situation({**stopped, "status": {"active": 1}}, gone)) == Nothing()
+    release = decide(situation(stopped, gone))
+    assert isinstance(release, WorkloadStatus)
+    assert release.why == "release"
+    assert release.patch["status"]["admission"] is None
+    assert facts(release.after) == {
+        "QuotaReserved": "False/PendingEvaluation",
+        "Admitted": "False/NoReservation",
+        "Evicted": "True/ClusterQueueStopped",
+        "Requeued": "False/ClusterQueueStopped",
+    }
+    assert decide(situation(stopped, merged(gone, release.patch))) == Nothing()
+
+
+def test_a_partially_admitted_job_still_has_its_workload_and_gets_its_parallelism_back() -> None:
+    found = job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"})
+    raw = admitted(workload_of(found), Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 2000}, 2),)))
+    running = started(found, raw)
+    assert running["spec"]["parallelism"] == 2
+    assert decide(situation(running, raw)) == Nothing()
+    stop = decide(situation(running, evicted(raw)))
+    assert isinstance(stop, Stop)
+    assert stop.patches[-1].body["spec"]["parallelism"] == 3
+
+
+def test_a_suspended_job_that_changes_has_its_workload_changed() -> None:
+    raw = workload_of(job())
+    action = decide(situation(job(parallelism=2), raw))
+    assert isinstance(action, UpdateWorkload)
+    assert action.why == "matching"
+    changed = merged(raw, action.patch)
+    assert changed["spec"]["podSets"][0]["count"] == 2
+    assert decide(situation(job(parallelism=2), changed)) == Nothing()
+
+
+def test_a_running_job_that_changes_is_stopped_and_its_workload_deleted() -> None:
+    raw = admitted(workload_of(job()))
+    running = started(job(), raw)
+    running["spec"]["parallelism"] = 2
+    stop = decide(situation(running, raw))
+    assert isinstance(stop, Stop)
+    assert stop.message == "No matching Workload; restoring pod templates according to existent Workload"
+    for patch in stop.patches:
+        running = merged(running, patch.body)
+    running["spec"]["parallelism"] = 2
+    action = decide(situation(running, raw))
+    assert isinstance(action, DeleteWorkload)
+    assert (action.uid, action.release is not None) == ("wl-uid", True)
+
+
+def test_quantities_that_mean_the_same_are_no_change() -> None:
+    found = job()
+    found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1000m"
+    assert decide(situation(found, workload_of(job()))) == Nothing()
+
+
+def test_the_workload_of_an_earlier_job_of_that_name_is_deleted() -> None:
+    raw = workload_of(job())
+    raw["metadata"]["ownerReferences"][0]["uid"] = "earlier"
+    assert isinstance(decide(situation(job(), raw)), DeleteWorkload)
+
+
+def test_of_two_matching_workloads_the_second_is_deleted() -> None:
+    second = workload_of(job())
+    second["metadata"] |= {"name": "second", "uid": "second-uid"}
+    action = decide(situation(job(), workload_of(job()), second))
+    assert isinstance(action, DeleteWorkload)
+    assert action.uid == "second-uid"
+
+
+def test_a_waiting_job_may_change_its_queue() -> None:
+    action = decide(situation(job(labels={"kueue.x-k8s.io/queue-name": "other"}), workload_of(job())))
+    assert isinstance(action, UpdateWorkload)
+    assert (action.why, action.patch["spec"]) == ("queue", {"queueName": "other"})
+
+
+def test_a_finished_job_finishes_its_workload_and_then_nothing_holds_it() -> None:
+    raw = admitted(workload_of(job()))
+    done = started(job(), raw)
+    done["status"] = {"conditions": [{"type": "Complete", "status": "True", "message": "all done"}]}
+    action = decide(situation(done, raw))
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after)["Finished"] == "True/Succeeded"
+    raw = merged(raw, action.patch)
+    release = decide(situation(done, raw))
+    assert isinstance(release, RemoveFinalizer)
+    assert decide(situation(done, merged(raw, release.patch))) == Nothing()
+
+
+def test_a_deleted_workload_stops_its_job_and_goes() -> None:
+    raw = admitted(workload_of(job()))
+    running = started(job(), raw)
+    raw["metadata"]["deletionTimestamp"] = "2024-11-01T00:00:00Z"
+    stop = decide(situation(running, raw))
+    assert isinstance(stop, Stop)
+    assert stop.message == "Workload is deleted"
+    for patch in stop.patches:
+        running = merged(running, patch.body)
+    assert isinstance(decide(situation(running, raw)), RemoveFinalizer)
+
+
+def test_a_deleted_job_lets_its_workload_go() -> None:
+    raw = workload_of(job())
+    raw["metadata"]["deletionTimestamp"] = "2024-11-01T00:00:00Z"
+    found = job()
+    found["metadata"]["deletionTimestamp"] = "2024-11-01T00:00:00Z"
+    assert isinstance(decide(situation(found, raw)), RemoveFinalizer)
+
+
+def test_a_workload_whose_job_is_gone_is_finished() -> None:
+    action = orphan(workload_of(job()), NOW)
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after) == {"Finished": "True/OwnerNotFound"}
+
+
+def test_pods_that_are_not_needed_any_more_give_their_quota_back() -> None:
+    raw = admitted(workload_of(job()))
+    action = decide(situation({**started(job(), raw), "status": {"succeeded": 2}}, raw))
+    assert isinstance(action, WorkloadStatus)
+    assert action.patch["status"] == {"reclaimablePods": [{"name": "main", "count": 2}]}
+
+
+@pytest.mark.parametrize("admitted_above", [True, False])
+def test_the_child_of_a_managed_job_runs_while_that_one_is_admitted(admitted_above: bool) -> None:
+    action = decide(situation(job(suspend=False), managed=False, ancestor_admitted=admitted_above))
+    assert isinstance(action, Nothing if admitted_above else Stop)
+
+
+def test_pods_ready_follows_the_pods() -> None:
+    raw = admitted(workload_of(job()))
+    running = started(job(), raw)
+
+    def next_reason(status: Raw, raw: Raw) -> tuple[str, Raw]:
+        action = decide(situation({**running, "status": status}, raw, wait_for_pods_ready=True))
+        assert isinstance(action, WorkloadStatus)
+        return facts(action.after)["PodsReady"], merged(raw, action.patch)
+
+    reasons = []
+    for status in ({}, {"ready": 3}, {"ready": 2}, {"ready": 3}):
+        reason, raw = next_reason(status, raw)
+        reasons.append(reason)
+    assert reasons == ["False/WaitForStart", "True/Started", "False/WaitForRecovery", "True/Recovered"]
+
+
+def test_a_job_deactivated_by_us_is_deleted_after_its_retention() -> None:
+    raw = after(
+        workload_of(job(), active=False),
+        lambda value: transitions.evicted(
+            value, "Deactivated", "The workload is deactivated", 600.0, cause="RequeuingLimitExceeded"
+        ),
+    )
+    assert decide(situation(job(), raw, retention_after_deactivation=500.0)) == Nothing(100.0)
+    assert decide(situation(job(), raw, retention_after_deactivation=400.0)) == DeleteJob()
+
+
+def with_class(name: str, value: int) -> tuple[Raw, Raw]:
+    found = job(labels={PRIORITY_LABEL: name})
+    action = decide(situation(found, classes=replace(CLASSES, workload={**CLASSES.workload, name: value})))
+    assert isinstance(action, CreateWorkload)
+    raw = action.manifest
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    return found, raw
+
+
+def followed(found: Raw, raw: Raw) -> Raw:
+    action: Action = decide(situation(found, raw))
+    while isinstance(action, UpdateWorkload):
+        raw = merged(raw, action.patch)
+        action = decide(situation(found, raw))
+    assert action == Nothing()
+    return raw
+
+
+def test_a_changed_class_value_reaches_the_workload() -> None:
+    raw = followed(*with_class("low", 5))
+    assert raw["spec"]["priority"] == 10
+
+
+def test_a_changed_class_label_reaches_the_workload_even_when_it_runs() -> None:
+    found, raw = with_class("low", 10)
+    raw = followed(merged(found, {"metadata": {"labels": {PRIORITY_LABEL: "high"}}}), raw)
+    assert (raw["spec"]["priority"], raw["spec"]["priorityClassRef"]["name"]) == (100, "high")
+
+
+def test_a_priority_set_by_hand_survives_restarts_and_class_changes() -> None:
+    found, raw = with_class("low", 5)
+    raw["spec"]["priority"] = 77
+    assert followed(found, raw)["spec"]["priority"] == 77
+    raw = followed(merged(found, {"metadata": {"labels": {PRIORITY_LABEL: "high"}}}), raw)
+    assert (raw["spec"]["priority"], raw["spec"]["priorityClassRef"]["name"]) == (77, "high")
+
+
+def test_a_hand_set_priority_follows_again_when_set_back() -> None:
+    found, raw = with_class("low", 5)
+    raw["spec"]["priority"] = 77
+    raw = followed(found, raw)
+    raw["spec"]["priority"] = int(raw["metadata"]["annotations"]["seiretsu.kueue.x-k8s.io/class-priority"])
+    assert followed(found, raw)["spec"]["priority"] == 10
+
+
+def test_a_workload_made_by_kueue_follows_its_class_from_then_on() -> None:
+    found, raw = with_class("low", 10)
+    del raw["metadata"]["annotations"]
+    adopted = followed(found, raw)
+    assert adopted["metadata"]["annotations"] == {"seiretsu.kueue.x-k8s.io/class-priority": "10"}
+    raised = merged(raw, {"spec": {"priority": 11}})
+    assert followed(found, raised) == raised
+
+
+def test_a_class_label_that_names_nothing_keeps_nothing_from_being_done() -> None:
+    found, raw = with_class("low", 10)
+    renamed = merged(found, {"metadata": {"labels": {PRIORITY_LABEL: "gone"}}})
+    assert isinstance(decide(situation(renamed, raw)), Problem)
+    assert isinstance(decide(situation(renamed, admitted(raw))), Start)
+
+
+def test_a_gate_of_the_job_is_passed_on() -> None:
+    gate = {"kueue.x-k8s.io/admission-gated-by": "example.com/g"}
+    raw = followed(job(annotations=gate), workload_of(job()))
+    assert raw["metadata"]["annotations"] == gate
+    assert "annotations" not in followed(job(), raw)["metadata"] or not followed(job(), raw)["metadata"]["annotations"]
