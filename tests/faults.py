@@ -204,7 +204,7 @@ class FaultProxy:
         try:
             while request := await _read(reader):
                 await self._answer(request, writer)
-        except ConnectionResetError:
+        except (ConnectionResetError, aiohttp.ClientError):
             _linger(writer)
             writer.transport.abort()
         except (EOFError, OSError, asyncio.CancelledError):

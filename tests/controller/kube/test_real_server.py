@@ -1,0 +1,260 @@
+"""The same promises, kept with a real API server: what the stand-in only plays is checked here against the original."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+
+import pytest
+
+from controller.kube import config
+from controller.kube.client import Client
+from controller.kube.config import Connection, StaticCredentials
+from controller.kube.elector import LEASES, Durations, Elector
+from controller.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unintelligible,
+    Unreachable,
+)
+from controller.kube.events import ObjectReference, Recorder
+from controller.kube.reflector import Reflector
+from controller.kube.resource import Key, Raw, Resource
+from controller.kube.store import Store, verbatim
+from devcluster.controlplane import ControlPlane, Spec
+from tests.eventually import eventually
+from tests.faults import BlackHole, Fault, FaultProxy, Reset, html, proxied
+
+pytestmark = pytest.mark.cluster
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+JOBS = Resource("batch", "v1", "jobs", "Job")
+ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane.start(spec=Spec(name="kube", nodes=())) as plane:
+        yield plane
+
+
+@pytest.fixture
+def connection(plane: ControlPlane) -> Connection:
+    return config.load(plane.kubeconfig)
+
+
+@pytest.fixture
+async def client(connection: Connection) -> AsyncIterator[Client]:
+    async with Client(connection) as client:
+        yield client
+
+
+@pytest.fixture
+async def namespace(client: Client, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A namespace of the test's own."""
+    created = await client.create(NAMESPACES, {"metadata": {"generateName": "kube-"}})
+    yield created["metadata"]["name"]
+
+
+def job(name: str) -> Raw:
+    container = {"name": "c", "image": "busybox", "command": ["true"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {"metadata": {"name": name}, "spec": {"suspend": True, "template": template}}
+
+
+async def test_an_object_goes_round_and_refusals_have_their_types(client: Client, namespace: str) -> None:
+    created = await client.create(JOBS, job("a"), namespace)
+    assert (await client.get(JOBS, "a", namespace))["metadata"]["uid"] == created["metadata"]["uid"]
+    with pytest.raises(AlreadyExists):
+        await client.create(JOBS, job("a"), namespace)
+    stale = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"], "labels": {"x": "2"}}}
+    labelled = await client.patch(JOBS, "a", namespace, {"metadata": {"labels": {"x": "1"}}})
+    assert labelled["metadata"]["labels"]["x"] == "1"
+    with pytest.raises(Conflict):
+        await client.patch(JOBS, "a", namespace, stale)
+    with pytest.raises(Invalid) as invalid:
+        await client.patch(JOBS, "a", namespace, {"spec": {"parallelism": -1}})
+    assert {cause["field"] for cause in invalid.value.details["causes"]} == {"spec.parallelism"}
+    with pytest.raises(Conflict):
+        await client.delete(JOBS, "a", namespace, uid="another")
+    await client.delete(JOBS, "a", namespace, uid=created["metadata"]["uid"])
+    with pytest.raises(NotFound):
+        await client.get(JOBS, "a", namespace)
+
+
+async def test_every_kind_of_patch_is_understood_and_a_dry_run_changes_nothing(client: Client, namespace: str) -> None:
+    await client.create(JOBS, job("a"), namespace)
+    added = [{"op": "add", "path": "/metadata/annotations", "value": {"n": "1"}}]
+    assert (await client.patch(JOBS, "a", namespace, added, type="json"))["metadata"]["annotations"] == {"n": "1"}
+    owned: Raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "labels": {"by": "apply"}}}
+    applied = await client.patch(JOBS, "a", namespace, owned, type="apply", force=True)
+    assert applied["metadata"]["labels"]["by"] == "apply"
+    await client.patch(JOBS, "a", namespace, {"metadata": {"labels": {"dry": "run"}}}, dry_run=True)
+    strategic = await client.patch(JOBS, "a", namespace, {"metadata": {"labels": {"s": "m"}}}, type="strategic")
+    assert "dry" not in strategic["metadata"]["labels"] and strategic["metadata"]["labels"]["s"] == "m"
+    status = {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+    assert (await client.patch(JOBS, "a", namespace, status, subresource="status"))["status"]["conditions"]
+
+
+async def test_a_long_list_comes_in_pages_and_each_item_says_what_it_is(client: Client, namespace: str) -> None:
+    names = [f"m{number:04}" for number in range(1001)]
+    await asyncio.gather(*(client.create(MAPS, {"metadata": {"name": name}}, namespace) for name in names))
+    listed = await client.list(MAPS, namespace, field_selector="metadata.name!=kube-root-ca.crt")
+    assert [item["metadata"]["name"] for item in listed["items"]] == names
+    assert {(item["apiVersion"], item["kind"]) for item in listed["items"]} == {("v1", "ConfigMap")}
+    assert client.requests["list", "configmaps"] == 3
+
+
+async def test_strangers_and_the_rightless_are_told_apart(
+    plane: ControlPlane, client: Client, connection: Connection, namespace: str
+) -> None:
+    anonymous = config.Connection(connection.server, config._context(ca_file=plane.layout.pki / "ca.crt"))
+    async with Client(replace(anonymous, credentials=StaticCredentials("Bearer wrong"))) as stranger:
+        with pytest.raises(Unauthorized):
+            await stranger.get(JOBS, "a", namespace)
+        assert stranger.requests["get", "jobs"] == 2
+    await client.create(ACCOUNTS, {"metadata": {"name": "poor"}}, namespace)
+    token = plane.kubectl("create", "token", "poor", "-n", namespace, check=True).stdout.strip()
+    async with Client(replace(anonymous, credentials=StaticCredentials(f"Bearer {token}"))) as poor:
+        with pytest.raises(Forbidden, match="cannot list resource"):
+            await poor.list(JOBS)
+
+
+async def test_a_group_nobody_installed_is_not_an_object_that_is_missing(client: Client) -> None:
+    with pytest.raises(Unintelligible) as caught:
+        await client.get(Resource("nobody.example.com", "v1", "things", "Thing"), "a", "ns")
+    assert caught.value.status == 404
+
+
+async def test_a_version_too_old_to_watch_or_to_page_from_is_gone(client: Client, namespace: str) -> None:
+    with pytest.raises(Gone):
+        await client._call(
+            "list",
+            MAPS,
+            MAPS.path(),
+            params={"limit": "1", "resourceVersion": "99999999", "resourceVersionMatch": "Exact"},
+        )
+
+
+class Followed:
+    """A reflector on one namespace's ConfigMaps, through a fault proxy in front of the real server."""
+
+    def __init__(self, proxy: FaultProxy, client: Client, namespace: str) -> None:
+        self.proxy = proxy
+        self.store: Store[Raw] = Store("configmaps", verbatim)
+        self.reflector = Reflector(client, MAPS, self.store, namespace=namespace, silence_seconds=2)
+
+    def lists(self) -> int:
+        return self.reflector.relists.total()
+
+
+@pytest.fixture
+async def followed(connection: Connection, namespace: str) -> AsyncIterator[Followed]:
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(proxied(connection))
+        client = await stack.enter_async_context(Client(proxy.connection))
+        followed = Followed(proxy, client, namespace)
+        running = asyncio.create_task(followed.reflector.run())
+        await asyncio.wait_for(followed.reflector.synced.wait(), 20)
+        yield followed
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def same(client: Client, store: Store[Raw], namespace: str, within: float = 10.0) -> None:
+    """Wait until the store holds what the server holds, versions included."""
+    items = (await client.list(MAPS, namespace))["items"]
+    expected = {(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in items}
+    await eventually(
+        lambda: {(raw["metadata"]["name"], raw["metadata"]["resourceVersion"]) for raw in store} == expected,
+        within=within,
+    )
+
+
+async def test_the_first_state_streams_in_without_a_list_and_changes_follow(
+    client: Client, followed: Followed, namespace: str
+) -> None:
+    assert all(request.query.get("watch") == "true" for request in followed.proxy.seen)
+    await client.create(MAPS, {"metadata": {"name": "a"}, "data": {"k": "1"}}, namespace)
+    await same(client, followed.store, namespace)
+    written = await client.patch(MAPS, "a", namespace, {"data": {"k": "2"}})
+    assert followed.store.put_from_write(written)["data"] == {"k": "2"}
+    await client.delete(MAPS, "a", namespace)
+    await eventually(lambda: Key(namespace, "a") not in followed.store)
+    followed.store.put_from_write(written)
+    assert Key(namespace, "a") not in followed.store
+
+
+async def test_faults_on_the_way_neither_lose_nor_invent_anything(
+    client: Client, followed: Followed, namespace: str
+) -> None:
+    faults: tuple[Fault, ...] = (html(), html(200), Reset(), Reset(200, reaches=True), BlackHole(100))
+    for number, fault in enumerate(faults):
+        followed.proxy.inject(fault, watch=True)
+        await followed.proxy.cut()
+        await client.create(MAPS, {"metadata": {"name": f"m{number}"}}, namespace)
+        if number:
+            await client.delete(MAPS, f"m{number - 1}", namespace)
+        await same(client, followed.store, namespace)
+    assert followed.lists() == 1
+
+
+async def test_an_api_server_that_crashes_and_returns_costs_at_most_one_list(
+    plane: ControlPlane, client: Client, followed: Followed, namespace: str
+) -> None:
+    await client.create(MAPS, {"metadata": {"name": "before"}}, namespace)
+    await asyncio.to_thread(plane.kill_apiserver)
+    with pytest.raises(Unreachable):
+        await client.get(MAPS, "before", namespace)
+    await asyncio.to_thread(plane.start_apiserver)
+    await client.create(MAPS, {"metadata": {"name": "after"}}, namespace)
+    await same(client, followed.store, namespace, within=10.0)
+    assert followed.lists() <= 2
+
+
+async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after_the_fence(
+    plane: ControlPlane, connection: Connection, client: Client, namespace: str
+) -> None:
+    quick = Durations(lease=4.0, renew=2.5, retry=0.3)
+    async with Elector(connection, namespace=namespace, name="lead", durations=quick) as first:
+        await asyncio.wait_for(first.elected.wait(), 20)
+        async with Elector(connection, namespace=namespace, name="lead", durations=quick) as second:
+            await asyncio.to_thread(plane.pause_apiserver)
+            try:
+                began = time.monotonic()
+                await asyncio.wait_for(first.lost.wait(), 20)
+                assert time.monotonic() - began < 4.0 and not first.may_write()
+            finally:
+                await asyncio.to_thread(plane.resume_apiserver)
+            await asyncio.wait_for(second.elected.wait(), 20)
+            assert second.may_write() and not first.may_write()
+        lease = await client.get(LEASES, "lead", namespace)
+        assert lease["spec"]["holderIdentity"] == "" and lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_events_show_in_kubectl_describe(plane: ControlPlane, client: Client, namespace: str) -> None:
+    created = await client.create(JOBS, job("a"), namespace)
+    recorder = Recorder(client, component="seiretsu", instance="pod-0")
+    for _ in range(3):
+        recorder.record(ObjectReference.of(created), "Warning", "Waits", "asked for 3 cpu, 2 free in default")
+    recorder.record(ObjectReference.of(created), "Normal", "Created", "Created Workload: kube/a")
+    recorder.close()
+    await recorder.run()
+    assert (recorder.sent, recorder.dropped) == (2, {})
+    shown = plane.kubectl("describe", "job", "a", "-n", namespace, check=True).stdout
+    assert "asked for 3 cpu, 2 free in default" in shown and "(x3 over" in shown and "seiretsu" in shown
+
+
+async def test_a_watch_from_now_on_gives_only_what_is_new(client: Client, namespace: str) -> None:
+    version = (await client.list(MAPS, namespace))["metadata"]["resourceVersion"]
+    await client.create(MAPS, {"metadata": {"name": "new"}}, namespace)
+    params = {"resourceVersion": version, "fieldSelector": "metadata.name=new"}
+    async with aclosing(client.watch(MAPS, namespace, params=params)) as lines:
+        assert b'"name":"new"' in await anext(lines)
