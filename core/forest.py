@@ -12,33 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from core.model import ClusterQueue, Cohort, Key
-from core.quota import CohortNode, Node
+from core.quota import CohortNode, Node, QueueNode
 from core.usage import Reservation
-
-
-class QueueNode(Node):
-    """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
-
-    __slots__ = ("_owned", "active", "reserved", "spec")
-
-    def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
-        super().__init__(spec.name, spec.quotas, spec.weight)
-        self.spec = spec
-        self.active = active
-        self.reserved: dict[Key, Reservation] = {}
-        self._owned = True
-
-    def own(self) -> dict[Key, Reservation]:
-        """``reserved``, ours to change: copied first where a snapshot reads it too."""
-        if not self._owned:
-            self.reserved = dict(self.reserved)
-            self._owned = True
-        return self.reserved
-
-    def share(self, reserved: dict[Key, Reservation]) -> None:
-        """Read the reservations of another node without copying them."""
-        self.reserved = reserved
-        self._owned = False
 
 
 @dataclass(slots=True)
@@ -68,7 +43,7 @@ class Tree:
         for name, member in self.queues.items():
             queue = queues[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
-            queue.spec, queue.active = member.spec, member.active
+            queue.spec, queue.active, queue.groups = member.spec, member.active, member.groups
             queue.share(member.reserved)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None

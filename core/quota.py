@@ -1,8 +1,8 @@
 """How much quota a ClusterQueue may use: the tree of cohorts, and usage that rises through it.
 
-Separate from the cycle because it knows nothing of workloads: every node has quotas, a subtree quota (its own nominal
-quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage beyond that counts
-in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
+Separate from the cycle because it knows nothing of what workloads ask for: every node has quotas, a subtree quota (its
+own nominal quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage beyond
+that counts in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
 
 All amounts are integers in base units; ``None`` in a limit is "no limit". Reads cost the depth of the tree.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from core.model import FlavorResource, Quota
+from core.model import ClusterQueue, FlavorResource, Key, Quota
+from core.usage import Reservation
 
 Amounts = dict[FlavorResource, int]
 """Amount by flavor-resource."""
@@ -158,7 +159,7 @@ class CohortNode(Node):
     def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float) -> None:
         super().__init__(name, quotas, weight)
         self.cohorts: list[CohortNode] = []
-        self.queues: list[Node] = []
+        self.queues: list[QueueNode] = []
         self.height = 0
         self._lendable: dict[str, int] | None = None
 
@@ -176,6 +177,33 @@ class CohortNode(Node):
                 total[fr.resource] = total.get(fr.resource, 0) + self.potential(fr)
             self._lendable = total
         return self._lendable
+
+
+class QueueNode(Node):
+    """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
+
+    __slots__ = ("_owned", "active", "groups", "reserved", "spec")
+
+    def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
+        super().__init__(spec.name, spec.quotas, spec.weight)
+        self.spec = spec
+        self.active = active
+        self.groups = {resource: group for group in spec.groups for resource in group.resources}
+        """The resource group of each resource that is covered."""
+        self.reserved: dict[Key, Reservation] = {}
+        self._owned = True
+
+    def own(self) -> dict[Key, Reservation]:
+        """``reserved``, ours to change: copied first where a snapshot reads it too."""
+        if not self._owned:
+            self.reserved = dict(self.reserved)
+            self._owned = True
+        return self.reserved
+
+    def share(self, reserved: dict[Key, Reservation]) -> None:
+        """Read the reservations of another node without copying them."""
+        self.reserved = reserved
+        self._owned = False
 
 
 def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:

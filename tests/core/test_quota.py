@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.forest import QueueNode, Tree, circular, plant
+from core.forest import Tree, circular, plant
 from core.model import ClusterQueue, Cohort, Key, Quota
-from core.quota import borrowing_level
+from core.quota import QueueNode, borrowing_level
 from core.usage import Reservation
 from tests.builders import DEFAULT, cluster_queue, workload
 

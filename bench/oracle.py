@@ -1,0 +1,273 @@
+"""Compare the scheduling cycle with recorded decisions: `python -m bench.oracle DIRECTORY` (`make oracle
+CYCLE=DIRECTORY`).
+
+A directory holds `<family>.jsonl`, a scenario a line: `name`, `input` (API objects and a time) and `expected` (what
+one cycle decided, and how the ClusterQueues stand after it). Printed are figures by family, the first differences, how
+many messages agree, and `agreement: X/Y`; the exit code is 0 when all agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from api import quantity
+from core import decode
+from core.cycle import schedule
+from core.model import FlavorResource, Plan, Raw, Reserve, Wait
+from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.requests import RequestRules, limits, overheads
+from core.shares import share
+from core.standing import COHORT_CYCLE
+from core.state import State
+from core.times import epoch
+
+COMPARED = ("outcome", "reason", "clusterQueue", "podSets", "preemptor")
+TOLERANCE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one scenario: differences in what is compared, and messages that agree of those recorded."""
+
+    name: str
+    differences: tuple[str, ...]
+    messages: int
+    messages_agreed: int
+    message_difference: str = ""
+
+
+def load(given: Raw) -> tuple[State, Policy, float]:
+    """The state that a scenario's input describes."""
+    policy = Policy()
+    if given.get("fairSharing") is not None:
+        strategies = given["fairSharing"].get("preemptionStrategies")
+        chosen = tuple(Strategy(name) for name in strategies) if strategies else DEFAULT_STRATEGIES
+        policy = Policy(fair_sharing=chosen)
+    state = State(policy)
+    for raw in given.get("namespaces", ()):
+        state.set_namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
+    for raw in given.get("resourceFlavors", ()):
+        state.set_flavor(raw["metadata"]["name"], decode.resource_flavor(raw))
+    for raw in given.get("admissionChecks", ()):
+        state.set_admission_check(raw["metadata"]["name"], decode.admission_check(raw))
+    for raw in given.get("cohorts", ()):
+        state.set_cohort(raw["metadata"]["name"], decode.cohort(raw))
+    for raw in given.get("clusterQueues", ()):
+        state.set_cluster_queue(raw["metadata"]["name"], decode.cluster_queue(raw))
+    for raw in given.get("localQueues", ()):
+        state.set_local_queue(decode.key(raw), decode.local_queue(raw))
+    contexts: dict[str, decode.WorkloadContext] = {}
+    for raw in given.get("workloads", ()):
+        key = decode.key(raw)
+        if key.namespace not in contexts:
+            contexts[key.namespace] = _context(given, key.namespace)
+        state.set_workload(key, decode.workload(raw, contexts[key.namespace]))
+    return state, policy, epoch(given["now"])
+
+
+def _context(given: Raw, namespace: str) -> decode.WorkloadContext:
+    ranges = [r for r in given.get("limitRanges", ()) if r["metadata"].get("namespace", "") == namespace]
+    rules = RequestRules(limits=limits(ranges), overheads=overheads(given.get("runtimeClasses", ())))
+    return decode.WorkloadContext(rules)
+
+
+def outcome(given: Raw) -> Raw:
+    """Run one cycle, and describe what came of it as the scenarios do."""
+    state, policy, now = load(given)
+    heads = state.heads(now)
+    plan = schedule(state.snapshot(), heads, policy, now)
+    looked = {str(head.workload.key) for head in heads}
+    without = {str(decode.key(raw)) for raw in given["workloads"] if not _reserved(raw)}
+    state.apply(plan)
+    state.check()
+    described: Raw = {
+        "workloads": _decisions(plan),
+        "untouched": sorted(without - looked),
+        "clusterQueues": {name: _cluster_queue(state, name) for name in sorted(state.holdings.cluster_queues)},
+    }
+    if policy.fair_sharing is not None and state.holdings.cohorts:
+        nodes = {name: node for tree in state.holdings.trees.values() for name, node in tree.cohorts.items()}
+        described["cohortShares"] = {
+            name: _number(share(nodes[name]).weighted) for name in state.holdings.cohorts if name in nodes
+        }
+    return described
+
+
+def _reserved(raw: Raw) -> bool:
+    conditions = raw.get("status", {}).get("conditions", ())
+    return any(each["type"] == "QuotaReserved" and each["status"] == "True" for each in conditions)
+
+
+def _decisions(plan: Plan) -> Raw:
+    found: Raw = {}
+    for decision in plan.decisions:
+        key = str(decision.workload.key)
+        match decision:
+            case Reserve():
+                found[key] = {
+                    "outcome": "Admitted" if decision.admitted else "QuotaReserved",
+                    "clusterQueue": decision.admission.cluster_queue,
+                    "podSets": [
+                        _pod_set(each.name, each.count, each.flavors, each.usage)
+                        for each in decision.admission.pod_sets
+                    ],
+                    "considered": decision.considered,
+                }
+            case Wait():
+                found[key] = {
+                    "outcome": "Pending",
+                    "reason": decision.reason,
+                    "message": decision.message,
+                    "resourceRequests": {name: _amounts(r) for name, r in decision.requests.items()},
+                }
+                for victim in decision.victims:
+                    found[str(victim.workload.key)] = {
+                        "outcome": "Preempted",
+                        "reason": victim.reason,
+                        "preemptor": key,
+                        "message": victim.message,
+                    }
+    return found
+
+
+def _pod_set(name: str, count: int, flavors: Mapping[str, str], usage: Mapping[str, int]) -> Raw:
+    return {"name": name, "count": count, "flavors": dict(flavors), "resourceUsage": _amounts(usage)}
+
+
+def _amounts(amounts: Mapping[str, int]) -> Raw:
+    return {resource: quantity.text(resource, amount) for resource, amount in amounts.items()}
+
+
+def _by_flavor(amounts: Mapping[FlavorResource, int]) -> Raw:
+    found: Raw = {}
+    for fr, amount in amounts.items():
+        if amount:
+            found.setdefault(fr.flavor, {})[fr.resource] = quantity.text(fr.resource, amount)
+    return found
+
+
+def _cluster_queue(state: State, name: str) -> Raw:
+    holdings = state.holdings
+    node = holdings.trees[holdings.roots[name]].queues[name]
+    standing = holdings.standing(name)
+    reserved = _by_flavor(node.usage)
+    used: dict[FlavorResource, int] = {}
+    for held in node.reserved.values():
+        for fr, amount in held.usage.items() if held.admitted else ():
+            used[fr] = used.get(fr, 0) + amount
+    admitted = _by_flavor(used)
+    queue = state.lines.queues[name]
+    found = {
+        "reserved": reserved,
+        "borrowed": _by_flavor({fr: node.borrowed(fr) for fr in node.usage}) if node.parent else {},
+        "queue": sorted(str(entry.workload.key) for entry in queue if queue.is_active(entry)),
+        "inadmissible": sorted(str(entry.workload.key) for entry in queue if not queue.is_active(entry)),
+    }
+    found = {what: value for what, value in found.items() if value}
+    if admitted != reserved:
+        found["admitted"] = admitted
+    if not standing.active and standing.reason != COHORT_CYCLE:
+        found["inactive"] = standing.reason
+    if state.policy.fair_sharing is not None:
+        found["weightedShare"] = _number(share(node).weighted)
+    return found
+
+
+def _number(value: float) -> str:
+    return "inf" if math.isinf(value) else f"{value:.6f}"
+
+
+def differences(expected: Raw, got: Raw) -> Iterator[str]:
+    """What is compared and not equal."""
+    for key in sorted({*expected["workloads"], *got["workloads"]}):
+        want, have = expected["workloads"].get(key, {}), got["workloads"].get(key, {})
+        for what in COMPARED:
+            if not _same(want.get(what), have.get(what)):
+                yield f"{key} {what}: expected {want.get(what)!r}, got {have.get(what)!r}"
+    if not _same(sorted(expected.get("untouched", [])), got["untouched"]):
+        yield f"untouched: expected {sorted(expected['untouched'])}, got {got['untouched']}"
+    for name in sorted({*expected["clusterQueues"], *got["clusterQueues"]}):
+        want, have = expected["clusterQueues"].get(name, {}), got["clusterQueues"].get(name, {})
+        for what in sorted({*want, *have}):
+            if not _same(want.get(what), have.get(what)):
+                yield f"ClusterQueue {name} {what}: expected {want.get(what)!r}, got {have.get(what)!r}"
+    if not _same(expected.get("cohortShares", {}), got.get("cohortShares", {})):
+        yield f"cohortShares: expected {expected.get('cohortShares')}, got {got.get('cohortShares')}"
+
+
+def _same(want: Any, have: Any) -> bool:
+    """Equal, sets as sorted lists, quantities and shares by value."""
+    if isinstance(want, dict) and isinstance(have, dict):
+        return want.keys() == have.keys() and all(_same(want[key], have[key]) for key in want)
+    if isinstance(want, list) and isinstance(have, list):
+        if all(isinstance(each, str) for each in (*want, *have)):
+            return sorted(want) == sorted(have)
+        return len(want) == len(have) and all(_same(a, b) for a, b in zip(want, have, strict=True))
+    if want == have:
+        return True
+    return isinstance(want, str) and isinstance(have, str) and _equal_values(want, have)
+
+
+def _equal_values(want: str, have: str) -> bool:
+    try:
+        return quantity.exact(want) == quantity.exact(have) or abs(float(want) - float(have)) <= TOLERANCE
+    except ValueError:
+        return False
+
+
+def judge(scenario: Raw) -> Verdict:
+    """Run one scenario and compare it."""
+    expected, got = scenario["expected"], outcome(scenario["input"])
+    texts = {key: each["message"] for key, each in expected["workloads"].items() if "message" in each}
+    wrong = [key for key, text in texts.items() if got["workloads"].get(key, {}).get("message") != text]
+    example = ""
+    if wrong:
+        example = f"{wrong[0]}: expected {texts[wrong[0]]!r}, got {got['workloads'].get(wrong[0], {}).get('message')!r}"
+    found = tuple(differences(expected, got))
+    return Verdict(scenario["name"], found, len(texts), len(texts) - len(wrong), example)
+
+
+def scenarios(path: Path) -> Iterator[Raw]:
+    """The scenarios of a family."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare all families of a directory."""
+    parser = argparse.ArgumentParser(description="Compare the scheduling cycle with recorded decisions.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--only", default="", help="scenarios with this text in their names")
+    parser.add_argument("--show", type=int, default=3, help="differences to show by family")
+    options = parser.parse_args(arguments)
+    paths = sorted(options.directory.glob("*.jsonl"))
+    if not paths:
+        print(f"no *.jsonl in {options.directory}: give a directory of recorded cycles (make oracle CYCLE=DIRECTORY)")
+        return 2
+    verdicts: list[Verdict] = []
+    for path in paths:
+        family = [judge(each) for each in scenarios(path) if options.only in each["name"]]
+        failed = [verdict for verdict in family if verdict.differences]
+        print(f"{path.stem:12} {len(family) - len(failed)}/{len(family)}")
+        for verdict in failed[: options.show]:
+            print(f"  {verdict.name}: {'; '.join(verdict.differences[:3])}")
+        for verdict in [v for v in family if v.message_difference][: options.show]:
+            print(f"  {verdict.name} message: {verdict.message_difference}")
+        verdicts += family
+    agreed = sum(1 for verdict in verdicts if not verdict.differences)
+    print(f"messages: {sum(v.messages_agreed for v in verdicts)}/{sum(v.messages for v in verdicts)}")
+    print(f"agreement: {agreed}/{len(verdicts)}")
+    return 0 if agreed == len(verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Who may be preempted by whom, in which order, and who of them turns out not to be needed.
+
+Separate from the two algorithms that choose among candidates (``core.classical`` and ``core.fair``), which share all
+this. Usage is changed while they search, and put back by them. Rules:
+https://kueue.sigs.k8s.io/docs/concepts/preemption/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from api.names import PreemptionPolicy
+from core.model import FlavorResource, Key, Workload
+from core.order import queue_time
+from core.policy import Policy
+from core.quota import QueueNode
+from core.usage import Reservation
+
+
+class Target(NamedTuple):
+    """A workload to be preempted, and the reason of its Preempted condition."""
+
+    held: Reservation
+    node: QueueNode
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        """The workload's key."""
+        return self.held.workload.key
+
+
+@dataclass(slots=True)
+class Preemptor:
+    """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more."""
+
+    workload: Workload
+    time: float
+    node: QueueNode
+    policy: Policy
+    local_usage: Mapping[Key, float] = field(default_factory=dict)
+    gone: set[Key] = field(default_factory=set)
+
+    def satisfies(self, policy: str, candidate: Workload) -> bool:
+        """Whether a preemption policy allows this workload to preempt the candidate."""
+        mine, its = self.workload.priority, candidate.priority
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return mine > its
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return mine > its or (mine == its and self.time < queue_time(candidate, self.policy))
+        return policy == PreemptionPolicy.ANY
+
+    def candidates(self, node: QueueNode, policy: str, need: frozenset[FlavorResource]) -> Iterator[Reservation]:
+        """Those of a ClusterQueue that use what is needed and that the policy allows to preempt."""
+        for key, held in node.reserved.items():
+            if held.uses(need) and key not in self.gone and self.satisfies(policy, held.workload):
+                yield held
+
+    def fits(self, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
+        """Whether the requests fit as usage is now."""
+        node = self.node
+        for fr, amount in requests.items():
+            if not borrowing and node.exceeds(fr, amount):
+                return False
+            if amount > max(0, node.available(fr)):
+                return False
+        return True
+
+    def rank(self, held: Reservation) -> tuple[bool, bool, float, int, float, str]:
+        """Sort key of candidates: evicted, of other ClusterQueues, more usage of its LocalQueue, then as
+        `Reservation`.
+        """
+        not_evicted, priority, since, uid = held.rank
+        mine = held.cluster_queue == self.node.name
+        used = 0.0
+        if mine and self.local_usage and self.policy.admission_fair_sharing is not None:
+            used = self.local_usage.get(Key(held.workload.key.namespace, held.workload.queue), 0.0)
+        return (not_evicted, mine, -used, priority, since, uid)
+
+
+def remove_usage(targets: Iterable[Target]) -> None:
+    """Judge as if they were gone."""
+    for target in targets:
+        target.node.remove_all(target.held.usage)
+
+
+def add_usage(targets: Iterable[Target]) -> None:
+    """Undo ``remove_usage``."""
+    for target in targets:
+        target.node.add_all(target.held.usage)
+
+
+def fill_back(
+    preemptor: Preemptor, targets: list[Target], requests: Mapping[FlavorResource, int], *, borrowing: bool
+) -> list[Target]:
+    """The targets without those that are not needed, last ones first; all of them are removed from usage before."""
+    needed = targets[-1:]
+    for target in reversed(targets[:-1]):
+        add_usage((target,))
+        if not preemptor.fits(requests, borrowing=borrowing):
+            remove_usage((target,))
+            needed.append(target)
+    return needed

@@ -1,0 +1,158 @@
+"""Preemption by priority and by place in the tree of cohorts: whom to preempt so that a workload fits.
+
+Candidates are removed in order until it fits, then those that turn out not to be needed are put back. Separate from
+``core.fair``, which chooses by shares instead. Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/
+(classical preemption), KEP 1337 (borrowWithinCohort), KEP 79 (advantage in hierarchical cohorts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from api.names import PreemptedReason, PreemptionPolicy
+from core.candidates import Preemptor, Target, add_usage, fill_back, remove_usage
+from core.model import FlavorResource
+from core.quota import CohortNode, Node, QueueNode
+from core.usage import Reservation
+
+
+def classical_targets(
+    preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
+) -> list[Target]:
+    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    return _Classical(preemptor, need, requests).targets()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A workload that may be preempted. ``cohort`` is the lowest one it shares with the preemptor."""
+
+    held: Reservation
+    node: QueueNode
+    cohort: CohortNode | None
+    reason: str
+    only_without_borrowing: bool = False
+
+
+@dataclass(slots=True)
+class _Classical:
+    """Preemption by priority and by place in the tree of cohorts."""
+
+    preemptor: Preemptor
+    need: frozenset[FlavorResource]
+    requests: Mapping[FlavorResource, int]
+
+    def targets(self) -> list[Target]:
+        hierarchical, prioritized = self._from_cohort()
+        same = self._from_queue()
+        ordered = self._in_order(hierarchical, prioritized, same)
+        elsewhere = bool(hierarchical or prioritized)
+        for borrowing in self._attempts(elsewhere=elsewhere, hierarchical=bool(hierarchical)):
+            found = self._minimal(ordered, borrowing=borrowing)
+            if found:
+                return found
+        return []
+
+    def _attempts(self, *, elsewhere: bool, hierarchical: bool) -> tuple[bool, ...]:
+        """Whether to allow borrowing, in the order of the attempts. Without it there are more candidates."""
+        node = self.preemptor.node
+        forbidden = node.spec.preemption.borrow_within_cohort == PreemptionPolicy.NEVER
+        under = all(node.usage.get(fr, 0) < node.subtree.get(fr, 0) for fr in self.need)
+        if not elsewhere or (forbidden and not under):
+            return (True,)
+        if forbidden and not hierarchical:
+            return (False, True)
+        return (True, False)
+
+    def _in_order(self, *lists: list[Candidate]) -> list[Candidate]:
+        """Those being evicted already first, then list by list; each by the order of candidates."""
+        ranked = [sorted(each, key=lambda candidate: self.preemptor.rank(candidate.held)) for each in lists]
+        evicted = [c for each in ranked for c in each if c.held.evicted]
+        return evicted + [c for each in ranked for c in each if not c.held.evicted]
+
+    def _minimal(self, candidates: list[Candidate], *, borrowing: bool) -> list[Target]:
+        targets: list[Target] = []
+        needed: list[Target] = []
+        for candidate in candidates:
+            if not self._valid(candidate, borrowing=borrowing):
+                continue
+            target = Target(candidate.held, candidate.node, candidate.reason)
+            remove_usage((target,))
+            targets.append(target)
+            if self.preemptor.fits(self.requests, borrowing=borrowing):
+                needed = fill_back(self.preemptor, targets, self.requests, borrowing=borrowing)
+                break
+        add_usage(needed or targets)
+        return needed
+
+    def _valid(self, candidate: Candidate, *, borrowing: bool) -> bool:
+        """Whether preempting it still takes quota back: every node up to the common cohort uses more than its own."""
+        if candidate.node is self.preemptor.node:
+            return True
+        if borrowing and candidate.only_without_borrowing:
+            return False
+        node: Node | None = candidate.node
+        while node is not None and node is not candidate.cohort:
+            if node.within(self.need):
+                return False
+            node = node.parent
+        return True
+
+    def _from_queue(self) -> list[Candidate]:
+        node = self.preemptor.node
+        policy = node.spec.preemption.within_cluster_queue
+        if policy == PreemptionPolicy.NEVER:
+            return []
+        reason = PreemptedReason.IN_CLUSTER_QUEUE
+        return [Candidate(held, node, None, reason) for held in self.preemptor.candidates(node, policy, self.need)]
+
+    def _from_cohort(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those by priority."""
+        node = self.preemptor.node
+        hierarchical: list[Candidate] = []
+        prioritized: list[Candidate] = []
+        if node.spec.preemption.reclaim_within_cohort == PreemptionPolicy.NEVER:
+            return hierarchical, prioritized
+        advantage, remaining = _fits_quota(node, self.requests)
+        seen: CohortNode | None = None
+        for cohort in node.ancestors():
+            found = hierarchical if advantage else prioritized
+            for member in self._borrowing(cohort, seen):
+                found.extend(self._judged(member, cohort, advantage=advantage))
+            fits, remaining = _fits_quota(cohort, remaining)
+            advantage = advantage or fits
+            seen = cohort
+        return hierarchical, prioritized
+
+    def _borrowing(self, cohort: CohortNode, seen: CohortNode | None) -> Iterator[QueueNode]:
+        """ClusterQueues below that use more than their own, in subtrees that do, too."""
+        for child in cohort.cohorts:
+            if child is not seen and not child.within(self.need):
+                yield from self._borrowing(child, seen)
+        for queue in cohort.queues:
+            if queue is not self.preemptor.node and not queue.within(self.need):
+                yield queue
+
+    def _judged(self, member: QueueNode, cohort: CohortNode, *, advantage: bool) -> Iterator[Candidate]:
+        rules = self.preemptor.node.spec.preemption
+        forbidden = rules.borrow_within_cohort == PreemptionPolicy.NEVER
+        reason = PreemptedReason
+        for held in self.preemptor.candidates(member, rules.reclaim_within_cohort, self.need):
+            if advantage:
+                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAMATION)
+            elif forbidden or self._above_threshold(held.workload.priority):
+                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAMATION, only_without_borrowing=True)
+            else:
+                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAIM_WHILE_BORROWING)
+
+    def _above_threshold(self, priority: int) -> bool:
+        """Whether its priority protects a workload from a preemptor that borrows."""
+        threshold = self.preemptor.node.spec.preemption.max_priority_threshold
+        return priority >= self.preemptor.workload.priority or (threshold is not None and priority > threshold)
+
+
+def _fits_quota(node: Node, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the requests fit in the quota of a subtree, and what of them has to come from above it."""
+    fits = not any(node.exceeds(fr, amount) for fr, amount in requests.items())
+    return fits, {fr: max(0, amount - node.kept_free(fr)) for fr, amount in requests.items()}

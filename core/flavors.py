@@ -1,0 +1,343 @@
+"""Which flavors a workload would get: for each pod set and resource group, the first flavor that will do, or the best.
+
+Separate from preemption, of which it only asks (by ``simulate``) whether it could make room. Flavors are tried in
+order; flavorFungibility says when to stop; a search that stopped early goes on behind that flavor the next time.
+Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavorfungibility, and KEP 582.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from api.names import PODS_RESOURCE, Fungibility, PendingReason
+from core import messages
+from core.model import FlavorResource, Requests, ResourceFlavor, ResourceGroup, Tried
+from core.placement import mismatch
+from core.policy import Policy
+from core.quota import QueueNode, borrowing_level
+from core.shape import Shape
+from core.usage import PodSetTotal, search_order
+
+
+class Mode(enum.IntEnum):
+    """How a flavor could be assigned, from worst to best."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    """By preemption, but there is nobody to preempt."""
+    PREEMPT = 2
+    RECLAIM = 3
+    """By preemption in other ClusterQueues only."""
+    FIT = 4
+
+    @property
+    def preempts(self) -> bool:
+        """Whether room has to be made first."""
+        return Mode.NO_FIT < self < Mode.FIT
+
+
+Simulate = Callable[[FlavorResource, int], tuple[Mode, int]]
+"""Whether preemption makes room for an amount of one flavor-resource, and from how far away quota comes then."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """The flavor for a resource; ``level`` is how far away quota comes from, ``tried`` where the search stopped."""
+
+    flavor: str
+    mode: Mode
+    level: int
+    tried: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A flavor that was looked at for a pod set, and what came of it."""
+
+    flavor: str
+    mode: Mode
+    level: int = 0
+    reasons: tuple[str, ...] = ()
+    no_fit_reason: str = ""
+
+
+@dataclass(slots=True)
+class Assigned:
+    """What a pod set would get; no reasons means it simply fits, no choices that it fits nowhere."""
+
+    name: str
+    count: int
+    requests: Requests
+    choices: dict[str, Choice] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of all resources."""
+        if not self.reasons:
+            return Mode.FIT
+        return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
+
+
+@dataclass(slots=True)
+class Assignment:
+    """What a workload would get, for all pod sets up to the first that fits nowhere."""
+
+    pod_sets: list[Assigned] = field(default_factory=list)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    level: int = 0
+    no_fit_reason: str = ""
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of all pod sets."""
+        return min((assigned.mode for assigned in self.pod_sets), default=Mode.NO_FIT)
+
+    @property
+    def message(self) -> str:
+        """Why it does not simply fit."""
+        return "; ".join(messages.pod_set(a.name, a.reasons) for a in self.pod_sets if a.reasons)
+
+    @property
+    def needs_preemption(self) -> frozenset[FlavorResource]:
+        """The flavor-resources in which room has to be made."""
+        return frozenset(
+            FlavorResource(choice.flavor, resource)
+            for assigned in self.pod_sets
+            for resource, choice in assigned.choices.items()
+            if choice.mode.preempts
+        )
+
+    @property
+    def chosen(self) -> dict[str, dict[str, str]]:
+        """Flavor by pod set and resource."""
+        return {a.name: {resource: c.flavor for resource, c in a.choices.items()} for a in self.pod_sets}
+
+    def requests(self, totals: Sequence[PodSetTotal]) -> dict[FlavorResource, int]:
+        """What room has to be made for: usage without the number of pods, which is not asked for by pods themselves."""
+        found: dict[FlavorResource, int] = {}
+        for total, assigned in zip(totals, self.pod_sets, strict=False):
+            for resource, amount in total.scaled_to(assigned.count).requests.items():
+                choice = assigned.choices.get(resource)
+                if amount and choice is not None:
+                    fr = FlavorResource(choice.flavor, resource)
+                    found[fr] = found.get(fr, 0) + amount
+        return found
+
+    def tried(self, generation: int, cycle: int) -> Tried:
+        """Where the search goes on the next time."""
+        indexes = tuple({resource: c.tried for resource, c in a.choices.items()} for a in self.pod_sets)
+        return Tried(indexes, generation, cycle)
+
+    @property
+    def considered(self) -> str:
+        """The flavors that did not simply fit, as Kueue's QuotaReserved event words them."""
+        parts = []
+        for assigned in self.pod_sets:
+            attempts = sorted(assigned.attempts, key=lambda attempt: attempt.flavor)
+            texts = [_attempt_text(a) for a in attempts if a.mode is not Mode.FIT or a.level]
+            if texts:
+                parts.append(f"{assigned.name}: {', '.join(texts)}")
+        return " | ".join(parts)
+
+
+_POSSIBILITIES = {Mode.NO_CANDIDATES: "NoCandidates", Mode.PREEMPT: "Preempt", Mode.RECLAIM: "Reclaim"}
+
+
+def _attempt_text(attempt: Attempt) -> str:
+    possibility = _POSSIBILITIES.get(attempt.mode)
+    mode = f"preemptionMode={possibility}" if possibility else "Fit" if attempt.mode is Mode.FIT else "NoFit"
+    details = [mode, *([f"borrow={attempt.level}"] if attempt.level else []), *sorted(attempt.reasons)]
+    return f"{attempt.flavor}({';'.join(details)})"
+
+
+@dataclass(slots=True)
+class Search:
+    """The search for flavors for one workload; ``pinned`` allows only these flavors, by pod set and resource."""
+
+    shape: Shape
+    node: QueueNode
+    flavors: Mapping[str, ResourceFlavor]
+    policy: Policy
+    simulate: Simulate
+    resume: Tried | None = None
+    pinned: Mapping[str, Mapping[str, str]] | None = None
+
+    def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
+        """Find flavors for pod sets of these sizes (those of the shape, or fewer pods)."""
+        found = Assignment()
+        for index, total in enumerate(totals):
+            assigned = self._pod_set(index, total, found.usage)
+            found.pod_sets.append(assigned)
+            for resource, choice in assigned.choices.items():
+                fr = FlavorResource(choice.flavor, resource)
+                found.usage[fr] = found.usage.get(fr, 0) + assigned.requests[resource]
+                found.level = max(found.level, choice.level)
+            if assigned.reasons and not assigned.choices:
+                break
+        if found.mode is Mode.NO_FIT:
+            found.no_fit_reason = self._no_fit_reason(found)
+        return found
+
+    def _pod_set(self, index: int, total: PodSetTotal, used: Mapping[FlavorResource, int]) -> Assigned:
+        requests = total.requests
+        if PODS_RESOURCE in self.node.groups:
+            counted = {**requests, PODS_RESOURCE: total.count}
+            requests = {resource: counted[resource] for resource in sorted(counted, key=search_order)}
+        assigned = Assigned(total.name, total.count, requests)
+        for resource, amount in requests.items():
+            if resource in assigned.choices:
+                continue
+            group = self.node.groups.get(resource)
+            if group is None and (amount == 0 or self.policy.ignore_undeclared):
+                continue
+            choices: dict[str, Choice] = {}
+            reasons = [messages.not_covered(resource)]
+            if group is not None:
+                choices, reasons = self._group(index, resource, group, assigned, used)
+            if not choices:
+                assigned.choices, assigned.reasons = {}, reasons
+                break
+            assigned.choices.update(choices)
+            assigned.reasons.extend(reasons)
+        return assigned
+
+    def _group(
+        self, index: int, resource: str, group: ResourceGroup, assigned: Assigned, used: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Choice], list[str]]:
+        """The flavor for all requests of a resource group, and why it does not simply fit."""
+        placement = self.shape.pod_sets[index].placement
+        requests = {name: amount for name, amount in assigned.requests.items() if name in group.resources}
+        best: tuple[Mode, int] | None = None
+        choices: dict[str, Choice] = {}
+        reasons: list[str] = []
+        stopped = -1
+        for position in range(self._start(index, resource), len(group.flavors)):
+            stopped = position
+            name = group.flavors[position]
+            if self.pinned is not None and self.pinned.get(assigned.name, {}).get(resource) != name:
+                reasons.append(messages.not_nominated(name, resource))
+                continue
+            flavor = self.flavors.get(name)
+            unfit = messages.flavor_not_found(name) if flavor is None else mismatch(placement, flavor)
+            if unfit is not None:
+                reasons.append(unfit)
+                assigned.attempts.append(Attempt(name, Mode.NO_FIT, 0, (unfit,), PendingReason.NO_MATCHING_FLAVOR))
+                continue
+            found, quality = self._flavor(name, requests, used, assigned.attempts)
+            reasons.extend(assigned.attempts[-1].reasons)
+            if not self._goes_on(quality):
+                best, choices = quality, found
+                break
+            if quality[0] is not Mode.NO_FIT and (best is None or self._preferred(quality, best)):
+                best, choices = quality, found
+        for choice in choices.values():
+            choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
+        return choices, [] if best is not None and best[0] is Mode.FIT else reasons
+
+    def _start(self, index: int, resource: str) -> int:
+        if self.resume is None or index >= len(self.resume.flavors):
+            return 0
+        return self.resume.flavors[index].get(resource, -1) + 1
+
+    def _flavor(
+        self, name: str, requests: Requests, used: Mapping[FlavorResource, int], attempts: list[Attempt]
+    ) -> tuple[dict[str, Choice], tuple[Mode, int]]:
+        """How one flavor would serve all requests of a group: the choices, and the worst mode and level of them."""
+        choices: dict[str, Choice] = {}
+        worst = (Mode.FIT, 0)
+        furthest = 0
+        reasons: list[str] = []
+        severest = ""
+        for resource, amount in requests.items():
+            fr = FlavorResource(name, resource)
+            mode, level, reason, no_fit_reason = self._resource(fr, used.get(fr, 0), amount)
+            if reason:
+                reasons.append(reason)
+                severest = max(severest, no_fit_reason, key=_severity)
+            furthest = max(furthest, level)
+            if self._preferred(worst, (mode, level)):
+                worst = (mode, level)
+            if worst[0] is not Mode.NO_FIT:
+                choices[resource] = Choice(name, mode, level)
+        attempts.append(Attempt(name, worst[0], furthest, tuple(reasons), severest))
+        return choices, worst
+
+    def _resource(self, fr: FlavorResource, before: int, asked: int) -> tuple[Mode, int, str, str]:
+        """Mode, borrowing level, and why it does not simply fit, for one resource in one flavor."""
+        node = self.node
+        amount = before + asked
+        maximum = node.potential(fr)
+        if amount > maximum:
+            text = messages.beyond_maximum(fr, before, asked, maximum)
+            return Mode.NO_FIT, 0, text, PendingReason.EXCEEDS_MAX_QUOTA
+        level, reclaims = borrowing_level(node, fr, amount)
+        available = max(0, node.available(fr))
+        if amount <= available:
+            return Mode.FIT, level, "", ""
+        text = messages.more_needed(fr, amount - available)
+        if node.subtree.get(fr, 0) >= amount or reclaims or self._may_borrow_by_preemption():
+            mode, level = self.simulate(fr, amount)
+            return mode, level, text, ""
+        return Mode.NO_FIT, level, text, PendingReason.WAITING_FOR_QUOTA
+
+    def _may_borrow_by_preemption(self) -> bool:
+        rules = self.node.spec.preemption
+        return rules.borrow_within_cohort != "Never" or (
+            self.policy.fair_sharing is not None and rules.reclaim_within_cohort != "Never"
+        )
+
+    def _goes_on(self, quality: tuple[Mode, int]) -> bool:
+        """Whether flavorFungibility wants the next flavor looked at as well."""
+        mode, level = quality
+        rules = self.node.spec.fungibility
+        if mode <= Mode.NO_CANDIDATES:
+            return True
+        if mode.preempts and rules.when_can_preempt == Fungibility.TRY_NEXT_FLAVOR:
+            return True
+        return level > 0 and rules.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR
+
+    def _preferred(self, one: tuple[Mode, int], other: tuple[Mode, int]) -> bool:
+        """Whether one way to serve a request is better than another."""
+        if Mode.NO_FIT in (one[0], other[0]):
+            return one[0] is not Mode.NO_FIT
+        hopeless = (one[0] is Mode.NO_CANDIDATES, other[0] is Mode.NO_CANDIDATES)
+        if hopeless[0] != hopeless[1]:
+            return hopeless[1]
+        if self.node.spec.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING:
+            return (-one[1], one[0]) > (-other[1], other[0])
+        return (one[0], -one[1]) > (other[0], -other[1])
+
+    def _no_fit_reason(self, found: Assignment) -> str:
+        """The gravest of what keeps pod sets out: of alternative flavors the mildest, of groups and pod sets the
+        gravest.
+        """
+        gravest = ""
+        for assigned in found.pod_sets:
+            if assigned.mode is not Mode.NO_FIT:
+                continue
+            mildest: dict[tuple[str, ...], str] = {}
+            for attempt in assigned.attempts:
+                if attempt.mode is Mode.NO_FIT:
+                    for group in self.node.spec.groups:
+                        if attempt.flavor in group.flavors:
+                            reason = mildest.get(group.resources, attempt.no_fit_reason)
+                            mildest[group.resources] = min(reason, attempt.no_fit_reason, key=_severity)
+            blocked = mildest.values() if assigned.attempts else (PendingReason.NO_MATCHING_FLAVOR,)
+            gravest = max([gravest, *blocked], key=_severity)
+        return gravest or PendingReason.NO_MATCHING_FLAVOR
+
+
+_SEVERITIES = {
+    PendingReason.TOPOLOGY_PLACEMENT_FAILED: 1,
+    PendingReason.WAITING_FOR_QUOTA: 2,
+    PendingReason.EXCEEDS_MAX_QUOTA: 3,
+    PendingReason.NO_MATCHING_FLAVOR: 4,
+}
+
+
+def _severity(reason: str) -> int:
+    return _SEVERITIES.get(reason, 0)

@@ -1,0 +1,90 @@
+"""The sentences people read in kubectl, with the numbers in them. Kueue's texts, for people match on them.
+
+Separate so that every text stands once, and wording can be reviewed without reading the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api import quantity
+from api.names import PreemptedReason
+from core.model import FlavorResource, Workload
+
+FAILED_CHECKS = "The workload has failed admission checks"
+NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+OVERLAPPING = "Workload has overlapping preemption targets with another workload"
+OVERLAPPING_FITS = f"{OVERLAPPING}, but will fit after these preemptions complete"
+WAITING_FOR_PODS_READY = "waiting for all admitted workloads to be in PodsReady condition"
+
+_DUE_TO = {
+    PreemptedReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PreemptedReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    PreemptedReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    PreemptedReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+
+
+def beyond_maximum(fr: FlavorResource, before: int, asked: int, maximum: int) -> str:
+    """More is asked for than there could ever be; ``before`` is what earlier pod sets take of the flavor."""
+    return (
+        f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered podsets requests "
+        f"({quantity.text(fr.resource, before)}) + current podset request ({quantity.text(fr.resource, asked)}) > "
+        f"maximum capacity ({quantity.text(fr.resource, maximum)})"
+    )
+
+
+def more_needed(fr: FlavorResource, missing: int) -> str:
+    """Too little is free at present."""
+    amount = quantity.text(fr.resource, missing)
+    return f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {amount} more needed"
+
+
+def not_covered(resource: str) -> str:
+    """The ClusterQueue has no resource group for the resource."""
+    return f"resource {resource} unavailable in ClusterQueue"
+
+
+def flavor_not_found(flavor: str) -> str:
+    """The ClusterQueue refers to a ResourceFlavor that does not exist."""
+    return f"flavor {flavor} not found"
+
+
+def not_nominated(flavor: str, resource: str) -> str:
+    """When an assignment is worked out again in the same cycle, only the flavors chosen at first count."""
+    return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
+
+
+def pod_set(name: str, reasons: Sequence[str]) -> str:
+    """Why a pod set has not all the flavors it needs."""
+    return f"couldn't assign flavors to pod set {name}: {', '.join(sorted(reasons))}"
+
+
+def pending_preemption(number: int) -> str:
+    """What is added when victims have been found."""
+    return f". Pending the preemption of {number} workload(s)"
+
+
+def inactive(cluster_queue: str) -> str:
+    """The ClusterQueue admits nothing at present."""
+    return f"ClusterQueue {cluster_queue} is inactive"
+
+
+def not_found(cluster_queue: str) -> str:
+    """There is no such ClusterQueue."""
+    return f"ClusterQueue {cluster_queue} not found"
+
+
+def no_namespace(namespace: str) -> str:
+    """The workload's namespace is gone."""
+    return f'workload namespace "{namespace}" does not exist: namespaces "{namespace}" not found'
+
+
+def preempted(preemptor: Workload, reason: str, preemptor_path: str, preemptee_path: str) -> str:
+    """What a victim is told."""
+    return (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+        f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "
+        f"preemptor path: {preemptor_path}; preemptee path: {preemptee_path}"
+    )

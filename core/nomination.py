@@ -1,0 +1,104 @@
+"""What a head would get if it were the only one: flavors, and whom to preempt for them.
+
+Separate from the cycle, which lets heads compete. Partial admission (fewer pods, not below ``minCount``) is tried only
+where the full size neither fits nor can be made to. Rules: https://kueue.sigs.k8s.io/docs/concepts/workload/ and KEP
+420.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from core.candidates import Preemptor, Target
+from core.flavors import Assignment, Mode, Search
+from core.forest import Tree
+from core.model import FlavorResource, ResourceFlavor
+from core.policy import Policy
+from core.preemption import find_targets, simulate
+from core.quota import QueueNode
+from core.shape import Shape
+from core.snapshot import Head
+from core.usage import PodSetTotal
+
+
+@dataclass(slots=True)
+class Entry:
+    """A head with what it would get. ``deferred`` ones fit as soon as others' victims are gone."""
+
+    head: Head
+    node: QueueNode
+    tree: Tree
+    assignment: Assignment = field(default_factory=Assignment)
+    targets: list[Target] = field(default_factory=list)
+    deferred: bool = False
+    recomputed: bool = False
+
+    @property
+    def usage(self) -> dict[FlavorResource, int]:
+        """What it would use."""
+        return self.assignment.usage
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Works out entries, by a policy and the flavors there are."""
+
+    policy: Policy
+    flavors: Mapping[str, ResourceFlavor]
+    cycle: int
+
+    def settle(
+        self, entry: Entry, preemptor: Preemptor, *, pinned: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
+        head, shape = entry.head, entry.head.shape
+        tried = head.tried
+        outdated = tried is None or (tried.generation < entry.tree.generation and self.cycle - tried.cycle > 1)
+        search = Search(
+            shape=shape,
+            node=entry.node,
+            flavors=self.flavors,
+            policy=self.policy,
+            simulate=lambda fr, amount: simulate(preemptor, fr, amount),
+            resume=None if outdated or pinned is not None else tried,
+            pinned=pinned,
+        )
+        entry.assignment = search.assign(shape.totals)
+        entry.targets = self._targets(entry.assignment, preemptor, shape)
+        if entry.assignment.mode is Mode.FIT or entry.targets:
+            return
+        if self.policy.partial_admission and shape.reducible:
+            self._reduce(entry, search, preemptor)
+
+    def _targets(self, assignment: Assignment, preemptor: Preemptor, shape: Shape) -> list[Target]:
+        if not assignment.mode.preempts:
+            return []
+        return find_targets(preemptor, assignment.needs_preemption, assignment.requests(shape.totals))
+
+    def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
+        """Look for the most pods that do, by bisection: what fits for some pods is taken to fit for fewer."""
+        shape = entry.head.shape
+        deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in shape.pod_sets]
+        low, high = 0, sum(deltas) + 1
+        found: tuple[int, Assignment, list[Target]] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            totals = _smaller(shape, deltas, middle)
+            assignment = search.assign(totals)
+            targets = self._targets(assignment, preemptor, shape)
+            if assignment.mode is Mode.FIT or targets:
+                found, high = (middle, assignment, targets), middle
+            else:
+                low = middle + 1
+        if found is not None and found[0] == low:
+            entry.assignment, entry.targets = found[1], found[2]
+
+
+def _smaller(shape: Shape, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:
+    """The totals when so many of all pods that may be left out are left out, evenly over pod sets."""
+    whole = sum(deltas)
+    return tuple(
+        total.scaled_to(pod_set.count - delta * step // whole)
+        for total, pod_set, delta in zip(shape.totals, shape.pod_sets, deltas, strict=True)
+    )

@@ -1,0 +1,36 @@
+"""Whether and whom to preempt for a workload, by the algorithm that the policy asks for.
+
+Separate from the algorithms so that neither knows the other: this is what the cycle and the search for flavors ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.candidates import Preemptor, Target, add_usage, remove_usage
+from core.classical import classical_targets
+from core.fair import fair_targets
+from core.flavors import Mode
+from core.model import FlavorResource
+from core.quota import borrowing_level
+
+
+def find_targets(
+    preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
+) -> list[Target]:
+    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    if preemptor.policy.fair_sharing is None:
+        return classical_targets(preemptor, need, requests)
+    return fair_targets(preemptor, need, requests, preemptor.policy.fair_sharing)
+
+
+def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+    """Whether preemption makes room for an amount of one flavor-resource, and how far it borrows then."""
+    targets = find_targets(preemptor, frozenset((fr,)), {fr: amount})
+    if not targets:
+        return Mode.NO_CANDIDATES, borrowing_level(preemptor.node, fr, amount)[0]
+    remove_usage(targets)
+    level, _ = borrowing_level(preemptor.node, fr, amount)
+    add_usage(targets)
+    inside = any(target.node is preemptor.node for target in targets)
+    return (Mode.PREEMPT if inside else Mode.RECLAIM), level
