@@ -14,7 +14,19 @@ from bench.oracle import judge, scenarios
 
 ROOT = Path(__file__).parents[2]
 ORACLE = Path(os.environ.get("SEIRETSU_ORACLE", ROOT.parent / "shared" / "oracle"))
-FAMILIES = "affinity classic fair gates groups partial podsets preempt quantities seeds states".split()
+FAMILIES = [
+    "affinity",
+    "classic",
+    "fair",
+    "gates",
+    "groups",
+    "partial",
+    "podsets",
+    "preempt",
+    "quantities",
+    "seeds",
+    "states",
+]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
