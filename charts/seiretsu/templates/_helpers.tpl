@@ -54,3 +54,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- toYaml $selector -}}
 {{- end -}}
+
+{{- define "seiretsu.lease" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- default "c1f6bfd2.kueue.x-k8s.io" (default (dict) $configuration.leaderElection).resourceName -}}
+{{- end -}}
