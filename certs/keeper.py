@@ -34,7 +34,11 @@ ATTEMPTS = 20
 
 
 class Keeper:
-    """Runs the passes for one serving process. `names` are what clients call us, the first one above all."""
+    """Runs the passes for one serving process. `names` are what clients call us, the first one above all.
+
+    `published`: every target has carried the bundle at the end of some pass; an API server that is away since does not
+    change that.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Keeper:
         self.clock = clock
         self.policy = policy or Policy()
         self.record: Record | None = None  # the last good one
+        self.published = False
         self._issuer: Certificate | None = None
         self._woken = asyncio.Event()
 
@@ -83,6 +88,7 @@ class Keeper:
         if not self._changes_issuer(self.record):
             self._renew_leaf(self.record)  # nothing that a client would have to learn first
         await self._publish()
+        self.published = True
         self._renew_leaf(self.record)
 
     async def _settle(self, *, published: bool) -> Record:

@@ -30,6 +30,7 @@ class Command:
 
 COMMANDS = (
     Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),
+    Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
 )
 

@@ -1,0 +1,147 @@
+"""What `certs` needs of a cluster, by the API server's client: the CA's Secret, and every copy of the bundle."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from api.names import NAMESPACE
+from certs.store import Content
+from controller.kube.client import Client
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.resource import Raw, Resource
+
+SECRETS: Final = Resource("", "v1", "secrets", "Secret")
+_ADMISSION = "admissionregistration.k8s.io"
+MUTATING: Final = Resource(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+VALIDATING: Final = Resource(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+)
+CRDS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS)}
+
+
+class SecretStore:
+    """`certs.store.Store` on one Secret, written under its resource version and created where there is none."""
+
+    def __init__(self, client: Client, name: str, namespace: str = NAMESPACE) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._found: Raw = {}
+
+    async def read(self) -> Content:
+        """The Secret's data; entries that are not base64 read as empty."""
+        try:
+            self._found = await self._client.get(SECRETS, self._name, self._namespace)
+        except NotFound:
+            self._found = {}
+            return Content({})
+        data = {name: _decoded(value) for name, value in (self._found.get("data") or {}).items()}
+        return Content(data, self._found["metadata"]["resourceVersion"])
+
+    async def write(self, data: Mapping[str, bytes], version: str) -> bool:
+        """Replace the data if the Secret still is at `version`."""
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        metadata = {"name": self._name, "namespace": self._namespace}
+        try:
+            if not version:
+                body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded}
+                await self._client.create(SECRETS, body, self._namespace)
+            else:
+                kept = {**self._found["metadata"], "resourceVersion": version}
+                await self._client.update(SECRETS, {**self._found, "metadata": kept, "data": encoded})
+        except (AlreadyExists, Conflict, NotFound):
+            return False
+        return True
+
+
+class Installed:
+    """The webhook configurations that we apply ourselves (`--install`): `certs.store.BundleTarget`.
+
+    `wanted` writes them for a bundle. One that is deleted or changed by somebody is applied again.
+    """
+
+    def __init__(self, client: Client, wanted: Callable[[bytes], list[Raw]]) -> None:
+        self._client = client
+        self._wanted = wanted
+        self.name = "webhook configurations"
+
+    async def carries(self, bundle: bytes) -> bool:
+        """Every configuration is there, each of its webhooks called as we want it and trusting `bundle`."""
+        for wanted in self._wanted(bundle):
+            found = await _get(self._client, wanted)
+            if found is None or _called(found) != _called(wanted):
+                return False
+        return True
+
+    async def publish(self, bundle: bytes) -> None:
+        """Apply the configurations."""
+        for wanted in self._wanted(bundle):
+            await apply(self._client, wanted)
+
+
+class Charted:
+    """The webhook configurations that the chart made, of which only the `caBundle`s are ours."""
+
+    def __init__(self, client: Client, names: Mapping[Resource, str]) -> None:
+        self._client = client
+        self._names = dict(names)
+        self.name = ", ".join(self._names.values())
+
+    async def carries(self, bundle: bytes) -> bool:
+        """Every webhook trusts `bundle`. A configuration that is not there has no one to keep in step."""
+        encoded = base64.b64encode(bundle).decode()
+        for resource, name in self._names.items():
+            found = await _get(self._client, {"kind": resource.kind, "metadata": {"name": name}})
+            if found and any(one["clientConfig"].get("caBundle") != encoded for one in found.get("webhooks") or ()):
+                return False
+        return True
+
+    async def publish(self, bundle: bytes) -> None:
+        """Set every `caBundle`, and nothing else; a webhook that changed its place meanwhile fails the patch."""
+        encoded = base64.b64encode(bundle).decode()
+        for resource, name in self._names.items():
+            found = await _get(self._client, {"kind": resource.kind, "metadata": {"name": name}})
+            patch: list[Raw] = []
+            for index, one in enumerate((found or {}).get("webhooks") or ()):
+                at = f"/webhooks/{index}"
+                patch.append({"op": "test", "path": f"{at}/name", "value": one["name"]})
+                patch.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": encoded})
+            if patch:
+                await self._client.patch(resource, name, "", patch, type="json")
+
+
+async def apply(client: Client, wanted: Raw) -> Raw:
+    """Server-side apply of a cluster-scoped object, taking over fields that others (kubectl, an older us) have set."""
+    return await client.patch(
+        RESOURCES[wanted["kind"]], wanted["metadata"]["name"], "", wanted, type="apply", force=True
+    )
+
+
+async def _get(client: Client, wanted: Raw) -> Raw | None:
+    try:
+        return await client.get(RESOURCES[wanted["kind"]], wanted["metadata"]["name"])
+    except NotFound:
+        return None
+
+
+def _called(configuration: Raw) -> dict[str, Raw]:
+    """How each webhook is called, without what the API server adds by default."""
+    return {
+        one["name"]: {key: one["clientConfig"].get(key) for key in ("url", "caBundle")}
+        for one in configuration.get("webhooks") or ()
+    }
+
+
+def _decoded(value: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

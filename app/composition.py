@@ -1,0 +1,180 @@
+"""The parts of the process and how they fit: the only place that knows certificates, hooks and controller at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from app.application import create_app, metrics_route, probe_routes
+from app.cluster import MUTATING, VALIDATING, Charted, Installed, SecretStore
+from app.install import await_admission, install_definitions
+from app.metrics import Metrics
+from app.probes import Heartbeat, dial
+from app.server import Address, Listener, Server
+from app.setup import Setup
+from app.tasks import Tasks
+from certs.directory import DirectoryStore
+from certs.keeper import Keeper
+from certs.live import LiveContext
+from certs.mounted import MountedFiles
+from certs.store import BundleTarget
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, TooManyRequests, Unintelligible, Unreachable
+from controller.kube.resource import Raw
+from core.lookup import Lookup
+from webhook.configurations import Options as HookOptions
+from webhook.configurations import mutating, validating
+from webhook.routes import routes
+from webhook.settings import Context
+
+log = structlog.get_logger("seiretsu")
+
+RETRY_SECONDS = 1.0
+
+
+class Controller(Protocol):
+    """What the process needs of the controller."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """The caches, as admission reads them."""
+
+    @property
+    def synced(self) -> bool:
+        """Every cache has been read once."""
+
+    async def run(self) -> None:
+        """Watch, schedule and write until cancelled. Returning or raising ends the process."""
+
+
+class Composition:
+    """One process: `start()` brings everything up, `stop()` ends it; `tasks` owns what runs meanwhile."""
+
+    def __init__(self, setup: Setup, client: Client, controller: Controller) -> None:
+        self.setup = setup
+        self.client = client
+        self.controller = controller
+        self.tasks = Tasks()
+        self.metrics = Metrics()
+        self.heartbeat = Heartbeat(self.metrics)
+        self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
+        self.certificates = self._certificates()
+        self.server = Server(self._listeners())
+
+    @property
+    def bound(self) -> Address:
+        """Where the main port listens, once it does."""
+        found = self.server.listeners[0].bound
+        assert found is not None, "the port is asked for before it is open"
+        return found
+
+    async def start(self) -> None:
+        """Bring everything up, in order; returns when the process serves and the caches are read."""
+        self.tasks.start("event loop", self.heartbeat.run())
+        await persistently("reading the certificates", self.certificates.tick)
+        await self.server.start()
+        log.info("Listening", address=str(self.bound))
+        if self.setup.install:
+            await persistently("installing the CRDs", partial(install_definitions, self.client))
+        if isinstance(self.certificates, Keeper):
+            self.certificates.targets.append(self._target())
+            await persistently("publishing the CA bundle", self.certificates.tick)
+        if self.setup.install:
+            await await_admission(self.client)
+        self.tasks.start("certificates", self.certificates.run())
+        self.tasks.start("controller", self.controller.run())
+        while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
+            await asyncio.sleep(0.02)
+        # What was read so far lives as long as the process: never look at it again when collecting garbage.
+        gc.collect()
+        gc.freeze()
+
+    async def stop(self) -> list[str]:
+        """Take no more work, answer the calls in flight, end; returns the names of tasks that would not stop."""
+        self.server.draining = True
+        leaving = self.tasks.stop("controller", seconds=self.setup.farewell.total)
+        stuck, _ = await asyncio.gather(leaving, self.server.stop(self.setup.farewell))
+        return [*stuck, *await self.tasks.stop(seconds=0.5)]
+
+    def _certificates(self) -> Keeper | MountedFiles:
+        clock = partial(datetime.now, UTC)
+        if self.setup.mounted and self.setup.cert_dir is not None:
+            return MountedFiles(self.setup.cert_dir, self.live, self.setup.names[0], clock=clock)
+        if self.setup.cert_dir is not None:
+            return Keeper(DirectoryStore(self.setup.cert_dir), self.live, self.setup.names, clock=clock)
+        store = SecretStore(self.client, self.setup.secret, self.setup.namespace)
+        return Keeper(store, self.live, self.setup.names, clock=clock)
+
+    def _target(self) -> BundleTarget:
+        prefix = self.setup.configuration_prefix
+        if self.setup.install:
+            return Installed(self.client, self._configurations)
+        suffix = "webhook-configuration"
+        return Charted(
+            self.client, {MUTATING: f"{prefix}-mutating-{suffix}", VALIDATING: f"{prefix}-validating-{suffix}"}
+        )
+
+    def _configurations(self, bundle: bytes) -> list[Raw]:
+        options = HookOptions(
+            settings=self.setup.settings,
+            endpoint=self.setup.endpoint(self.bound),
+            ca_bundle=bundle,
+            name=self.setup.configuration_prefix,
+        )
+        return [mutating(options), validating(options)]
+
+    def _listeners(self) -> list[Listener]:
+        hooks = routes(Context(self.setup.settings, self.controller.lookup))
+        probes = probe_routes(
+            {"event-loop": self.heartbeat.check},
+            {"tls": self._tls, "ca-bundle": self._published, "shutdown": self._serving},
+            {"caches": self._synced},
+        )
+        exposed = [metrics_route(self.metrics)]
+        own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
+        main = [*probes, *(exposed if self.setup.metrics is None else [])]
+        found = [Listener(create_app(hooks, main, self.metrics), self.setup.bind, self.live.context)]
+        for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
+            served = [route for wanted, pages in own_ports if wanted == address for route in pages]
+            found.append(Listener(create_app([], served, self.metrics), address))
+        return found
+
+    async def _tls(self) -> str:
+        if self.live.pair is not None:
+            self.metrics.certificate_expires.set(self.live.pair.certificate.not_after.timestamp())
+        return await dial(self.bound, self.certificates.bundle, self.setup.names[0])
+
+    async def _published(self) -> str:
+        published = not isinstance(self.certificates, Keeper) or self.certificates.published
+        return "" if published else "the webhook configurations do not carry our CA bundle yet"
+
+    async def _serving(self) -> str:
+        return "shutting down" if self.server.draining else ""
+
+    async def _synced(self) -> str:
+        return "" if self.controller.synced else "the caches have not been read yet"
+
+
+async def persistently(what: str, attempt: Callable[[], Awaitable[object]]) -> None:
+    """Do it again until the API server is there; what it refuses is an error at once."""
+    told = ""
+    while True:
+        try:
+            await attempt()
+            return
+        except (Unreachable, TooManyRequests, Unintelligible) as error:
+            reason: ApiError = error
+        except ApiError as error:
+            if error.status < 500:
+                raise
+            reason = error
+        if str(reason) != told:
+            log.warning("The API server does not answer, trying again", doing=what, error=str(reason))
+            told = str(reason)
+        await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,80 @@
+"""`--install`: what the chart does in a cluster, done by the app from outside it: CRDs, and later the webhook
+configurations.
+
+Server-side apply, so that it may be repeated at every start and takes nothing away that others added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from api import crds, names
+from api.names import API_VERSION, Finalizer, Kind
+from app.cluster import CRDS, apply
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.resource import Raw, Resource
+
+log = structlog.get_logger("seiretsu.install")
+
+FLAVORS = Resource(
+    names.GROUP, names.STORAGE_VERSION, names.Resource.RESOURCE_FLAVORS, Kind.RESOURCE_FLAVOR, namespaced=False
+)
+ATTEMPTS = 300
+ATTEMPT_SECONDS = 0.1
+
+
+class NotEstablishedError(Exception):
+    """The API server does not serve some of our kinds."""
+
+
+async def install_definitions(client: Client) -> None:
+    """Apply our CRDs and wait until the API server serves them all. Raises `NotEstablishedError` with its reasons."""
+    wanted = crds.definitions()
+    await asyncio.gather(*(apply(client, definition) for definition in wanted))
+    names = [one["metadata"]["name"] for one in wanted]
+    for _ in range(ATTEMPTS):
+        missing = await _not_established(client, names)
+        if not missing:
+            log.info("Installed the CRDs", count=len(wanted))
+            return
+        await asyncio.sleep(ATTEMPT_SECONDS)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(missing.items()))
+    raise NotEstablishedError(f"CRDs not established after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {reasons}")
+
+
+async def await_admission(client: Client) -> None:
+    """Wait until the API server calls us: it learns of new webhook configurations a moment after it stored them, and
+    a Job created in that moment would not be made to wait. Asked with a dry-run create that our hook always changes.
+    """
+    probe: Raw = {
+        "apiVersion": API_VERSION,
+        "kind": Kind.RESOURCE_FLAVOR,
+        "metadata": {"generateName": "seiretsu-probe-"},
+    }
+    told = "our webhook did not change the object"
+    for _ in range(ATTEMPTS):
+        try:
+            answer = await client.create(FLAVORS, probe, dry_run=True)
+            if Finalizer.RESOURCE_IN_USE in (answer["metadata"].get("finalizers") or ()):
+                return
+        except ApiError as error:
+            told = str(error)
+        await asyncio.sleep(ATTEMPT_SECONDS)
+    raise NotEstablishedError(f"the API server does not call us after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {told}")
+
+
+async def _not_established(client: Client, names: list[str]) -> dict[str, str]:
+    found = {one["metadata"]["name"]: one for one in (await client.list(CRDS))["items"]}
+    reasons = {name: _why_not(found.get(name, {})) for name in names}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _why_not(definition: Raw) -> str:
+    conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions") or ()}
+    if conditions.get("Established", {}).get("status") == "True":
+        return ""
+    failed = [one["message"] for one in conditions.values() if one["status"] == "False" and one.get("message")]
+    return ", ".join(failed) or "no answer yet"

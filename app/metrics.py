@@ -1,0 +1,91 @@
+"""What the process itself counts: calls of its webhooks, the delay of its event loop, the end of its certificate.
+
+One registry of our own, into which the controller's metrics (Kueue's names) are registered too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """The registry and the process's own series."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.calls = Counter(
+            "seiretsu_webhook_requests_total", "Webhook calls", ["path", "code"], registry=self.registry
+        )
+        self.refused = Counter(
+            "seiretsu_webhook_bad_requests_total",
+            "Requests refused before or for what they contain (status 4xx)",
+            ["code"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "seiretsu_webhook_request_duration_seconds",
+            "Time from the end of the request's head to the end of the answer",
+            ["path"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "seiretsu_webhook_requests_in_flight", "Webhook calls being answered", registry=self.registry
+        )
+        self.lag = Histogram(
+            "seiretsu_event_loop_lag_seconds",
+            "How much later than due the event loop came to a timer",
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.certificate_expires = Gauge(
+            "seiretsu_certificate_expiration_timestamp_seconds",
+            "When the serving certificate expires, in Unix time",
+            registry=self.registry,
+        )
+
+
+class Measured:
+    """ASGI middleware that counts the calls to `hooks`; paths that are no hook are never a label."""
+
+    def __init__(self, app: ASGIApp, hooks: Collection[str], metrics: Metrics) -> None:
+        self.app = app
+        self.hooks = frozenset(hooks)
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on and note how it was answered (`0`: not at all)."""
+        if scope["type"] != "http" or scope["path"] not in self.hooks:
+            await self.app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        started = time.perf_counter()
+        self.metrics.in_flight.inc()
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            self.metrics.in_flight.dec()
+            self.metrics.calls.labels(path, str(status)).inc()
+            self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
+            if 400 <= status < 500:
+                self.metrics.refused.labels(str(status)).inc()

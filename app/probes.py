@@ -1,0 +1,81 @@
+"""Whether this process is alive and whether it is ready, each as a list of named checks with a sentence for what fails.
+
+Alive (`/healthz`) is the event loop alone: were it to depend on the API server, an outage of that would restart every
+replica. Ready (`/readyz`) is what the API server needs of us: a TLS handshake with our own port that verifies against
+the bundle clients have, and no shutdown begun. It does not wait for caches: the first LIST of our kinds may need our
+own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether the caches are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.metrics import Metrics
+from app.server import Address
+
+Check = Callable[[], Awaitable[str]]
+"""Why the check fails, in a sentence; empty where it passes."""
+
+BEAT_SECONDS = 0.25
+DEAD_SECONDS = 30.0
+DIAL_SECONDS = 2.0
+
+
+class Heartbeat:
+    """Measures how late the event loop comes to its timers."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._last = time.monotonic()
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self._last = time.monotonic()
+            await asyncio.sleep(BEAT_SECONDS)
+            self._metrics.lag.observe(max(time.monotonic() - self._last - BEAT_SECONDS, 0.0))
+
+    async def check(self) -> str:
+        """The loop came to its timers in the last half minute."""
+        late = time.monotonic() - self._last
+        return f"the event loop has been busy for {late:.0f} s" if late > DEAD_SECONDS else ""
+
+
+async def dial(address: Address, bundle: bytes, name: str) -> str:
+    """Shake hands with our own port as the API server would, trusting `bundle` and calling us `name`."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
+    try:
+        trust = ssl.create_default_context(cadata=bundle.decode()) if bundle else ssl.create_default_context()
+        async with asyncio.timeout(DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(host, address.port, ssl=trust, server_hostname=name)
+            writer.close()
+            await writer.wait_closed()
+    except (OSError, TimeoutError, ssl.SSLError) as error:
+        return f"a TLS handshake with {address} as {name} fails: {error or type(error).__name__}"
+    return ""
+
+
+async def failing(checks: Mapping[str, Check]) -> dict[str, str]:
+    """The checks that fail, with their sentences."""
+    found = {name: await check() for name, check in checks.items()}
+    return {name: sentence for name, sentence in found.items() if sentence}
+
+
+def probe(path: str, checks: Mapping[str, Check]) -> Route:
+    """A path that answers 200 where every check passes, else 503, with a line a check in the API server's manner."""
+
+    async def endpoint(request: Request) -> Response:
+        failed = await failing(checks)
+        if not failed and "verbose" not in request.query_params:
+            return PlainTextResponse("ok")
+        lines = [f"[-]{name}: {failed[name]}" if name in failed else f"[+]{name} ok" for name in checks]
+        return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if failed else 200)
+
+    return Route(path, endpoint)

@@ -1,0 +1,104 @@
+"""`seiretsu serve`, from its first line to its exit code.
+
+It prints `ready` on stdout, once, when and only when it serves and its caches are read. Whatever stops it, it stops the
+same way: no more work is taken, calls in flight are answered, and a guard ends the process should anything refuse to.
+Exit codes: 0 stopped as asked, 1 something failed (the log's last line says what), 2 wrong options or Configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+
+import structlog
+
+from app import logs, setup
+from app.composition import Composition
+from app.install import NotEstablishedError
+from app.setup import Options, Setup
+from app.standby import Standby
+from certs.pki import CertificateError
+from controller.kube import config as kubeconfig
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+
+log = structlog.get_logger("seiretsu")
+
+GUARD_SECONDS = 1.5
+"""How long after the farewell the process may still take: then it is ended from outside the event loop."""
+
+EXPECTED = (ApiError, CertificateError, NotEstablishedError, OSError)
+"""What the world does to us: told in a sentence. Anything else is a mistake of ours and told with its traceback."""
+
+
+def run(options: Options) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
+    logs.configure(options.log_level)
+    try:
+        decided = setup.decide(options)
+        connection = kubeconfig.load(options.kubeconfig)
+    except (ValueError, kubeconfig.ConfigError) as error:
+        print(f"seiretsu serve: {error}", file=sys.stderr)
+        return 2
+    # Threads hold the interpreter for half a millisecond, not five: webhooks answer while the scheduler thinks.
+    sys.setswitchinterval(0.0005)
+    # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
+    gc.set_threshold(50_000, 20, 50)
+    return asyncio.run(_serve(decided, connection))
+
+
+async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    async with Client(connection) as client:
+        process = Composition(decided, client, Standby())
+        code = await _until_stopped(process, asked)
+        _guard(decided, code)
+        stuck = await process.stop()
+        if stuck:
+            log.error("Tasks would not stop", tasks=stuck)
+    log.info("Stopped", code=code)
+    return code
+
+
+async def _until_stopped(process: Composition, asked: asyncio.Event) -> int:
+    """Start, say `ready`, and wait for the first reason to stop; returns the exit code."""
+    starting = asyncio.create_task(process.start())
+    waiting = {asyncio.create_task(asked.wait()), asyncio.create_task(process.tasks.ended())}
+    try:
+        await asyncio.wait({starting, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            if _failed(starting.exception()):
+                return 1
+            print("ready", flush=True)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (starting, *waiting):
+            task.cancel()
+        await asyncio.wait({starting, *waiting})
+    if asked.is_set():
+        log.info("Asked to stop: answering the calls in flight")
+        return 0
+    ended = await process.tasks.ended()
+    log.error("A task of this process ended: stopping", task=ended.name, error=str(ended), exc_info=ended.__cause__)
+    return 1
+
+
+def _failed(error: BaseException | None) -> bool:
+    if error is None:
+        return False
+    log.error("Could not start", error=str(error), exc_info=None if isinstance(error, EXPECTED) else error)
+    return True
+
+
+def _guard(decided: Setup, code: int) -> None:
+    """End the process from a thread, should the event loop or a worker thread not let it end."""
+    guard = threading.Timer(decided.farewell.total + GUARD_SECONDS, os._exit, args=(code,))
+    guard.daemon = True
+    guard.start()
