@@ -1,0 +1,340 @@
+"""The life of a Workload: each test is something that happens to one, and what is done about it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import life, transitions
+from core.life import next_step, required_checks
+from core.model import (
+    Admission,
+    CheckRule,
+    CheckState,
+    ClusterQueue,
+    Key,
+    LocalQueue,
+    PodSetAssignment,
+    Requirement,
+    ResourceGroup,
+    Selector,
+    StopPolicy,
+    Workload,
+)
+from core.steps import (
+    Deactivate,
+    Delete,
+    Evict,
+    LetGo,
+    LifePolicy,
+    PodsReadyPolicy,
+    Rest,
+    Step,
+    Surroundings,
+    Update,
+)
+from core.transitions import Backoff
+
+NOW = 10_000.0
+CQ = ClusterQueue("cq", groups=(ResourceGroup(("cpu",), ("f", "g")),), namespace_selector=Selector())
+LQ = LocalQueue(Key("ns", "lq"), "cq")
+PENDING = Workload(Key("ns", "w"), "u", 0.0, "lq", 0, (), owner="Job/j", job_uid="j", resource_version="1")
+ADMISSION = Admission("cq", (PodSetAssignment("main", {"cpu": "f"}, {"cpu": 1000}, 1),))
+RUNNING = transitions.reserved(PENDING, ADMISSION, NOW - 100)
+RESERVED = transitions.reserved(PENDING, ADMISSION, NOW - 100, required_checks=["ac"])
+
+
+def around(**more: Any) -> Surroundings:
+    policy = LifePolicy(more.pop("pods_ready", None), more.pop("after_finished", None))
+    return Surroundings(
+        **{"now": NOW, "policy": policy, "local_queue": LQ, "cluster_queue": CQ, "namespace": {}, **more}
+    )
+
+
+def stopped(queue: Any, policy: StopPolicy) -> Any:
+    return replace(queue, stop_policy=policy)
+
+
+def facts(workload: Workload) -> dict[str, str]:
+    return {each.type: f"{each.status}/{each.reason}" for each in workload.conditions}
+
+
+def message(workload: Workload, kind: str) -> str:
+    found = workload.condition(kind)
+    assert found is not None
+    return found.message
+
+
+def live(workload: Workload, surroundings: Surroundings) -> Workload:
+    """The Workload when nothing is left to do, deactivation applied as the API server would."""
+    for _ in range(10):
+        step: Step = next_step(workload, surroundings)
+        match step:
+            case Update() | Evict():
+                workload = step.after
+            case Deactivate():
+                workload = replace(workload, active=False)
+            case _:
+                return workload
+    raise AssertionError(f"never comes to rest: {workload}")
+
+
+def test_a_fresh_workload_in_good_order_is_left_to_the_cycle() -> None:
+    assert next_step(PENDING, around()) == Rest()
+
+
+def test_an_admitted_workload_runs_in_peace() -> None:
+    assert next_step(RUNNING, around()) == Rest()
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "reason", "text"),
+    [
+        ({"local_queue": None}, "Misconfigured", "LocalQueue lq doesn't exist"),
+        ({"local_queue": stopped(LQ, StopPolicy.HOLD)}, "Suspended", "LocalQueue lq is inactive"),
+        ({"cluster_queue": None}, "Misconfigured", "ClusterQueue cq doesn't exist"),
+        ({"active": False}, "Suspended", "ClusterQueue cq is inactive"),
+        (
+            {"cluster_queue": replace(CQ, namespace_selector=Selector((Requirement("team", "Exists"),)))},
+            "Misconfigured",
+            "workload namespace doesn't match ClusterQueue selector",
+        ),
+        (
+            {"cluster_queue": replace(CQ, namespace_selector=None)},
+            "Misconfigured",
+            "workload namespace doesn't match ClusterQueue selector",
+        ),
+    ],
+)
+def test_a_workload_that_cannot_be_queued_says_why_and_is_free_when_that_is_over(
+    surroundings: dict[str, Any], reason: str, text: str
+) -> None:
+    after = live(PENDING, around(**surroundings))
+    assert facts(after) == {"QuotaReserved": f"False/{reason}", "Admitted": "False/NoReservation"}
+    assert message(after, "QuotaReserved") == text
+    assert facts(live(after, around()))["QuotaReserved"] == "False/PendingEvaluation"
+
+
+def test_what_the_cycle_said_stays() -> None:
+    waiting = transitions.waiting(PENDING, "WaitingForQuota", "1 more needed", NOW - 5)
+    assert next_step(waiting, around()) == Rest()
+
+
+def test_requests_that_break_a_rule_are_told() -> None:
+    after = live(replace(PENDING, invalid=("resources validation failed: x",)), around())
+    assert message(after, "QuotaReserved") == "resources validation failed: x"
+
+
+def test_hold_keeps_what_runs_and_hold_and_drain_evicts_it() -> None:
+    for kind, queue in (("local_queue", LQ), ("cluster_queue", CQ)):
+        assert next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD)})) == Rest()
+        step = next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD_AND_DRAIN)}))
+        assert isinstance(step, Evict)
+        name = "LocalQueue" if queue is LQ else "ClusterQueue"
+        assert (step.reason, step.message) == (f"{name}Stopped", f"The {name} is stopped")
+
+
+@pytest.mark.parametrize("policy", [StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN])
+def test_a_stopped_queue_takes_back_what_is_only_reserved(policy: StopPolicy) -> None:
+    step = next_step(RESERVED, around(cluster_queue=stopped(replace(CQ, checks=(CheckRule("ac"),)), policy)))
+    assert isinstance(step, Update)
+    assert step.after.admission is None
+    assert message(step.after, "QuotaReserved") == "ClusterQueue cq is stopped"
+
+
+def test_a_workload_drained_by_a_queue_is_queued_again_when_that_restarts() -> None:
+    drained = live(RUNNING, around(cluster_queue=stopped(CQ, StopPolicy.HOLD_AND_DRAIN), active=False))
+    gone = transitions.released(drained, NOW)
+    held = live(gone, around(cluster_queue=stopped(CQ, StopPolicy.HOLD_AND_DRAIN), active=False))
+    assert facts(held) == {
+        "QuotaReserved": "False/Suspended",
+        "Admitted": "False/NoReservation",
+        "Evicted": "True/ClusterQueueStopped",
+        "Requeued": "False/ClusterQueueStopped",
+    }
+    again = live(held, around())
+    assert facts(again)["Requeued"] == "True/ClusterQueueRestarted"
+    assert facts(again)["QuotaReserved"] == "False/PendingEvaluation"
+
+
+def test_a_deactivated_workload_is_evicted_and_starts_anew_when_activated() -> None:
+    after = live(replace(RUNNING, active=False, requeue_count=3, requeue_at=NOW + 5), around())
+    assert facts(after)["Evicted"] == "True/Deactivated"
+    assert (after.requeue_count, after.requeue_at) == (0, None)
+    gone = live(transitions.released(after, NOW), around())
+    assert facts(gone)["QuotaReserved"] == "False/Deactivated"
+    back = live(replace(gone, active=True), around())
+    assert facts(back)["Requeued"] == "True/Reactivated"
+    assert facts(back)["QuotaReserved"] == "False/PendingEvaluation"
+
+
+def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
+    queue = replace(CQ, checks=(CheckRule("ac"), CheckRule("only-g", frozenset({"g"}))))
+    assert required_checks(PENDING, queue) == ["ac"]
+    assert required_checks(RUNNING, queue) == ["ac"]
+    waits = live(PENDING, around(cluster_queue=queue))
+    assert waits.checks == (CheckState("ac", "Pending", since=NOW),)
+    ready = replace(RESERVED, checks=(CheckState("ac", "Ready"),))
+    step = next_step(ready, around(cluster_queue=queue))
+    assert isinstance(step, Update)
+    assert (step.why, facts(step.after)["Admitted"]) == ("admit", "True/Admitted")
+
+
+def test_a_check_that_is_not_asked_for_any_more_is_dropped() -> None:
+    after = live(RESERVED, around())
+    assert after.checks == ()
+    assert facts(after)["Admitted"] == "True/Admitted"
+
+
+WITH_CHECK = {"cluster_queue": replace(CQ, checks=(CheckRule("ac"), CheckRule("b")))}
+
+
+def with_states(workload: Workload, *checks: CheckState) -> Workload:
+    return replace(workload, checks=checks)
+
+
+def test_a_rejected_check_deactivates() -> None:
+    rejected = with_states(RESERVED, CheckState("ac", "Rejected", "no nodes"), CheckState("b", "Rejected"))
+    after = live(rejected, around(**WITH_CHECK))
+    assert not after.active
+    assert facts(after)["Evicted"] == "True/DeactivatedDueToAdmissionCheck"
+    told = 'The workload is deactivated due to AdmissionChecks in Rejected state: "ac" (no nodes); "b"'
+    assert message(after, "Evicted") == told
+
+
+def test_a_check_to_be_retried_evicts_and_puts_off() -> None:
+    retry = CheckState("ac", "Retry", "busy", since=NOW - 10, requeue_after=60)
+    after = live(with_states(RESERVED, retry, CheckState("b", "Ready")), around(**WITH_CHECK))
+    assert facts(after)["Evicted"] == "True/AdmissionCheck"
+    assert message(after, "Evicted") == 'Evicted due to AdmissionCheck in Retry state: "ac" (busy)'
+    assert after.requeue_at == NOW + 50
+    gone = transitions.released(after, NOW)
+    assert next_step(gone, around(**WITH_CHECK)) == Rest(50.0)
+    later = live(gone, around(now=NOW + 50, **WITH_CHECK))
+    assert (later.requeue_at, facts(later)["Requeued"]) == (None, "True/BackoffFinished")
+
+
+SLOW = PodsReadyPolicy(timeout=100, recovery_timeout=50, backoff=Backoff(60, 3600), limit=2)
+
+
+def test_pods_that_do_not_come_up_are_evicted_with_growing_backoff() -> None:
+    assert next_step(RUNNING, around(now=NOW - 40, pods_ready=SLOW)) == Rest(40.0)
+    step = next_step(replace(RUNNING, requeue_count=1), around(pods_ready=SLOW))
+    assert isinstance(step, Evict)
+    assert (step.reason, step.cause) == ("PodsReadyTimeout", "WaitForStart")
+    assert step.message == "Exceeded the PodsReady timeout ns/w"
+    assert (step.after.requeue_count, step.after.requeue_at) == (2, NOW + 120)
+
+
+def test_once_too_often_deactivates() -> None:
+    after = live(replace(RUNNING, requeue_count=2), around(pods_ready=SLOW))
+    assert facts(after)["Evicted"] == "True/DeactivatedDueToRequeuingLimitExceeded"
+    text = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+    assert message(after, "Evicted") == text
+
+
+def test_pods_that_were_ready_have_their_own_time_to_recover() -> None:
+    def ready(*, status: bool, reason: str) -> Workload:
+        kind = "PodsReady"
+        return transitions.condition(RUNNING, kind, status=status, reason=reason, message="", now=NOW - 20)
+
+    assert next_step(ready(status=True, reason="Started"), around(pods_ready=SLOW)) == Rest()
+    broken = ready(status=False, reason="WaitForRecovery")
+    assert next_step(broken, around(pods_ready=SLOW)) == Rest(30.0)
+    step = next_step(broken, around(now=NOW + 30, pods_ready=SLOW))
+    assert isinstance(step, Evict)
+    assert step.cause == "WaitForRecovery"
+
+
+def test_the_execution_time_of_all_runs_together_is_limited() -> None:
+    limited = replace(RUNNING, max_execution=150, past_execution=30)
+    assert next_step(limited, around()) == Rest(20.0)
+    after = live(limited, around(now=NOW + 20))
+    assert facts(after)["Evicted"] == "True/DeactivatedDueToMaximumExecutionTimeExceeded"
+    assert after.past_execution == 0
+
+
+def test_a_finished_workload_is_kept_as_long_as_configured() -> None:
+    done = transitions.finished(RUNNING, "Succeeded", "", NOW - 10)
+    assert next_step(done, around()) == Rest()
+    assert next_step(done, around(after_finished=60.0)) == Rest(50.0)
+    assert next_step(done, around(after_finished=5.0)) == Delete()
+
+
+def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
+    gated = live(replace(PENDING, gates=("example.com/a",)), around())
+    assert facts(gated)["QuotaReserved"] == "False/AdmissionGated"
+    assert message(gated, "QuotaReserved") == "Admission is gated by: example.com/a"
+    free = next_step(replace(gated, gates=()), around())
+    assert isinstance(free, Update)
+    assert (free.why, facts(free.after)["QuotaReserved"]) == ("ungate", "False/PendingEvaluation")
+
+
+def test_a_workload_without_job_gives_its_quota_back_as_soon_as_it_is_evicted() -> None:
+    own = replace(RUNNING, owner="", job_uid="")
+    after = live(transitions.preempted(own, "InClusterQueue", "room", NOW), around())
+    assert after.admission is None
+    assert facts(after)["Requeued"] == "True/Preempted"
+
+
+def test_a_workload_whose_owner_was_taken_from_it_is_let_go() -> None:
+    assert next_step(replace(RUNNING, owner=""), around()) == LetGo()
+    assert next_step(replace(PENDING, owner="", job_uid="", deleting=True), around()) == LetGo()
+
+
+def test_every_rule_says_what_it_is_for() -> None:
+    assert all(rule.__doc__ for rule in life.RULES)
+
+
+queues = st.sampled_from([None, LQ, *(stopped(LQ, policy) for policy in StopPolicy)])
+cluster_queues = st.sampled_from(
+    [
+        None,
+        CQ,
+        *(stopped(CQ, policy) for policy in StopPolicy),
+        replace(CQ, checks=(CheckRule("ac"),)),
+        replace(CQ, namespace_selector=None, deleting=True),
+    ]
+)
+lives = st.builds(
+    lambda base, eviction, owner, active, count, at, limit, gates, state: replace(
+        transitions.evicted(base, eviction, "m", NOW - 50) if eviction else base,
+        owner=owner,
+        job_uid="",
+        active=active,
+        requeue_count=count,
+        requeue_at=at,
+        max_execution=limit,
+        gates=gates,
+        checks=tuple(replace(check, state=state, requeue_after=20.0) for check in base.checks),
+    ),
+    st.sampled_from([PENDING, RUNNING, RESERVED, transitions.waiting(PENDING, "Suspended", "", NOW - 9)]),
+    st.sampled_from(["", "Preempted", "PodsReadyTimeout", "ClusterQueueStopped", "Deactivated", "AdmissionCheck"]),
+    st.sampled_from(["", "Job/j"]),
+    st.booleans(),
+    st.integers(0, 3),
+    st.sampled_from([None, NOW - 5, NOW + 5]),
+    st.sampled_from([None, 50, 500]),
+    st.sampled_from([(), ("example.com/g",)]),
+    st.sampled_from(["Pending", "Ready", "Retry", "Rejected"]),
+)
+
+
+@given(lives, queues, cluster_queues, st.booleans(), st.sampled_from([None, SLOW]), st.booleans())
+def test_every_life_comes_to_rest(
+    workload: Workload,
+    queue: LocalQueue | None,
+    cluster_queue: ClusterQueue | None,
+    active: bool,
+    pods_ready: PodsReadyPolicy | None,
+    released: bool,
+) -> None:
+    """However a Workload and its queues stand, the rules do not write for ever; also once its job was stopped."""
+    surroundings = around(local_queue=queue, cluster_queue=cluster_queue, active=active, pods_ready=pods_ready)
+    after = live(workload, surroundings)
+    if released and after.holds("Evicted") and after.holds("QuotaReserved"):
+        after = live(transitions.released(after, NOW), surroundings)
+    assert (after.admission is None) == (not after.holds("QuotaReserved"))
+    assert not after.holds("Admitted") or after.holds("QuotaReserved")
