@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -15,7 +15,6 @@ from starlette.types import ASGIApp
 
 from app.limits import Guard, Limits
 from app.metrics import Measured, Metrics
-from app.probes import Check, probe
 
 
 def create_app(
@@ -24,13 +23,6 @@ def create_app(
     """What a listener serves. `hooks` take reviews by POST, `others` are read with GET."""
     paths = {route.path for route in hooks}
     return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics)
-
-
-def probe_routes(
-    health: Mapping[str, Check], ready: Mapping[str, Check], controller: Mapping[str, Check]
-) -> list[Route]:
-    """`/healthz`, `/readyz` and `/readyz/controller`; see `app.probes` for what belongs to which."""
-    return [probe("/healthz", health), probe("/readyz", ready), probe("/readyz/controller", controller)]
 
 
 def metrics_route(metrics: Metrics) -> Route:

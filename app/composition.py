@@ -11,11 +11,11 @@ from typing import Protocol
 
 import structlog
 
-from app.application import create_app, metrics_route, probe_routes
+from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Installed, SecretStore
 from app.install import await_admission, install_definitions
 from app.metrics import Metrics
-from app.probes import Heartbeat, dial
+from app.probes import Heartbeat, dial, probe
 from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
@@ -131,14 +131,15 @@ class Composition:
 
     def _listeners(self) -> list[Listener]:
         hooks = routes(Context(self.setup.settings, self.controller.lookup))
-        probes = probe_routes(
-            {"event-loop": self.heartbeat.check},
-            {"tls": self._tls, "ca-bundle": self._published, "shutdown": self._serving},
-            {"caches": self._synced},
-        )
+        ready = f"/{self.setup.readiness}"
+        probes = [
+            probe(f"/{self.setup.liveness}", {"event-loop": self.heartbeat.check}),
+            probe(ready, {"tls": self._tls, "ca-bundle": self._published, "shutdown": self._serving}),
+            probe(f"{ready}/controller", {"caches": self._synced}),
+        ]
         exposed = [metrics_route(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
-        main = [*probes, *(exposed if self.setup.metrics is None else [])]
+        main = [*probes, *(exposed if self.setup.install else [])]
         found = [Listener(create_app(hooks, main, self.metrics), self.setup.bind, self.live.context)]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]

@@ -16,7 +16,10 @@ import threading
 
 import structlog
 
-from app import logs, setup
+from api import configuration
+from api.configuration import ConfigurationError, Loaded
+from api.names import NAMESPACE
+from app import logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
 from app.setup import Options, Setup
@@ -39,9 +42,10 @@ def run(options: Options) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     logs.configure(options.log_level)
     try:
-        decided = setup.decide(options)
+        loaded = _configuration(options)
+        decided = setup.decide(options, loaded, os.environ)
         connection = kubeconfig.load(options.kubeconfig)
-    except (ValueError, kubeconfig.ConfigError) as error:
+    except (ValueError, OSError, ConfigurationError, kubeconfig.ConfigError) as error:
         print(f"seiretsu serve: {error}", file=sys.stderr)
         return 2
     # Threads hold the interpreter for half a millisecond, not five: webhooks answer while the scheduler thinks.
@@ -49,6 +53,18 @@ def run(options: Options) -> int:
     # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
     gc.set_threshold(50_000, 20, 50)
     return asyncio.run(_serve(decided, connection))
+
+
+def _configuration(options: Options) -> Loaded:
+    text = options.config.read_text() if options.config else ""
+    namespace = options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE
+    loaded = configuration.load(text, namespace=namespace)
+    for warning in loaded.warnings:
+        log.warning("In the Configuration", path=str(options.config), warning=warning)
+    _, ignored = tls.ciphers(loaded.configuration.tls.cipher_suites if loaded.configuration.tls else ())
+    if ignored:
+        log.warning("Ciphers without forward secrecy or unknown are not offered", ignored=ignored)
+    return loaded
 
 
 async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:

@@ -4,14 +4,14 @@ runs.
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from api import names
+from api.configuration import Configuration, Loaded
+from app import tls
 from app.server import Address, Farewell
 from webhook.configurations import Endpoint
 from webhook.settings import Settings
@@ -41,7 +41,8 @@ class Options:
 class Setup:
     """Everything that is known before the port is open.
 
-    `health` and `metrics` are plain HTTP ports of their own, None where the main port serves all. `mounted` says that
+    `health` and `metrics` are plain HTTP ports of their own; without one, the main port answers probes, and metrics too
+    where we run out of a cluster: in it, whoever reaches the webhooks should not read them.  `mounted` says that
     `cert_dir` holds certificates of somebody else's making; otherwise it holds our CA, and where it is None the Secret
     does.
     """
@@ -56,6 +57,8 @@ class Setup:
     mounted: bool = False
     health: Address | None = None
     metrics: Address | None = None
+    readiness: str = "readyz"
+    liveness: str = "healthz"
     tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     tls_ciphers: tuple[str, ...] = ()
     farewell: Farewell = field(default_factory=lambda: LOCAL_FAREWELL)
@@ -87,22 +90,71 @@ class Setup:
         return Endpoint(service=self.service, namespace=self.namespace, port=self.service_port)
 
 
-def decide(options: Options, environment: Mapping[str, str] | None = None) -> Setup:
-    """What follows of the options. Raises `ValueError` with a sentence for a person."""
-    env = os.environ if environment is None else environment
+def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> Setup:
+    """What follows of the options and the Configuration. Raises `ValueError` with a sentence for a person.
+
+    Out of a cluster a port besides the main one is opened only where the Configuration names it: several servers run
+    side by side on a developer's machine, and Kueue's default ports are the same for all.
+    """
+    configuration = loaded.configuration
     farewell = LOCAL_FAREWELL if options.install else CLUSTER_FAREWELL
     if options.lame_duck is not None:
         farewell = Farewell(options.lame_duck, farewell.calls)
-    default = "127.0.0.1:9443" if options.install else "0.0.0.0:9443"
+    management = configuration.internal_cert_management
+    ciphers, _ = tls.ciphers(configuration.tls.cipher_suites if configuration.tls else ())
+    mounted = not management.enable
     return Setup(
-        bind=Address.parse(options.bind or default),
+        bind=Address.parse(options.bind or _default_bind(options, configuration)),
         install=options.install,
-        settings=Settings(namespace=options.namespace or names.NAMESPACE),
-        service=f"seiretsu{SERVICE_SUFFIX}",
-        secret="seiretsu-webhook-server-cert",
-        cert_dir=options.cert_dir or (state_directory(env) / "certs" if options.install else None),
+        settings=_settings(options, loaded),
+        service=management.webhook_service_name,
+        secret=management.webhook_secret_name,
+        cert_dir=_cert_dir(options, configuration, environment),
+        mounted=mounted,
+        health=_own_port(
+            configuration.health.health_probe_bind_address,
+            wanted=not options.install or "health_probe_bind_address" in configuration.health.model_fields_set,
+        ),
+        metrics=_own_port(
+            configuration.metrics.bind_address,
+            wanted=not options.install or "bind_address" in configuration.metrics.model_fields_set,
+        ),
+        readiness=configuration.health.readiness_endpoint_name.strip("/") or "readyz",
+        liveness=configuration.health.liveness_endpoint_name.strip("/") or "healthz",
+        tls_minimum=tls.minimum(configuration.tls),
+        tls_ciphers=ciphers,
         farewell=farewell,
     )
+
+
+def _settings(options: Options, loaded: Loaded) -> Settings:
+    configuration = loaded.configuration
+    integrations = configuration.integrations
+    return Settings(
+        namespace=options.namespace or configuration.namespace,
+        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+        managed_jobs_namespace_selector=configuration.managed_namespaces,
+        frameworks=frozenset((*integrations.frameworks, *integrations.external_frameworks)),
+        gates=loaded.gates,
+    )
+
+
+def _default_bind(options: Options, configuration: Configuration) -> str:
+    host = configuration.webhook.host or ("127.0.0.1" if options.install else "0.0.0.0")
+    return str(Address(host, configuration.webhook.port))
+
+
+def _cert_dir(options: Options, configuration: Configuration, environment: Mapping[str, str]) -> Path | None:
+    if options.cert_dir is not None:
+        return options.cert_dir
+    if not configuration.internal_cert_management.enable:
+        return Path(configuration.webhook.cert_dir)
+    return state_directory(environment) / "certs" if options.install else None
+
+
+def _own_port(text: str, *, wanted: bool) -> Address | None:
+    """`0` and an empty text switch a port off, as in Kueue."""
+    return Address.parse(text) if wanted and text not in ("", "0") else None
 
 
 def state_directory(environment: Mapping[str, str]) -> Path:
