@@ -10,11 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from core.model import ClusterQueue, Cohort, FlavorResource, Key, Labels, LocalQueue, Raw, ResourceFlavor, Workload
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    Key,
+    Labels,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from core.requests import RequestRules
+from core.standing import Standing
 
 
 class Lookup(Protocol):
-    """Answers from caches; ``None`` is "there is none"."""
+    """Answers from caches; ``None`` is "there is none". Amounts are in base units (milli for cpu)."""
 
     @property
     def synced(self) -> bool:
@@ -32,20 +44,23 @@ class Lookup(Protocol):
     def cluster_queue_names(self) -> Iterable[str]:
         """The names of all ClusterQueues, in any order."""
 
-    def inactive(self, cluster_queue: str) -> str:
-        """Why a ClusterQueue admits nothing, in the words of its Active condition; '' where it is active."""
+    def standing(self, cluster_queue: str) -> Standing | None:
+        """The Active condition of a ClusterQueue."""
 
     def cohort(self, name: str) -> Cohort | None:
         """The Cohort object; None for a cohort that is only named by its members."""
 
-    def cohort_members(self, name: str) -> Iterable[ClusterQueue]:
-        """The ClusterQueues directly in a cohort, in any order."""
+    def cohort_names(self) -> Iterable[str]:
+        """The names of all Cohort objects, in any order."""
 
     def flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
 
     def flavor_names(self) -> Iterable[str]:
         """The names of all ResourceFlavors, in any order."""
+
+    def admission_check(self, name: str) -> AdmissionCheck | None:
+        """The AdmissionCheck."""
 
     def namespace_labels(self, namespace: str) -> Labels | None:
         """The labels of a namespace."""
@@ -56,14 +71,20 @@ class Lookup(Protocol):
     def priority_class_names(self) -> Iterable[str]:
         """The names of all WorkloadPriorityClasses, in any order."""
 
-    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int | None:
-        """The most a ClusterQueue could ever give of it: all its own and all it may borrow. None where unlimited."""
+    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """The most a ClusterQueue could ever give of it, were nothing in use: its own and what it may borrow."""
+
+    def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
-        """What admitted workloads hold of it now."""
+        """What workloads of the ClusterQueue hold of it now."""
 
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many workloads of that priority or a higher one wait in a ClusterQueue."""
 
     def admitted(self, cluster_queue: str) -> int:
         """How many workloads hold quota of a ClusterQueue."""
@@ -77,5 +98,5 @@ class Lookup(Protocol):
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
 
-    def limit_ranges(self, namespace: str) -> Iterable[Raw]:
-        """The LimitRange objects of a namespace."""
+    def request_rules(self, namespace: str) -> RequestRules:
+        """What effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses, transformations."""

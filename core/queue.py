@@ -95,6 +95,10 @@ class Queue:
         """How many may be looked at; the others are inadmissible for now."""
         return self._active
 
+    def at_least(self, priority: int) -> int:
+        """How many of that priority or a higher one wait here. Costs the number of classes."""
+        return sum(family.members for family in self._families.values() if family.priority >= priority)
+
     def is_active(self, entry: Pending) -> bool:
         """Whether the entry may become the head."""
         return not entry.asleep and not entry.family.parked

@@ -6,6 +6,7 @@ from typing import Final
 
 from api.errors import FieldError, forbidden, invalid
 from api.names import Annotation
+from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from webhook import meta, topology
 from webhook.job_rules import IMMUTABLE
@@ -33,6 +34,11 @@ SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]
 def suspended(job: Raw) -> bool:
     """Whether the Job is suspended, and not merely on its way there."""
     return _spec(job).get("suspend") is True and meta.annotations(job).get(Annotation.STOPPING) != "true"
+
+
+def pod_sets(job: Raw) -> list[Raw]:
+    """``spec.podSets`` of the Job's Workload; none of a Job without a template, which the API server refuses."""
+    return BATCH_JOB.pod_sets(job) if _spec(job).get("template") else []
 
 
 def on_create(job: Raw, settings: Settings) -> list[FieldError]:

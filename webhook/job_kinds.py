@@ -18,7 +18,10 @@ OnUpdate = Callable[[Raw, Raw, Settings], list[FieldError]]
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """One kind. ``framework`` is Kueue's name of the integration, ``suspend`` where the kind keeps its switch."""
+    """One kind. ``framework`` is Kueue's name of the integration, ``suspend`` where the kind keeps its switch.
+
+    ``pod_sets`` are those of the Workload that will stand for the job.
+    """
 
     framework: str
     group: str
@@ -27,6 +30,7 @@ class JobKind:
     resource: str
     suspend: tuple[str, ...]
     suspended: Callable[[Raw], bool]
+    pod_sets: Callable[[Raw], list[Raw]]
     shape: Shape
     on_create: OnCreate
     on_update: OnUpdate
@@ -45,6 +49,7 @@ BATCH_JOB: Final = JobKind(
     resource="jobs",
     suspend=("spec", "suspend"),
     suspended=batch.suspended,
+    pod_sets=batch.pod_sets,
     shape=batch.SHAPE,
     on_create=batch.on_create,
     on_update=batch.on_update,

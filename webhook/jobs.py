@@ -1,4 +1,4 @@
-"""Admission of jobs: forced suspension and defaults on create, validation on create and update.
+"""Admission of jobs: forced suspension and defaults on create, validation and feedback on create and update.
 
 Pure functions of the request, the settings and the caches. Suspension depends on the request alone: whatever client
 creates a job that names a queue, and however cold our caches are, it starts suspended.
@@ -9,11 +9,14 @@ from __future__ import annotations
 from api import names
 from api.names import Label
 from core import decode, placement
+from core.feedback import PodSpec, submission
+from core.feedback.jobs import of_job
 from core.model import Key, Raw
 from webhook import job_rules, meta, owners, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
-from webhook.review import Request, Response, allow, bad_request, refuse
+from webhook.policy import Verdict, judge
+from webhook.review import Request, Response, allow, bad_request, deny, refuse
 from webhook.settings import Context
 from webhook.shape import misshapen
 
@@ -115,8 +118,37 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
         )
-    warnings = [BY_ANNOTATION] if meta.queued_by_annotation(new) else []
-    return refuse(errors, warnings=warnings) if errors else allow(warnings=warnings)
+    by_annotation = (BY_ANNOTATION,) if meta.queued_by_annotation(new) else ()
+    if errors:
+        return refuse(errors, warnings=by_annotation)
+    verdict = _feedback(kind, old, new, request, context)
+    warnings = by_annotation + verdict.warnings
+    return deny("; ".join(verdict.refusals), warnings=warnings) if verdict.refusals else allow(warnings=warnings)
+
+
+def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
+    """What to say of a job that is to wait in a queue: when it comes, and when it has changed since."""
+    queue = meta.queue_name(new)
+    if not queue or not kind.suspended(new) or owners.queued_by_owner(new, request.namespace, context):
+        return Verdict()
+    if not context.lookup.synced or (old is not None and _same_to_feedback(kind, old, new)):
+        return Verdict()
+    pods = [
+        PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
+        for each in kind.pod_sets(new)
+    ]
+    rules = context.lookup.request_rules(request.namespace)
+    asked = submission(request.namespace, queue, meta.priority_class(new), pods, rules)
+    labels = context.lookup.namespace_labels(request.namespace)
+    return judge(of_job(asked, context.lookup), context.settings.feedback, labels)
+
+
+def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:
+    """Whether all is as it was when the job was last looked at; most updates are of the status or of labels."""
+    if not kind.suspended(old):
+        return True  # a job that is being stopped: its owner has seen it start
+    named = meta.queue_name(old) == meta.queue_name(new) and meta.priority_class(old) == meta.priority_class(new)
+    return named and kind.pod_sets(old) == kind.pod_sets(new)
 
 
 BY_ANNOTATION = f"the annotation {Label.QUEUE_NAME} still queues this job; make it a label, annotations are v0.1"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from api import names
 from core.lookup import Lookup
 from core.model import Raw
+from webhook.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Settings:
     managed_jobs_namespace_selector: Raw | None = None
     frameworks: frozenset[str] = frozenset({"batch/job"})
     gates: Mapping[str, bool] = field(default_factory=dict)
+    feedback: Policy = field(default_factory=Policy)
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on."""

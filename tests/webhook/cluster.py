@@ -1,111 +1,44 @@
-"""A cluster as the caches know it, written down by hand: the Lookup of these tests."""
+"""A cluster as the caches know it, and the reviews of its API server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
-from core.model import (
-    AdmissionCheck,
-    ClusterQueue,
-    Cohort,
-    FlavorResource,
-    Key,
-    Labels,
-    LocalQueue,
-    Raw,
-    ResourceFlavor,
-    Workload,
-)
+from core.lookup import Lookup
+from core.model import Key, Labels, Raw
+from core.model import LocalQueue as LocalQueueValue
+from core.state import State
+from core.state_lookup import StateLookup
 from webhook.hooks import HOOKS
 from webhook.routes import answer
 from webhook.settings import Context, Settings
 
 
-@dataclass
-class Cluster:
-    """Every question has its answer in a field; by default there is nothing."""
-
-    synced: bool = True
-    local_queues: dict[Key, LocalQueue] = field(default_factory=dict)
-    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
-    why_inactive: dict[str, str] = field(default_factory=dict)
-    cohorts: dict[str, Cohort] = field(default_factory=dict)
-    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
-    namespaces: dict[str, Labels] = field(default_factory=dict)
-    priority_classes: dict[str, int] = field(default_factory=dict)
-    ceilings: dict[tuple[str, FlavorResource], int | None] = field(default_factory=dict)
-    used: dict[tuple[str, FlavorResource], int] = field(default_factory=dict)
-    waiting: dict[str, int] = field(default_factory=dict)
-    running: dict[str, int] = field(default_factory=dict)
-    job_queues: dict[tuple[str, str, Key], str] = field(default_factory=dict)
-    workloads: dict[str, Workload] = field(default_factory=dict)
-    nodes: tuple[Labels, ...] | None = None
-    ranges: dict[str, tuple[Raw, ...]] = field(default_factory=dict)
-    checks: dict[str, AdmissionCheck] = field(default_factory=dict)
-
-    def local_queue(self, key: Key) -> LocalQueue | None:
-        return self.local_queues.get(key)
-
-    def local_queue_names(self, namespace: str) -> Iterable[str]:
-        return [key.name for key in self.local_queues if key.namespace == namespace]
-
-    def cluster_queue(self, name: str) -> ClusterQueue | None:
-        return self.cluster_queues.get(name)
-
-    def cluster_queue_names(self) -> Iterable[str]:
-        return self.cluster_queues
-
-    def inactive(self, cluster_queue: str) -> str:
-        return self.why_inactive.get(cluster_queue, "")
-
-    def cohort(self, name: str) -> Cohort | None:
-        return self.cohorts.get(name)
-
-    def cohort_members(self, name: str) -> Iterable[ClusterQueue]:
-        return [queue for queue in self.cluster_queues.values() if queue.cohort == name]
-
-    def flavor(self, name: str) -> ResourceFlavor | None:
-        return self.flavors.get(name)
-
-    def flavor_names(self) -> Iterable[str]:
-        return self.flavors
-
-    def namespace_labels(self, namespace: str) -> Labels | None:
-        return self.namespaces.get(namespace)
-
-    def priority_class(self, name: str) -> int | None:
-        return self.priority_classes.get(name)
-
-    def priority_class_names(self) -> Iterable[str]:
-        return self.priority_classes
-
-    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int | None:
-        return self.ceilings[cluster_queue, flavor_resource]
-
-    def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
-        return self.used.get((cluster_queue, flavor_resource), 0)
-
-    def pending(self, cluster_queue: str) -> int:
-        return self.waiting.get(cluster_queue, 0)
-
-    def admitted(self, cluster_queue: str) -> int:
-        return self.running.get(cluster_queue, 0)
-
-    def queue_of(self, group: str, kind: str, key: Key) -> str | None:
-        return self.job_queues.get((group, kind, key))
-
-    def workload_of(self, job_uid: str) -> Workload | None:
-        return self.workloads.get(job_uid)
-
-    def node_labels(self) -> Iterable[Labels] | None:
-        return self.nodes
-
-    def limit_ranges(self, namespace: str) -> Iterable[Raw]:
-        return self.ranges.get(namespace, ())
+def cluster(
+    *,
+    synced: bool = True,
+    default_queue_in: Iterable[str] = (),
+    namespaces: Mapping[str, Labels] | None = None,
+    priority_classes: Mapping[str, int] | None = None,
+    job_queues: Mapping[tuple[str, str, Key], str] | None = None,
+) -> Lookup:
+    """The Lookup of a cluster that has only what is said here."""
+    state = State()
+    for namespace in default_queue_in:
+        key = Key(namespace, "default")
+        state.set_local_queue(key, LocalQueueValue(key, "all"))
+    for name, labels in (namespaces or {}).items():
+        state.set_namespace(name, labels)
+    classes, queues = priority_classes or {}, job_queues or {}
+    return StateLookup(
+        state,
+        ready=lambda: synced,
+        classes=lambda: classes,
+        job_queue=lambda group, kind, key: queues.get((group, kind, key)),
+    )
 
 
 def job(*, labels: Raw | None = None, annotations: Raw | None = None, owner: Raw | None = None, **spec: Any) -> Raw:
@@ -156,10 +89,10 @@ def review_of(new: Raw, *, old: Raw | None = None, resource: str, **request: Any
     )
 
 
-def ask(path: str, body: Raw | bytes, *, cluster: Cluster | None = None, settings: Settings | None = None) -> Raw:
-    """The ``response`` that the hook at ``path`` gives."""
+def ask(path: str, body: Raw | bytes, *, knows: Lookup | None = None, settings: Settings | None = None) -> Raw:
+    """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches."""
     (hook,) = (hook for hook in HOOKS if hook.path == path)
-    context = Context(settings or Settings(), cluster or Cluster())
+    context = Context(settings or Settings(), knows or cluster())
     status, text = answer(hook, body if isinstance(body, bytes) else orjson.dumps(body), context)
     assert status == 200, text
     response = orjson.loads(text)["response"]

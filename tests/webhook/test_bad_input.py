@@ -14,13 +14,14 @@ from starlette.applications import Starlette
 
 from api.names import Label
 from core.model import Raw
-from tests.webhook.cluster import Cluster, ask, job, review
+from core.state_lookup import StateLookup
+from tests.webhook.cluster import ask, cluster, job, review
 from webhook.hooks import HOOKS
 from webhook.routes import answer, routes
 from webhook.settings import Context, Settings
 
 VALIDATE = "/validate-batch-v1-job"
-CONTEXT = Context(Settings(), Cluster())
+CONTEXT = Context(Settings(), cluster())
 QUEUED = job(labels={Label.QUEUE_NAME: "main"})
 
 
@@ -183,8 +184,8 @@ def test_a_mistake_of_ours_refuses_where_the_hook_must_hold_and_passes_where_it_
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Cluster, "priority_class", fails)
-    monkeypatch.setattr(Cluster, "local_queue", fails)
+    monkeypatch.setattr(StateLookup, "priority_class", fails)
+    monkeypatch.setattr(StateLookup, "local_queue", fails)
     held = ask("/mutate-batch-v1-job", review(QUEUED))
     assert (held["allowed"], held["status"]["code"]) == (False, 500)
     assert "ZeroDivisionError" not in held["status"]["message"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from api.names import Annotation, Label
-from core.model import Key, LocalQueue, Raw
-from tests.webhook.cluster import Cluster, ask, job, review
+from core.lookup import Lookup
+from core.model import Raw
+from tests.webhook.cluster import ask, cluster, job, review
 from webhook.settings import Settings
 
 VALIDATE = "/validate-batch-v1-job"
@@ -19,9 +20,9 @@ SUBDOMAIN = (
 )
 
 
-def refused(body: Raw, *, cluster: Cluster | None = None, settings: Settings | None = None) -> str:
+def refused(body: Raw, *, knows: Lookup | None = None, settings: Settings | None = None) -> str:
     """The message of the refusal; '' where the Job is let in."""
-    response = ask(VALIDATE, body, cluster=cluster, settings=settings)
+    response = ask(VALIDATE, body, knows=knows, settings=settings)
     if response["allowed"]:
         return ""
     assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
@@ -270,10 +271,9 @@ def test_update(old: Raw, new: Raw, message: str) -> None:
 
 
 def test_a_job_does_not_leave_the_queue_where_there_is_a_default_one() -> None:
-    key = Key("team-a", "default")
-    cluster = Cluster(local_queues={key: LocalQueue(key, "team-a")})
+    knows = cluster(default_queue_in=["team-a"])
     message = f'{AT_QUEUE}: Invalid value: "": queue-name must not be empty in namespace with default queue'
-    assert refused(review(suspended(), old=suspended(labels=QUEUE)), cluster=cluster) == message
+    assert refused(review(suspended(), old=suspended(labels=QUEUE)), knows=knows) == message
 
 
 def test_causes_name_each_field_for_those_who_read_json() -> None:

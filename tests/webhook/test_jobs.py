@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import Label
-from core.model import Key, LocalQueue, Raw
-from tests.webhook.cluster import Cluster, ask, job, review
+from core.lookup import Lookup
+from core.model import Key, Raw
+from tests.webhook.cluster import ask, cluster, job, review
 from webhook.patch import Operation, apply
 from webhook.settings import Settings
 
@@ -27,9 +28,8 @@ JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "
 CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
 
 
-def with_default_queue(**fields: Any) -> Cluster:
-    key = Key("team-a", "default")
-    return Cluster(local_queues={key: LocalQueue(key, "team-a")}, **fields)
+def with_default_queue(**fields: Any) -> Lookup:
+    return cluster(default_queue_in=["team-a"], **fields)
 
 
 def patched(response: Raw) -> list[Raw]:
@@ -77,9 +77,9 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
 
 
 def test_a_queued_job_of_a_jobset_that_is_not_queued_is_suspended() -> None:
-    cluster = Cluster(job_queues={("jobset.x-k8s.io", "JobSet", Key("team-a", "set")): ""})
+    knows = cluster(job_queues={("jobset.x-k8s.io", "JobSet", Key("team-a", "set")): ""})
     new = job(labels=QUEUE, owner=JOB_SET)
-    assert patched(ask(MUTATE, review(new), cluster=cluster, settings=JOB_SETS)) == [SUSPEND]
+    assert patched(ask(MUTATE, review(new), knows=knows, settings=JOB_SETS)) == [SUSPEND]
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
@@ -89,16 +89,16 @@ def test_a_job_that_is_being_deleted_is_left_alone() -> None:
 
 
 def test_suspension_does_not_wait_for_our_caches() -> None:
-    assert patched(ask(MUTATE, review(job(labels=QUEUE)), cluster=Cluster(synced=False))) == [SUSPEND]
+    assert patched(ask(MUTATE, review(job(labels=QUEUE)), knows=cluster(synced=False))) == [SUSPEND]
 
 
 @pytest.mark.parametrize(
-    ("new", "cluster", "settings", "expected"),
+    ("new", "knows", "settings", "expected"),
     [
         pytest.param(
             job(), with_default_queue(), Settings(), [DEFAULT_QUEUE, SUSPEND], id="the default queue takes it"
         ),
-        pytest.param(job(), Cluster(), Settings(), [], id="without a default queue nothing happens"),
+        pytest.param(job(), cluster(), Settings(), [], id="without a default queue nothing happens"),
         pytest.param(
             job(owner=JOB_SET), with_default_queue(), JOB_SETS, [], id="a Job of a managed kind gets no queue"
         ),
@@ -129,8 +129,8 @@ def test_suspension_does_not_wait_for_our_caches() -> None:
         ),
     ],
 )
-def test_defaults_of_an_unqueued_job(new: Raw, cluster: Cluster, settings: Settings, expected: list[Raw]) -> None:
-    assert patched(ask(DEFAULT, review(new), cluster=cluster, settings=settings)) == expected
+def test_defaults_of_an_unqueued_job(new: Raw, knows: Lookup, settings: Settings, expected: list[Raw]) -> None:
+    assert patched(ask(DEFAULT, review(new), knows=knows, settings=settings)) == expected
 
 
 words = st.sampled_from(["", "a", "zone", "é", "~/"])
@@ -150,10 +150,10 @@ def test_mutating_twice_is_mutating_once_and_unknown_fields_survive(
     labels: Raw | None, annotations: Raw | None, suspend: bool | None, extra: Raw, spec: Raw, everything: bool
 ) -> None:
     new = {**job(labels=labels, annotations=annotations, **{"suspend": suspend, **spec}), **extra}
-    cluster = with_default_queue(priority_classes={"default": 1})
+    knows = with_default_queue(priority_classes={"default": 1})
     settings = ALL if everything else Settings()
-    once = after(new, patched(ask(MUTATE, review(new), cluster=cluster, settings=settings)))
-    assert patched(ask(MUTATE, review(once), cluster=cluster, settings=settings)) == []
+    once = after(new, patched(ask(MUTATE, review(new), knows=knows, settings=settings)))
+    assert patched(ask(MUTATE, review(once), knows=knows, settings=settings)) == []
     assert once["spec"]["suspend"] is True
     names = {**(annotations or {}), **(once["metadata"].get("labels") or {})}
     assert names[Label.QUEUE_NAME] in ("main", "default")
@@ -165,6 +165,6 @@ def test_mutating_twice_is_mutating_once_and_unknown_fields_survive(
 
 def test_no_answer_depends_on_chance() -> None:
     random.seed(1)
-    first = ask(MUTATE, review(job()), cluster=with_default_queue())
+    first = ask(MUTATE, review(job()), knows=with_default_queue())
     random.seed(2)
-    assert ask(MUTATE, review(job()), cluster=with_default_queue()) == first
+    assert ask(MUTATE, review(job()), knows=with_default_queue()) == first

@@ -12,7 +12,7 @@ import pytest
 
 from api.names import Resource
 from core.model import Raw
-from tests.webhook.cluster import Cluster, ask, review_of
+from tests.webhook.cluster import ask, cluster, review_of
 from tests.webhook.test_bad_input import _spoiled
 from webhook.hooks import HOOKS
 from webhook.routes import answer
@@ -164,7 +164,7 @@ WHOLE = {
 
 def test_five_thousand_spoiled_objects_of_ours_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
-    context = Context(Settings(), Cluster())
+    context = Context(Settings(), cluster())
     hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
     for _ in range(5_000):
         hook = chance.choice(hooks)

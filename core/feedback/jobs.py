@@ -1,0 +1,225 @@
+"""What the person who submits a job should know at once: about the queue it names, and whether it could ever start.
+
+Capacity (what fits where) is `core.feedback.capacity`; the table at the end holds all rules for jobs in the order in
+which they matter to that person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from api.errors import shown
+from core import placement
+from core.feedback import capacity
+from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
+from core.feedback.submission import Submission
+from core.lookup import Lookup
+from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selector, StopPolicy
+
+
+def of_job(job: Submission, lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about a job that names a queue; none about one that does not."""
+    return findings(JOB_RULES, job, lookup) if job.queue else ()
+
+
+def _queue(job: Submission, lookup: Lookup) -> LocalQueue | None:
+    return lookup.local_queue(Key(job.namespace, job.queue))
+
+
+def _cluster_queue(job: Submission, lookup: Lookup) -> ClusterQueue | None:
+    queue = _queue(job, lookup)
+    return lookup.cluster_queue(queue.cluster_queue) if queue is not None else None
+
+
+def _queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if _queue(job, lookup) is None:
+        hint = did_you_mean(job.queue, lookup.local_queue_names(job.namespace), several="LocalQueues")
+        yield fitted(
+            f'LocalQueue "{job.queue}" does not exist in namespace "{job.namespace}": {hint}',
+            f'LocalQueue "{job.queue}" does not exist here: {hint}',
+            hint,
+        )
+
+
+def _queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
+    queue = _queue(job, lookup)
+    if queue is not None and queue.stop_policy != StopPolicy.NONE:
+        yield fitted(
+            f'LocalQueue "{job.queue}" is stopped (stopPolicy {queue.stop_policy}): the job waits until it is resumed',
+            f"the LocalQueue is stopped (stopPolicy {queue.stop_policy}): the job waits until it is resumed",
+        )
+
+
+def _cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
+    queue = _queue(job, lookup)
+    if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
+        hint = did_you_mean(queue.cluster_queue, lookup.cluster_queue_names(), several="ClusterQueues")
+        yield fitted(
+            f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist: {hint}',
+            f'ClusterQueue "{queue.cluster_queue}" does not exist: {hint}',
+            hint,
+        )
+
+
+def _cluster_queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
+    queue = _cluster_queue(job, lookup)
+    if queue is not None and queue.stop_policy != StopPolicy.NONE:
+        yield fitted(
+            f'ClusterQueue "{queue.name}" is stopped (stopPolicy {queue.stop_policy}):'
+            " the job waits until it is resumed",
+            f"the ClusterQueue is stopped (stopPolicy {queue.stop_policy}): the job waits until it is resumed",
+        )
+
+
+_PREFIX: Final = "Can't admit new workloads: "
+
+
+def _cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
+    queue = _cluster_queue(job, lookup)
+    if queue is None or queue.stop_policy != StopPolicy.NONE:
+        return
+    standing = lookup.standing(queue.name)
+    if standing is not None and not standing.active:
+        why = standing.message.removeprefix(_PREFIX).rstrip(".")
+        yield fitted(
+            f'ClusterQueue "{queue.name}" admits nothing until an administrator mends it: {why}',
+            f'ClusterQueue "{queue.name}" admits nothing: {why}',
+            f"the ClusterQueue admits nothing: {standing.reason}: {why}",
+        )
+
+
+def _namespace_not_selected(job: Submission, lookup: Lookup) -> Iterable[str]:
+    queue = _cluster_queue(job, lookup)
+    labels = lookup.namespace_labels(job.namespace)
+    if queue is None or labels is None:
+        return
+    if queue.namespace_selector is None:
+        yield fitted(
+            f'ClusterQueue "{queue.name}" admits no namespace at all: its namespaceSelector is not set',
+            "the ClusterQueue admits no namespace at all: its namespaceSelector is not set",
+        )
+    elif not placement.matches(queue.namespace_selector, labels):
+        wanted = unmet(queue.namespace_selector, labels)
+        yield fitted(
+            f'ClusterQueue "{queue.name}" does not admit namespace "{job.namespace}": it wants {wanted}',
+            f'ClusterQueue "{queue.name}" does not admit this namespace: it wants {wanted}',
+            f"the ClusterQueue wants of the namespace {wanted}",
+        )
+
+
+def unmet(selector: Selector, labels: Labels) -> str:
+    """The first requirement that labels do not meet, as kubectl's ``-l`` writes it."""
+    missing = next(each for each in selector.requirements if not placement.holds(each, labels))
+    return _written(missing)
+
+
+def _written(requirement: Requirement) -> str:
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "In":
+            return f"{key}={values[0]}" if len(values) == 1 else f"{key} in ({', '.join(values)})"
+        case "NotIn":
+            return f"{key}!={values[0]}" if len(values) == 1 else f"{key} notin ({', '.join(values)})"
+        case "Exists":
+            return f"the label {key}"
+        case "DoesNotExist":
+            return f"no label {key}"
+    return f"{key} {requirement.operator} {', '.join(values)}"
+
+
+def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if job.priority_class and lookup.priority_class(job.priority_class) is None:
+        hint = did_you_mean(job.priority_class, lookup.priority_class_names(), several="WorkloadPriorityClasses")
+        yield fitted(
+            f'WorkloadPriorityClass "{job.priority_class}" does not exist: {hint}',
+            f"the WorkloadPriorityClass does not exist: {hint}",
+        )
+
+
+def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
+    for error in job.complaints:
+        found = ", ".join(error.value) if isinstance(error.value, list) else shown(error.value)
+        where = error.field or "the pod"
+        yield fitted(f"never admitted: {where}: {found}: {error.detail}", f"never admitted: {where}: {error.detail}")
+
+
+def _no_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if job.silent and not any(pod_set.requests for pod_set in job.pod_sets):
+        yield fitted(
+            f"no container requests anything ({_named(job.silent)}): the job takes no quota; add resources.requests",
+            "no container requests anything: the job takes no quota; add resources.requests",
+        )
+    elif job.silent:
+        yield fitted(
+            f"container {_named(job.silent)} requests nothing, so its share of quota is 0; add resources.requests",
+            f"{len(job.silent)} containers request nothing, so their share of quota is 0; add resources.requests",
+        )
+
+
+def _limits_as_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if job.by_limit:
+        container, resource, amount = job.by_limit[0]
+        more = f" (and {len(job.by_limit) - 1} more)" if len(job.by_limit) > 1 else ""
+        yield fitted(
+            f"container {container} limits {resource} to {amount} but requests none: the limit counts as request{more}",
+            f"a limit of {resource} {amount} without a request counts as the request{more}",
+        )
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _of_capacity(says: capacity.Judgement) -> capacity.OfJob:
+    def texts(job: Submission, lookup: Lookup) -> Iterable[str]:
+        queue = _cluster_queue(job, lookup)
+        return says(job, queue, lookup) if queue is not None and queue.groups else ()
+
+    return texts
+
+
+JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
+    Rule("local-queue-not-found", "The queue that the job names does not exist in its namespace.", _queue_not_found),
+    Rule("priority-class-not-found", "The WorkloadPriorityClass does not exist.", _priority_class_not_found),
+    Rule(
+        "cluster-queue-not-found", "The LocalQueue leads to a ClusterQueue that is not there.", _cluster_queue_not_found
+    ),
+    Rule("namespace-not-selected", "The ClusterQueue does not admit the namespace.", _namespace_not_selected),
+    Rule("invalid-pods", "Kubernetes or a LimitRange of the namespace forbids the pods.", _complaints),
+    Rule(
+        "resource-not-covered",
+        "The ClusterQueue gives none of a resource that the job asks for.",
+        _of_capacity(capacity.not_covered),
+    ),
+    Rule(
+        "no-matching-flavor",
+        "Node selector, affinity or missing tolerations keep the pods off every flavor of the queue.",
+        _of_capacity(capacity.no_flavor),
+    ),
+    Rule(
+        "nobody-lends",
+        "More than the queue's own quota is asked, and nobody in its cohort lends any.",
+        _of_capacity(capacity.nobody_lends),
+    ),
+    Rule(
+        "request-too-large",
+        "No flavor could ever hold the request, with all that can be borrowed.",
+        _of_capacity(capacity.too_large),
+    ),
+    Rule("local-queue-stopped", "The LocalQueue is stopped.", _queue_stopped),
+    Rule("cluster-queue-stopped", "The ClusterQueue is stopped.", _cluster_queue_stopped),
+    Rule("cluster-queue-inactive", "The ClusterQueue is inactive for another reason.", _cluster_queue_inactive),
+    Rule("no-requests", "Containers request nothing, and so take no quota.", _no_requests),
+    Rule("limits-as-requests", "Limits without requests: the limit is what counts.", _limits_as_requests),
+    Rule(
+        "only-by-borrowing",
+        "The request is above the queue's own quota: it starts only when others leave theirs unused.",
+        _of_capacity(capacity.only_by_borrowing),
+    ),
+    Rule(
+        "will-wait",
+        "The job will not start at once: what is ahead of it, and what is missing.",
+        _of_capacity(capacity.will_wait),
+    ),
+)

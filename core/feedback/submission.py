@@ -1,0 +1,79 @@
+"""A job of any kind as feedback sees it: its queue, its priority, and what its pods ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from api.errors import FieldError
+from core import decode
+from core.model import PodSet, Raw
+from core.requests import RequestRules, effective
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """Pods of one shape, as the job's manifest has them."""
+
+    name: str
+    count: int
+    spec: Raw
+    min_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """``requests`` in ``pod_sets`` are effective and per pod.
+
+    ``silent`` names containers that neither request nor limit anything, ``by_limit`` says of the others which limits
+    (container, resource, amount as written) stand in for a request. ``complaints`` are what Kubernetes itself or
+    a LimitRange has against the pods, with paths below the pod spec.
+    """
+
+    namespace: str
+    queue: str
+    priority_class: str = ""
+    pod_sets: tuple[PodSet, ...] = ()
+    silent: tuple[str, ...] = ()
+    by_limit: tuple[tuple[str, str, str], ...] = ()
+    complaints: tuple[FieldError, ...] = ()
+
+
+def submission(
+    namespace: str, queue: str, priority_class: str, pods: Iterable[PodSpec], rules: RequestRules
+) -> Submission:
+    """A job of these pods."""
+    pods = tuple(pods)
+    asked = [effective(pod.spec, rules) for pod in pods]
+    containers = [container for pod in pods for container in pod.spec.get("containers") or ()]
+    pod_level = any((pod.spec.get("resources") or {}) for pod in pods)
+    return Submission(
+        namespace,
+        queue,
+        priority_class,
+        tuple(
+            PodSet(pod.name, pod.count, each.requests, pod.min_count, decode.placement(pod.spec))
+            for pod, each in zip(pods, asked, strict=True)
+        ),
+        () if pod_level else tuple(str(each.get("name") or "?") for each in containers if not _resources(each)),
+        tuple(limit for each in containers for limit in _standing_in(each)),
+        next((errors for each in asked if (errors := each.above_limits or each.outside_range)), ()),
+    )
+
+
+def _resources(container: Raw) -> bool:
+    resources = container.get("resources") or {}
+    return bool(resources.get("requests") or resources.get("limits"))
+
+
+def _standing_in(container: Raw) -> Iterable[tuple[str, str, str]]:
+    resources = container.get("resources") or {}
+    requests = resources.get("requests") or {}
+    for name, amount in sorted((resources.get("limits") or {}).items()):
+        if name not in requests and not _extended(name):
+            yield str(container.get("name") or "?"), name, str(amount)
+
+
+def _extended(resource: str) -> bool:
+    """Whether Kubernetes itself wants the request of this resource to equal its limit, so that one is enough."""
+    return "/" in resource or resource.startswith("hugepages-")

@@ -1,0 +1,153 @@
+"""`core.lookup.Lookup` answered by `core.state.State`, and by a few callables for what State does not keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    Key,
+    Labels,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from core.quota import QueueNode
+from core.requests import RequestRules
+from core.standing import Standing
+from core.state import State
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class StateLookup:
+    """Answers as of now; each costs a dictionary access or two unless said otherwise.
+
+    ``ready`` tells whether the caches were read once, ``classes`` gives the values of WorkloadPriorityClasses,
+    ``rules`` the request rules of a namespace, ``job_queue`` what queue a job names, ``job_workload`` the Workload of a
+    job's uid, ``nodes`` the labels of all nodes (None where nodes are not watched).
+    """
+
+    state: State
+    ready: Callable[[], bool] = lambda: True
+    classes: Callable[[], Mapping[str, int]] = dict
+    rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
+    job_queue: Callable[[str, str, Key], str | None] = _nothing
+    job_workload: Callable[[str], Workload | None] = _nothing
+    nodes: Callable[[], Iterable[Labels] | None] = _nothing
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache has been read once."""
+        return self.ready()
+
+    def local_queue(self, key: Key) -> LocalQueue | None:
+        """The LocalQueue."""
+        return self.state.lines.local_queues.get(key)
+
+    def local_queue_names(self, namespace: str) -> Iterable[str]:
+        """The names of the LocalQueues of a namespace. Costs the number of all LocalQueues."""
+        return [key.name for key in self.state.lines.local_queues if key.namespace == namespace]
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        """The ClusterQueue."""
+        return self.state.holdings.cluster_queues.get(name)
+
+    def cluster_queue_names(self) -> Iterable[str]:
+        """The names of all ClusterQueues."""
+        return tuple(self.state.holdings.cluster_queues)
+
+    def standing(self, cluster_queue: str) -> Standing | None:
+        """The Active condition of a ClusterQueue."""
+        known = cluster_queue in self.state.holdings.cluster_queues
+        return self.state.holdings.standing(cluster_queue) if known else None
+
+    def cohort(self, name: str) -> Cohort | None:
+        """The Cohort object."""
+        return self.state.holdings.cohorts.get(name)
+
+    def cohort_names(self) -> Iterable[str]:
+        """The names of all Cohort objects."""
+        return tuple(self.state.holdings.cohorts)
+
+    def flavor(self, name: str) -> ResourceFlavor | None:
+        """The ResourceFlavor."""
+        return self.state.holdings.flavors.get(name)
+
+    def flavor_names(self) -> Iterable[str]:
+        """The names of all ResourceFlavors."""
+        return tuple(self.state.holdings.flavors)
+
+    def admission_check(self, name: str) -> AdmissionCheck | None:
+        """The AdmissionCheck."""
+        return self.state.holdings.checks.get(name)
+
+    def namespace_labels(self, namespace: str) -> Labels | None:
+        """The labels of a namespace."""
+        return self.state.namespaces.get(namespace)
+
+    def priority_class(self, name: str) -> int | None:
+        """The value of a WorkloadPriorityClass."""
+        return self.classes().get(name)
+
+    def priority_class_names(self) -> Iterable[str]:
+        """The names of all WorkloadPriorityClasses."""
+        return tuple(self.classes())
+
+    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """The most a ClusterQueue could ever give of it."""
+        node = self._node(cluster_queue)
+        return node.potential(flavor_resource) if node else 0
+
+    def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What a ClusterQueue could give of it now."""
+        node = self._node(cluster_queue)
+        return node.available(flavor_resource) if node else 0
+
+    def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What workloads of the ClusterQueue hold of it now."""
+        node = self._node(cluster_queue)
+        return node.usage.get(flavor_resource, 0) if node else 0
+
+    def _node(self, name: str) -> QueueNode | None:
+        holdings = self.state.holdings
+        root = holdings.roots.get(name)
+        return holdings.trees[root].queues.get(name) if root is not None else None
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many workloads wait in a ClusterQueue."""
+        queue = self.state.lines.queues.get(cluster_queue)
+        return len(queue) if queue is not None else 0
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many of that priority or a higher one wait there. Costs the number of different shapes that wait."""
+        queue = self.state.lines.queues.get(cluster_queue)
+        return queue.at_least(priority) if queue is not None else 0
+
+    def admitted(self, cluster_queue: str) -> int:
+        """How many workloads hold quota of a ClusterQueue."""
+        node = self._node(cluster_queue)
+        return len(node.reserved) if node else 0
+
+    def queue_of(self, group: str, kind: str, key: Key) -> str | None:
+        """The queue that a job names; None where no cache knows the job."""
+        return self.job_queue(group, kind, key)
+
+    def workload_of(self, job_uid: str) -> Workload | None:
+        """The Workload of a job."""
+        return self.job_workload(job_uid)
+
+    def node_labels(self) -> Iterable[Labels] | None:
+        """The labels of every node; None where nodes are not watched."""
+        return self.nodes()
+
+    def request_rules(self, namespace: str) -> RequestRules:
+        """What effective requests of pods in a namespace depend on."""
+        return self.rules(namespace)

@@ -1,0 +1,132 @@
+"""Two teams in a cohort, written as manifests: the cluster that feedback is asked about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from core import decode
+from core.decode import WorkloadContext
+from core.feedback import Submission, submission
+from core.feedback.submission import PodSpec
+from core.model import Key, Raw
+from core.requests import RequestRules
+from core.state import State
+from core.state_lookup import StateLookup
+
+TEAMS = """
+- kind: ResourceFlavor
+  metadata: {name: standard}
+  spec: {nodeLabels: {pool: standard}}
+- kind: ResourceFlavor
+  metadata: {name: spot}
+  spec: {nodeLabels: {pool: spot}, nodeTaints: [{key: spot, value: "true", effect: NoSchedule}]}
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    cohortName: research
+    namespaceSelector: {matchLabels: {team: a}}
+    resourceGroups:
+    - coveredResources: [cpu, memory]
+      flavors:
+      - name: standard
+        resources: [{name: cpu, nominalQuota: 8, borrowingLimit: 4}, {name: memory, nominalQuota: 32Gi}]
+- kind: ClusterQueue
+  metadata: {name: team-b}
+  spec:
+    cohortName: research
+    namespaceSelector: {}
+    resourceGroups:
+    - coveredResources: [cpu, memory]
+      flavors:
+      - name: standard
+        resources: [{name: cpu, nominalQuota: 8}, {name: memory, nominalQuota: 32Gi, lendingLimit: 0}]
+      - name: spot
+        resources: [{name: cpu, nominalQuota: 4}, {name: memory, nominalQuota: 8Gi}]
+- kind: LocalQueue
+  metadata: {name: main, namespace: team-a}
+  spec: {clusterQueue: team-a}
+- kind: LocalQueue
+  metadata: {name: main, namespace: team-b}
+  spec: {clusterQueue: team-b}
+"""
+
+READ = {
+    "ResourceFlavor": (decode.resource_flavor, State.set_flavor),
+    "ClusterQueue": (decode.cluster_queue, State.set_cluster_queue),
+    "Cohort": (decode.cohort, State.set_cohort),
+    "AdmissionCheck": (decode.admission_check, State.set_admission_check),
+}
+
+
+def world(more: str = "", *, synced: bool = True, nodes: list[dict[str, str]] | None = None) -> StateLookup:
+    """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one)."""
+    state = State()
+    state.set_namespace("team-a", {"team": "a"})
+    state.set_namespace("team-b", {"team": "b"})
+    for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
+        enter(state, raw)
+    classes = {"urgent": 1000, "batch": 1}
+    return StateLookup(state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes)
+
+
+def enter(state: State, raw: Raw) -> None:
+    """Let State know of an object."""
+    kind, key = raw["kind"], decode.key(raw)
+    if kind == "LocalQueue":
+        state.set_local_queue(key, decode.local_queue(raw))
+    elif kind == "Workload":
+        raw["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        raw["metadata"].setdefault("uid", key.name)
+        state.set_workload(key, decode.workload(raw, WorkloadContext()))
+    else:
+        read, put = READ[kind]
+        put(state, key.name, read(raw))  # type: ignore[operator]
+
+
+def job(
+    namespace: str = "team-a",
+    queue: str = "main",
+    priority_class: str = "",
+    count: int = 1,
+    min_count: int | None = None,
+    requests: dict[str, str] | None = None,
+    limits: dict[str, str] | None = None,
+    **spec: Any,
+) -> Submission:
+    """A job of one pod set; by default a good one."""
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"} if requests is None else requests, "limits": limits or {}}
+    containers = [{"name": "main", "image": "i", "resources": resources}]
+    pods = [PodSpec("main", count, {"containers": containers, **spec}, min_count)]
+    return submission(namespace, queue, priority_class, pods, RequestRules())
+
+
+def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str = "standard") -> str:
+    """The manifest of a workload that holds so much cpu."""
+    found = _workload(name, namespace, cpu)
+    assigned = {"name": "main", "flavors": {"cpu": flavor}, "resourceUsage": {"cpu": cpu}, "count": 1}
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    found["status"] = {
+        "conditions": [{**reserved, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "admission": {"clusterQueue": cluster_queue, "podSetAssignments": [assigned]},
+    }
+    return f"- {json.dumps(found)}\n"
+
+
+def waiting(name: str, namespace: str, cpu: str, priority: int = 0) -> str:
+    """The manifest of a workload that waits in the queue of its namespace."""
+    found = _workload(name, namespace, cpu)
+    found["spec"]["priority"] = priority
+    return f"- {json.dumps(found)}\n"
+
+
+def _workload(name: str, namespace: str, cpu: str) -> Raw:
+    pod = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    pod_sets = [{"name": "main", "count": 1, "template": {"spec": pod}}]
+    metadata = {"name": name, "namespace": namespace}
+    return {"kind": "Workload", "metadata": metadata, "spec": {"queueName": "main", "podSets": pod_sets}}
+
+
+__all__ = ["Key", "enter", "job", "running", "waiting", "world"]

@@ -1,0 +1,63 @@
+"""What becomes of findings: nothing, a warning or a refusal, as the operator decided by rule and namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from core import placement
+from core.feedback import Finding
+from core.model import Labels, Selector
+
+Action = Literal["Ignore", "Warn", "Deny"]
+DEFAULT: Final[Action] = "Warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one rule does in the namespaces that ``selector`` matches; None is all, and what has no namespace."""
+
+    rule: str
+    action: Action
+    selector: Selector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``seiretsu.feedback`` of the Configuration. Of several entries for a rule the first that matches counts."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def action(self, rule: str, labels: Labels | None) -> Action:
+        """What the rule does in a namespace with these labels (None: no namespace, or one no cache knows)."""
+        for entry in self.entries:
+            if entry.rule == rule and _matches(entry.selector, labels):
+                return entry.action
+        return DEFAULT
+
+
+def _matches(selector: Selector | None, labels: Labels | None) -> bool:
+    return selector is None or (labels is not None and placement.matches(selector, labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``refusals`` are sentences that end in the rule's name, so that people can look it up."""
+
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+def judge(found: Iterable[Finding], policy: Policy, labels: Labels | None) -> Verdict:
+    """Sort findings by what the policy makes of them; their order stays."""
+    warnings, refusals = [], []
+    for finding in found:
+        match policy.action(finding.rule, labels):
+            case "Warn":
+                warnings.append(finding.message)
+            case "Deny":
+                refusals.append(f"{finding.message} (rule {finding.rule})")
+            case "Ignore":
+                pass
+    return Verdict(tuple(warnings), tuple(refusals))
