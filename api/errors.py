@@ -44,6 +44,10 @@ OMITTED: Final = object()
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
 
 
+class Omitted:
+    """Stands where the value is better not shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One mistake in one field. `str()` is the line a person reads: `path: Invalid value: "x": detail`."""
@@ -57,7 +61,7 @@ class FieldError:
     def body(self) -> str:
         """The message without the path: what a Status cause carries."""
         text = _TITLES[self.type]
-        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
+        if self.type not in _WITHOUT_VALUE and self.value is not Omitted:
             text = f"{text}: {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -72,6 +76,11 @@ class FieldError:
 def invalid(path: str, value: Any, detail: str) -> FieldError:
     """A value that is malformed or out of bounds."""
     return FieldError(ErrorType.INVALID, path, value, detail)
+
+
+def broken_rule(path: str, detail: str) -> FieldError:
+    """A rule on a whole object or list that does not hold, as the API server reports a CEL rule."""
+    return FieldError(ErrorType.INVALID, path, Omitted, detail)
 
 
 def type_invalid(path: str, value: Any, detail: str) -> FieldError:

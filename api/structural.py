@@ -179,9 +179,9 @@ def _string(schema: Schema, value: str, path: str) -> list[FieldError]:
     errors = []
     if (limit := schema.get("maxLength")) is not None and len(value) > limit:
         errors.append(too_long(path, limit))
-    if (least := schema.get("minLength")) is not None and len(value) < least:
+    elif (least := schema.get("minLength")) is not None and len(value) < least:
         errors.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
-    if (pattern := schema.get("pattern")) and not _compiled(pattern).search(value):
+    elif (pattern := schema.get("pattern")) and not _compiled(pattern).search(value):
         errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
     if (choices := schema.get("enum")) and value not in choices:
         errors.append(not_supported(path, value, choices))

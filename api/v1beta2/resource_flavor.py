@@ -23,7 +23,7 @@ class ResourceFlavorSpec(Model):
     model_config = ruled(
         (
             "at least one nodeLabel is required when topology is set",
-            "!has(self.topologyName) || self.nodeLabels.size() >= 1",
+            "!has(self.topologyName) || has(self.nodeLabels) && self.nodeLabels.size() >= 1",
         ),
         (
             "topologyName is immutable when topologyName is set",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from api.errors import FieldError, invalid
+from api.errors import FieldError, broken_rule
 from api.validate.common import spec_of
 
 Raw = dict[str, Any]
@@ -28,7 +28,7 @@ class _SameForUpdate:
 
 def _config(obj: Raw) -> list[FieldError]:
     clusters: list[str] = spec_of(obj).get("clusters") or []
-    return [] if len(set(clusters)) == len(clusters) else [invalid("spec.clusters", "array", "must be unique")]
+    return [] if len(set(clusters)) == len(clusters) else [broken_rule("spec.clusters", "must be unique")]
 
 
 def _cluster(obj: Raw) -> list[FieldError]:
@@ -36,7 +36,7 @@ def _cluster(obj: Raw) -> list[FieldError]:
     if sum(source.get(kind) is not None for kind in ("kubeConfig", "clusterProfileRef")) == 1:
         return []
     text = "exactly one of the fields in [kubeConfig clusterProfileRef] must be set"
-    return [invalid("spec.clusterSource", "object", text)]
+    return [broken_rule("spec.clusterSource", text)]
 
 
 CONFIG = _SameForUpdate(_config)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from api.errors import FieldError, duplicate, invalid
+from api.errors import FieldError, broken_rule, duplicate, invalid
 from api.quantity import canonical, exact
 from api.validate.common import not_negative, resource_name
 
@@ -31,9 +31,7 @@ def resource_groups(
             errors += [duplicate(here, name)] if name in resources else []
             resources.add(name)
         if any(len(flavor.get("resources") or ()) != len(covered) for flavor in group.get("flavors") or ()):
-            errors.append(
-                invalid(at, "object", "flavors must have the same number of resources as the coveredResources")
-            )
+            errors.append(broken_rule(at, "flavors must have the same number of resources as the coveredResources"))
         for place, flavor in enumerate(group.get("flavors") or ()):
             here = f"{at}.flavors[{place}]"
             for error in _quotas(here, flavor.get("resources") or (), covered, parent, has_parent):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from api import syntax
-from api.errors import ErrorType, FieldError, invalid
+from api.errors import ErrorType, FieldError, broken_rule, invalid
 from api.syntax import checked, label_value, labels, qualified_name
 from api.validate.common import spec_of
 
@@ -20,7 +20,7 @@ def validate_create(obj: Raw) -> list[FieldError]:
         *syntax.tolerations("spec.tolerations", spec.get("tolerations") or []),
     ]
     if spec.get("topologyName") is not None and not spec.get("nodeLabels"):
-        errors.append(invalid("spec", "object", "at least one nodeLabel is required when topology is set"))
+        errors.append(broken_rule("spec", "at least one nodeLabel is required when topology is set"))
     return errors
 
 
@@ -29,7 +29,7 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     errors = validate_create(new)
     before = spec_of(old).get("topologyName")
     if before is not None and spec_of(new).get("topologyName") != before:
-        errors.append(invalid("spec", "object", "topologyName is immutable when topologyName is set"))
+        errors.append(broken_rule("spec", "topologyName is immutable when topologyName is set"))
     return errors
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from api.errors import FieldError, invalid
+from api.errors import FieldError, broken_rule
 from api.names import HOSTNAME_LABEL
 from api.validate.common import spec_of
 
@@ -22,10 +22,10 @@ def validate_create(obj: Raw) -> list[FieldError]:
     levels = _levels(obj)
     errors = []
     if len(set(levels)) < len(levels):
-        errors.append(invalid(_PATH, "array", "must be unique"))
+        errors.append(broken_rule(_PATH, "must be unique"))
     if HOSTNAME_LABEL in levels and levels[-1] != HOSTNAME_LABEL:
         text = f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology"
-        errors.append(invalid(_PATH, "array", text))
+        errors.append(broken_rule(_PATH, text))
     return errors
 
 
@@ -35,5 +35,5 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     before, after = _levels(old), _levels(new)
     if before and before != after and not before[-1] == after[-1] == HOSTNAME_LABEL:
         text = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
-        errors.insert(0, invalid(_PATH, "array", text))
+        errors.insert(0, broken_rule(_PATH, text))
     return errors

@@ -1,6 +1,6 @@
 """Rules of a Workload beyond its schema: what it asks for, and that what it was given stays as it was given."""
 
-from api.errors import FieldError, forbidden, invalid, required
+from api.errors import FieldError, broken_rule, forbidden, invalid, required
 from api.names import Annotation, Condition
 from api.syntax import labels
 from api.validate.admission_gates import gates, gates_update
@@ -48,11 +48,11 @@ def _priority_class(spec: Raw) -> list[FieldError]:
         return []
     errors = []
     if spec.get("priority") is None:
-        errors.append(invalid("spec", "object", "priority should not be nil when priorityClassRef is set"))
+        errors.append(broken_rule("spec", "priority should not be nil when priorityClassRef is set"))
     kinds = {"kueue.x-k8s.io": "WorkloadPriorityClass", "scheduling.k8s.io": "PriorityClass"}
     if reference["kind"] != (kind := kinds.get(reference["group"])):
         text = f"only the {kind} kind is allowed for the {reference['group']} group"
-        errors.append(invalid("spec.priorityClassRef", "object", text))
+        errors.append(broken_rule("spec.priorityClassRef", text))
     return errors
 
 
@@ -78,7 +78,7 @@ def _pod_set(path: str, pod_set: Raw) -> list[FieldError]:
     errors += annotations(f"{at}.annotations", metadata.get("annotations"))
     least, count = pod_set.get("minCount"), pod_set.get("count", 1)
     if least is not None and least > count:
-        errors.append(invalid(path, "object", "minCount should be positive and less or equal to count"))
+        errors.append(broken_rule(path, "minCount should be positive and less or equal to count"))
     pod = template.get("spec") or {}
     for containers in ("initContainers", "containers"):
         for index, container in enumerate(_objects(pod.get(containers))):
@@ -163,4 +163,4 @@ def _same_execution_time(old: Raw, new: Raw) -> list[FieldError]:
 
 def _frozen(text: str) -> FieldError:
     """An error of a rule on the whole object: it has no path."""
-    return invalid("", "object", text)
+    return broken_rule("", text)

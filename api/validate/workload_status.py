@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from api.errors import FieldError, invalid, not_found, not_supported, required
+from api.errors import FieldError, broken_rule, invalid, not_found, not_supported, required
 from api.names import Annotation
 from api.quantity import amount, canonical
 from api.syntax import labels, tolerations
@@ -61,7 +61,7 @@ def _admission(obj: Raw, old: Raw | None) -> list[FieldError]:
                 )
     if len(assignments) != len(known):
         text = "podSetAssignments must have the same number of podSets as the spec"
-        errors.append(invalid("", "object", text))
+        errors.append(broken_rule("", text))
     return errors
 
 
@@ -130,7 +130,7 @@ def _admission_checks(obj: Raw) -> list[FieldError]:
 def _clusters(status: Raw) -> list[FieldError]:
     if status.get("clusterName") is None or not status.get("nominatedClusterNames"):
         return []
-    return [invalid("status", "object", "clusterName and nominatedClusterNames are mutually exclusive")]
+    return [broken_rule("status", "clusterName and nominatedClusterNames are mutually exclusive")]
 
 
 def _same_admission(old: Raw, new: Raw) -> list[FieldError]:
@@ -171,7 +171,7 @@ def _cluster_name(old: Raw, new: Raw) -> list[FieldError]:
         return []
     was = before.get("clusterName")
     if was is not None:
-        return [] if was == name else [invalid("status", "object", "clusterName is immutable once set")]
+        return [] if was == name else [broken_rule("status", "clusterName is immutable once set")]
     replaces = Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR in (new["metadata"].get("annotations") or {})
     if replaces or name in (before.get("nominatedClusterNames") or ()):
         return []

@@ -89,14 +89,14 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
     "a resource too many": (
         changed(cluster_queue(), f"{RG}.flavors[0].resources[2]", quota("gpu", -1)),
         [
-            f'{RG}: Invalid value: "object": flavors must have the same number of resources as the coveredResources',
+            f"{RG}: Invalid value: flavors must have the same number of resources as the coveredResources",
             f'{RG}.flavors[0].resources[2].name: Invalid value: "gpu": must match the name in coveredResources',
             f'{RG}.flavors[0].resources[2].nominalQuota: Invalid value: "-1": must be greater than or equal to 0',
         ],
     ),
     "a resource too few": (
         changed(cluster_queue(), f"{RG}.flavors[0].resources", [quota("cpu")]),
-        [f'{RG}: Invalid value: "object": flavors must have the same number of resources as the coveredResources'],
+        [f"{RG}: Invalid value: flavors must have the same number of resources as the coveredResources"],
     ),
     "a flavor and a resource in two groups": (
         cluster_queue(resourceGroups=[group("a", resources=("cpu",)), group("a", resources=("cpu",))]),
@@ -215,29 +215,26 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
     ),
     "a topology without labels": (
         obj("ResourceFlavor", {"topologyName": "t"}),
-        ['spec: Invalid value: "object": at least one nodeLabel is required when topology is set'],
+        ["spec: Invalid value: at least one nodeLabel is required when topology is set"],
     ),
     "the same level twice": (
         obj("Topology", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}, {"nodeLabel": "rack"}] * 2}),
         [
-            'spec.levels: Invalid value: "array": must be unique',
-            'spec.levels: Invalid value: "array": the kubernetes.io/hostname label can only be used at the lowest'
+            "spec.levels: Invalid value: must be unique",
+            "spec.levels: Invalid value: the kubernetes.io/hostname label can only be used at the lowest"
             " level of topology",
         ],
     ),
     "a cluster twice": (
         obj("MultiKueueConfig", {"clusters": ["a", "a"]}),
-        ['spec.clusters: Invalid value: "array": must be unique'],
+        ["spec.clusters: Invalid value: must be unique"],
     ),
     "two sources of a cluster": (
         obj(
             "MultiKueueCluster",
             {"clusterSource": {"kubeConfig": {"location": "a"}, "clusterProfileRef": {"name": "b"}}},
         ),
-        [
-            'spec.clusterSource: Invalid value: "object": exactly one of the fields in [kubeConfig clusterProfileRef]'
-            " must be set"
-        ],
+        ["spec.clusterSource: Invalid value: exactly one of the fields in [kubeConfig clusterProfileRef] must be set"],
     ),
     "no value": (obj("WorkloadPriorityClass"), ["value: Required value"]),
     "a value beyond int32": (
@@ -261,13 +258,13 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
     ),
     "a minimum above the count": (
         workload(pod_set(minCount=3)),
-        ['spec.podSets[0]: Invalid value: "object": minCount should be positive and less or equal to count'],
+        ["spec.podSets[0]: Invalid value: minCount should be positive and less or equal to count"],
     ),
     "a class without priority": (
         workload(priorityClassRef={"group": "kueue.x-k8s.io", "kind": "PriorityClass", "name": "a"}),
         [
-            'spec: Invalid value: "object": priority should not be nil when priorityClassRef is set',
-            'spec.priorityClassRef: Invalid value: "object": only the WorkloadPriorityClass kind is allowed for the'
+            "spec: Invalid value: priority should not be nil when priorityClassRef is set",
+            "spec.priorityClassRef: Invalid value: only the WorkloadPriorityClass kind is allowed for the"
             " kueue.x-k8s.io group",
         ],
     ),
@@ -332,7 +329,7 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
     ),
     "an assignment too few": (
         workload(pod_set(), pod_set("b"), status=admitted()),
-        ['Invalid value: "object": podSetAssignments must have the same number of podSets as the spec'],
+        ["Invalid value: podSetAssignments must have the same number of podSets as the spec"],
     ),
     "reclaimable pods that are not there": (
         workload(status={"reclaimablePods": [{"name": "main", "count": 3}, {"name": "b", "count": 0}]}),
@@ -362,7 +359,7 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
     ),
     "a cluster chosen while others are offered": (
         workload(status={"clusterName": "a", "nominatedClusterNames": ["a"]}),
-        ['status: Invalid value: "object": clusterName and nominatedClusterNames are mutually exclusive'],
+        ["status: Invalid value: clusterName and nominatedClusterNames are mutually exclusive"],
     ),
 }
 

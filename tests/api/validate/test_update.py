@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
     "the topology of a flavor": (
         obj("ResourceFlavor", {"topologyName": "a", "nodeLabels": {"a": "b"}}),
         obj("ResourceFlavor", {"nodeLabels": {"a": "b"}}),
-        ['spec: Invalid value: "object": topologyName is immutable when topologyName is set'],
+        ["spec: Invalid value: topologyName is immutable when topologyName is set"],
     ),
     "levels above hosts may change": (
         obj("Topology", {"levels": LEVELS}),
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
         obj("Topology", {"levels": LEVELS[:1]}),
         obj("Topology", {"levels": LEVELS}),
         [
-            'spec.levels: Invalid value: "array": levels are mutable only when kubernetes.io/hostname is the lowest'
+            "spec.levels: Invalid value: levels are mutable only when kubernetes.io/hostname is the lowest"
             " level both before and after the change"
         ],
     ),
@@ -82,7 +82,7 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
     "its queue": (
         RESERVED,
         changed(RESERVED, "spec.queueName", "other"),
-        ['Invalid value: "object": queueName is immutable while workload quota reserved'],
+        ["Invalid value: queueName is immutable while workload quota reserved"],
     ),
     "its queue, as it loses the quota": (
         RESERVED,
@@ -95,27 +95,27 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
             RESERVED, "spec.priorityClassRef", {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "a"}
         ),
         [
-            'Invalid value: "object": priorityClassRef.group is immutable while workload quota reserved',
-            'Invalid value: "object": priorityClassRef.kind is immutable while workload quota reserved',
+            "Invalid value: priorityClassRef.group is immutable while workload quota reserved",
+            "Invalid value: priorityClassRef.kind is immutable while workload quota reserved",
         ],
     ),
     "the name of its PriorityClass": (
         RESERVED,
         changed(RESERVED, "spec.priorityClassRef.name", "b"),
         [
-            'Invalid value: "object": priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while'
+            "Invalid value: priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while"
             " workload quota reserved"
         ],
     ),
     "no class any more": (
         RESERVED,
         changed(RESERVED, "spec.priorityClassRef", ...),
-        ['Invalid value: "object": priorityClassRef is immutable while workload quota reserved'],
+        ["Invalid value: priorityClassRef is immutable while workload quota reserved"],
     ),
     "its time limit": (
         RESERVED,
         changed(RESERVED, "spec.maximumExecutionTimeSeconds", 5),
-        ['Invalid value: "object": maximumExecutionTimeSeconds is immutable while workload quota reserved'],
+        ["Invalid value: maximumExecutionTimeSeconds is immutable while workload quota reserved"],
     ),
     "its pod sets": (
         RESERVED,
@@ -178,7 +178,7 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
     "another cluster": (
         workload(status={"clusterName": "a"}),
         workload(status={"clusterName": "b"}),
-        ['status: Invalid value: "object": clusterName is immutable once set'],
+        ["status: Invalid value: clusterName is immutable once set"],
     ),
     "a gate that is taken away": (
         workload(annotations={GATED: "a.io/x, a.io/y"}),
