@@ -44,10 +44,6 @@ OMITTED: Final = object()
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
 
 
-class Omitted:
-    """Stands where the value is better not shown."""
-
-
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One mistake in one field. `str()` is the line a person reads: `path: Invalid value: "x": detail`."""
@@ -61,7 +57,7 @@ class FieldError:
     def body(self) -> str:
         """The message without the path: what a Status cause carries."""
         text = _TITLES[self.type]
-        if self.type not in _WITHOUT_VALUE and self.value is not Omitted:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text = f"{text}: {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -80,7 +76,7 @@ def invalid(path: str, value: Any, detail: str) -> FieldError:
 
 def broken_rule(path: str, detail: str) -> FieldError:
     """A rule on a whole object or list that does not hold, as the API server reports a CEL rule."""
-    return FieldError(ErrorType.INVALID, path, Omitted, detail)
+    return FieldError(ErrorType.INVALID, path, OMITTED, detail)
 
 
 def type_invalid(path: str, value: Any, detail: str) -> FieldError:
