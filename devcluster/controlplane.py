@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -170,8 +170,8 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start it again, on the same port and the same data, and wait until it is ready."""
         program = self._programs[APISERVER]
-        process = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
-        self._wait(self.administrator.ready, {APISERVER: process}, "the API server")
+        record = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
+        self._wait(self.administrator.ready, [record], "the API server")
 
     def pause_apiserver(self) -> None:
         """Freeze the API server: connections stay open, nothing is answered."""
@@ -199,16 +199,16 @@ class ControlPlane:
         if die_with_parent:
             self._guard = guard.start(self.layout.directory, self.layout.records)
         layout, ports, programs = self.layout, self.ports, self._programs
-        running = {ETCD: self._run(ETCD, components.etcd(programs[ETCD], layout, ports))}
+        running = [self._run(ETCD, components.etcd(programs[ETCD], layout, ports))]
         self._write_files()
-        running[APISERVER] = self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports))
+        running.append(self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports)))
         administrator = self.administrator
         self._wait(administrator.ready, running, "the API server")
         manager = components.controller_manager(programs[CONTROLLER_MANAGER], layout)
-        running[CONTROLLER_MANAGER] = self._run(CONTROLLER_MANAGER, manager)
+        running.append(self._run(CONTROLLER_MANAGER, manager))
         if self.spec.nodes:
-            running[SCHEDULER] = self._run(SCHEDULER, components.scheduler(programs[SCHEDULER], layout))
-            running[KWOK] = self._run(KWOK, components.kwok(programs[KWOK], layout, layout.directory / "stages.yaml"))
+            running.append(self._run(SCHEDULER, components.scheduler(programs[SCHEDULER], layout)))
+            running.append(self._run(KWOK, components.kwok(programs[KWOK], layout, layout.directory / "stages.yaml")))
             for group in self.spec.nodes:
                 for node in nodes.nodes(group):
                     administrator.create("/api/v1/nodes", node)
@@ -244,17 +244,17 @@ class ControlPlane:
         ports = {name: getattr(self.ports, name) for name in ("etcd", "etcd_peer", "apiserver")}
         (self.layout.directory / "ports.json").write_text(json.dumps(ports))
 
-    def _run(self, name: str, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    def _run(self, name: str, command: Sequence[str | Path]) -> processes.Record:
         return processes.start(name, command, log=self.layout.log(name), records=self.layout.records)
 
-    def _wait(self, ready: Callable[[], bool], running: dict[str, subprocess.Popen[bytes]], what: str) -> None:
+    def _wait(self, ready: Callable[[], bool], running: Iterable[processes.Record], what: str) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not ready():
-            for name, process in running.items():
-                if process.poll() is not None:
-                    self._explain_exit(name, process.returncode)
+            for record in running:
+                if (code := processes.exit_code(record)) is not None:
+                    self._explain_exit(record.name, code)
             if time.monotonic() >= deadline:
-                logs = ", ".join(str(self.layout.log(name)) for name in running)
+                logs = ", ".join(str(self.layout.log(record.name)) for record in running)
                 raise ClusterError(f"Waited {START_SECONDS:.0f} s for {what} in vain. The logs: {logs}")
             time.sleep(_POLL_SECONDS)
 

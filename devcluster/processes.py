@@ -59,23 +59,35 @@ def start_time(pid: int) -> str | None:
 
 def start(
     name: str, command: Sequence[str | Path], *, log: Path, records: Path, environ: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+) -> Record:
     """Start a program in a session of its own, its output appended to `log`, its record in the directory `records`."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=None if environ is None else dict(environ),
-            cwd=log.parent,
-        )
-    record = Record(name, process.pid, start_time(process.pid) or "")
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    # rather than subprocess.Popen, which warns when its object goes before its process, as ours are meant to
+    pid = os.posix_spawn(
+        command[0],
+        [os.fspath(word) for word in command],
+        os.environ if environ is None else environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.fspath(log), append, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    record = Record(name, pid, start_time(pid) or "")
     scratch = records / f".{name}.json"
     scratch.write_text(json.dumps(asdict(record)))
     scratch.rename(records / f"{name}.json")
-    return process
+    return record
+
+
+def exit_code(record: Record) -> int | None:
+    """How a child of ours ended, minus the signal's number when by one; `None` while it runs. Answers once, then -1."""
+    with contextlib.suppress(ChildProcessError):
+        pid, status = os.waitpid(record.pid, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+    return None if record.alive() else -1
 
 
 def recorded(records: Path) -> tuple[Record, ...]:
@@ -92,16 +104,9 @@ def stop(records: Iterable[Record], *, grace: float) -> None:
         record.send(signal.SIGTERM)
     deadline = time.monotonic() + grace
     killed = False
-    while waiting := [record for record in waiting if _runs(record)]:
+    while waiting := [record for record in waiting if exit_code(record) is None]:
         if not killed and time.monotonic() >= deadline:
             killed = True
             for record in waiting:
                 record.send(signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
-
-
-def _runs(record: Record) -> bool:
-    """Whether a process still runs; collects it when it was a child of ours."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(record.pid, os.WNOHANG)
-    return record.alive()

@@ -1,6 +1,67 @@
-"""What holds for every test: generated cases are the same on every run, and a busy machine fails none of them."""
+"""What holds for every test: generated cases are the same on every run, and a busy machine fails none of them.
 
+And the real control plane: one for the whole session, a fresh namespace for each test that asks for one. Tests that use
+it carry `@pytest.mark.cluster`. The first run builds its programs, which is printed as it goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from devcluster.controlplane import ControlPlane
 
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
+
+Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+"""`kubectl(*arguments, stdin=None, check=False, timeout=60.0)`, in the test's own namespace."""
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """A control plane with four nodes of 16 cpu and 64Gi; it ends with the test session, whatever ends that."""
+    from devcluster.controlplane import ControlPlane
+
+    def report(sentence: str) -> None:
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            print(sentence, flush=True)
+
+    with ControlPlane.start(report=report) as plane:
+        yield plane
+
+
+@pytest.fixture
+def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a namespace of the test's own, ready to take pods; removed afterwards without waiting for it."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+    made = cluster.kubectl("create", "-o", "name", "-f", "-", stdin=_NAMESPACE.format(slug=slug), check=True)
+    name = made.stdout.strip().removeprefix("namespace/")
+    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, check=True)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false", check=True)
+
+
+@pytest.fixture
+def kubectl(cluster: ControlPlane, namespace: str) -> Kubectl:
+    """Real kubectl as the administrator, in the test's namespace unless its arguments name another."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        return cluster.kubectl("--namespace", namespace, *arguments, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+_NAMESPACE = """
+apiVersion: v1
+kind: Namespace
+metadata:
+  generateName: {slug}-
+"""

@@ -1,0 +1,116 @@
+"""Building once, whoever asks at the same time, and never half.
+
+The `go` of these tests is a stand-in: a script that takes what ours passes and writes small programs. How the real one
+fails (no network, interrupted, too old) cannot be had on demand.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster import build, tools
+from devcluster.errors import ClusterError
+
+_GO = """#!{python}
+import pathlib, sys, time
+here = pathlib.Path(__file__).parent
+words = sys.argv[1:]
+if words == ["version"]:
+    print("go version go{version} linux/amd64")
+elif words[0] == "list":
+    print("fmt")
+elif words[0] == "build":
+    with (here / "builds").open("a") as log:
+        log.write("build\\n")
+    if (here / "fail").exists():
+        sys.exit("disk full")
+    target = pathlib.Path(words[words.index("-o") + 1])
+    for name in ("server", "kwok"):
+        (target / name).write_text("#!/bin/sh\\n")
+        (target / name).chmod(0o755)
+"""
+
+MODULE = tools.Module(
+    "test",
+    tools.MODULES,
+    (
+        tools.Tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
+        tools.Tool("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    ),
+    minutes=1,
+)
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a `go` on PATH that is new enough."""
+    return _install(tmp_path, monkeypatch, "99.0.1")
+
+
+def _install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path:
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    (directory / "go").write_text(_GO.format(python=sys.executable, version=version))
+    (directory / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return directory
+
+
+def _ignore(_: str) -> None:
+    """A report nobody reads."""
+
+
+def test_a_build_names_programs_as_they_are_called(go: Path) -> None:
+    directory = build.build(MODULE, report=_ignore)
+    assert sorted(path.name for path in directory.iterdir()) == ["etcd", "kwok"]
+
+
+def test_the_second_build_finds_the_first(go: Path) -> None:
+    assert build.build(MODULE, report=_ignore) == build.build(MODULE, report=_ignore)
+    assert (go / "builds").read_text() == "build\n"
+
+
+def test_a_failed_build_leaves_nothing_and_says_why(go: Path, tmp_path: Path) -> None:
+    (go / "fail").touch()
+    with pytest.raises(ClusterError, match="Building test failed: disk full"):
+        build.build(MODULE, report=_ignore)
+    (go / "fail").unlink()
+    left = [path for path in (tmp_path / "cache" / "seiretsu" / "tools").iterdir() if path.is_dir()]
+    assert left == []
+    assert build.build(MODULE, report=_ignore).is_dir()
+
+
+def test_builders_at_the_same_time_build_once(go: Path) -> None:
+    code = "from tests.devcluster.test_build import MODULE; from devcluster import build; print(build.build(MODULE))"
+    root = Path(build.__file__).parent.parent
+    builders = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        for _ in range(3)
+    ]
+    answers = {builder.communicate()[0] for builder in builders}
+    assert len(answers) == 1
+    assert (go / "builds").read_text() == "build\n"
+
+
+def test_what_is_being_built_and_for_how_long_is_said(go: Path) -> None:
+    said: list[str] = []
+    build.build(MODULE, report=said.append)
+    assert said[0] == "Building etcd, kwok from source, once for this user: about 1 minutes on two cores."
+    assert re.fullmatch(r"Built etcd, kwok in \d+ s\.", said[-1])
+
+
+def test_a_go_that_is_too_old_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(tmp_path, monkeypatch, "1.2.3")
+    private = tmp_path / "cache" / "seiretsu" / "go" / build.GO_PACKAGE.partition("==")[2] / "bin"
+    private.mkdir(parents=True)
+    (private / "go").write_text(_GO.format(python=sys.executable, version="99.0"))
+    (private / "go").chmod(0o755)
+    assert build.find_go((1, 26, 0), _ignore) == private / "go"

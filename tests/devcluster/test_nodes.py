@@ -1,0 +1,96 @@
+"""Pods on the simulated nodes: they run as long, and end, as they are told, and wait where they do not fit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from devcluster.nodes import EXIT_CODE, RUN_FOR, NodeGroup, nodes
+from tests.conftest import Kubectl
+
+
+def _job(annotations: dict[str, str], cpu: str = "1", pods: int = 1, **spec: Any) -> str:
+    template = {
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
+        },
+    }
+    body = {"parallelism": pods, "completions": pods, "backoffLimit": 0, **spec, "template": template}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": body})
+
+
+def _pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-o", "json", check=True).stdout)["items"]
+    return found
+
+
+def _ran_for(pod: dict[str, Any]) -> float:
+    terminated = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    times = (datetime.datetime.fromisoformat(terminated[key]) for key in ("startedAt", "finishedAt"))
+    started, finished = times
+    return (finished - started).total_seconds()
+
+
+def test_nodes_of_a_group_are_named_and_sized_alike() -> None:
+    made = nodes(NodeGroup(2, cpu="8", memory="1Gi", prefix="big", labels={"pool": "a"}))
+    assert [node["metadata"]["name"] for node in made] == ["big-1", "big-2"]
+    assert all(node["status"]["allocatable"] == {"cpu": "8", "memory": "1Gi", "pods": "1000"} for node in made)
+    assert all(node["metadata"]["labels"]["pool"] == "a" for node in made)
+
+
+@pytest.mark.cluster
+def test_a_jobs_pods_run_for_the_annotated_time_and_complete(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "4s"}, pods=3), check=True)
+    kubectl("wait", "--for=condition=Complete", "job/job", "--timeout=60s", check=True)
+    pods = _pods(kubectl)
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
+    assert all(3 <= _ran_for(pod) <= 10 for pod in pods)
+
+
+@pytest.mark.cluster
+def test_a_jobs_pods_take_about_two_seconds_when_nothing_is_said(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=_job({}), check=True)
+    kubectl("wait", "--for=condition=Complete", "job/job", "--timeout=60s", check=True)
+    (pod,) = _pods(kubectl)
+    assert 1 <= _ran_for(pod) <= 8
+
+
+@pytest.mark.cluster
+def test_a_pod_fails_with_the_exit_code_it_is_given(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "100ms", EXIT_CODE: "42"}), check=True)
+    kubectl("wait", "--for=condition=Failed", "job/job", "--timeout=60s", check=True)
+    (pod,) = _pods(kubectl)
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 42
+
+
+@pytest.mark.cluster
+def test_a_pod_that_fits_no_node_stays_pending(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=_job({}, cpu="17"), check=True)
+    kubectl(
+        "wait", "--for=condition=PodScheduled=False", "pod", "-l", "job-name=job", "--timeout=60s", check=True
+    )  # fmt: skip
+    (pod,) = _pods(kubectl)
+    assert pod["status"]["phase"] == "Pending"
+    assert "Insufficient cpu" in pod["status"]["conditions"][0]["message"]
+
+
+@pytest.mark.cluster
+def test_suspending_a_job_removes_its_pods(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "10m"}), check=True)
+    kubectl("wait", "--for=jsonpath={.status.ready}=1", "job/job", "--timeout=60s", check=True)
+    kubectl("patch", "job", "job", "-p", '{"spec": {"suspend": true}}', check=True)
+    kubectl("wait", "--for=delete", "pod", "-l", "job-name=job", "--timeout=60s", check=True)
+    assert _pods(kubectl) == []
+
+
+@pytest.mark.cluster
+def test_a_pod_of_no_job_runs_on(kubectl: Kubectl) -> None:
+    kubectl("run", "alone", "--image=none", check=True)
+    kubectl("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s", check=True)
+    (pod,) = _pods(kubectl)
+    assert pod["status"]["phase"] == "Running"
