@@ -82,14 +82,15 @@ class ControlPlane:
         for _ in range(_PORT_ATTEMPTS):
             plane = cls(spec or Spec(), Layout(directory), _free_ports(), programs)
             try:
-                plane._start(die_with_parent=die_with_parent)
+                plane._start()
             except PortTakenError:
                 plane.stop()
             except BaseException:
                 plane.stop()
                 raise
-            else:
-                return plane
+            if not die_with_parent:
+                plane._dismiss_guard()
+            return plane
         raise ClusterError("No free ports: other programs took the ones chosen, five times over. Try again.")
 
     @classmethod
@@ -186,6 +187,9 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop every process of this control plane and remove its directory. Nothing happens the second time."""
         stop_and_remove(self.layout.directory)
+        self._dismiss_guard()
+
+    def _dismiss_guard(self) -> None:
         if self._guard:
             process, pipe = self._guard
             process.kill()
@@ -193,11 +197,10 @@ class ControlPlane:
             pipe.close()
             self._guard = None
 
-    def _start(self, *, die_with_parent: bool) -> None:
+    def _start(self) -> None:
         for path in (self.layout.directory, self.layout.pki, self.layout.logs, self.layout.records):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if die_with_parent:
-            self._guard = guard.start(self.layout.directory, self.layout.records)
+        self._guard = guard.start(self.layout.directory, self.layout.records)
         layout, ports, programs = self.layout, self.ports, self._programs
         running = [self._run(ETCD, components.etcd(programs[ETCD], layout, ports))]
         self._write_files()

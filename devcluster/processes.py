@@ -61,9 +61,21 @@ def start(
     name: str, command: Sequence[str | Path], *, log: Path, records: Path, environ: Mapping[str, str] | None = None
 ) -> Record:
     """Start a program in a session of its own, its output appended to `log`, its record in the directory `records`."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between the process and its record
+    try:
+        record = Record(name, pid := _spawn(command, log, environ), start_time(pid) or "")
+        scratch = records / f".{name}.json"
+        scratch.write_text(json.dumps(asdict(record)))
+        scratch.rename(records / f"{name}.json")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    return record
+
+
+def _spawn(command: Sequence[str | Path], log: Path, environ: Mapping[str, str] | None) -> int:
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     # rather than subprocess.Popen, which warns when its object goes before its process, as ours are meant to
-    pid = os.posix_spawn(
+    return os.posix_spawn(
         command[0],
         [os.fspath(word) for word in command],
         os.environ if environ is None else environ,
@@ -73,12 +85,9 @@ def start(
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
+        setsigmask=(),
+        setsigdef=(signal.SIGPIPE,),  # which Python ignores, and a child would inherit that
     )
-    record = Record(name, pid, start_time(pid) or "")
-    scratch = records / f".{name}.json"
-    scratch.write_text(json.dumps(asdict(record)))
-    scratch.rename(records / f"{name}.json")
-    return record
 
 
 def exit_code(record: Record) -> int | None:
