@@ -1,0 +1,83 @@
+"""Reading what happened: latencies of calls, and what the API server itself counted."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from devcluster.api import Administrator
+
+_COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
+
+
+class Latency(NamedTuple):
+    """Milliseconds that calls took."""
+
+    calls: int
+    p50: float
+    p99: float
+    longest: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> "Latency":
+        """The summary of single measurements."""
+        ordered = sorted(each * 1e3 for each in seconds)
+        last = len(ordered) - 1
+        return cls(
+            len(ordered), ordered[len(ordered) // 2], ordered[min(last, len(ordered) * 99 // 100)], ordered[last]
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"p50 {self.p50:6.1f} ms   p99 {self.p99:6.1f} ms   longest {self.longest:6.1f} ms   ({self.calls} calls)"
+        )
+
+
+async def timed(call: Callable[[int], Awaitable[object]], count: int, *, clients: int) -> Latency:
+    """Make ``count`` calls from so many clients, each waiting for its answer before its next call."""
+    took: list[float] = []
+    numbers = iter(range(count))
+
+    async def client() -> None:
+        for number in numbers:
+            began = time.perf_counter()
+            await call(number)
+            took.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return Latency.of(took)
+
+
+async def writes(administrator: Administrator) -> Counter[tuple[str, str]]:
+    """Every write the API server has answered with success, by verb and resource (``jobs``, ``workloads/status``)."""
+    status, text = await asyncio.to_thread(administrator.request, "GET", "/metrics")
+    if status != 200:
+        raise ConnectionError(f"GET /metrics: {status}")
+    found: Counter[tuple[str, str]] = Counter()
+    for labels, value in _COUNTED.findall(text.decode()):
+        label = dict(_LABEL.findall(labels))
+        if label["verb"] in WRITES and label["code"].startswith("2"):
+            name = f"{label['resource']}/{label['subresource']}" if label["subresource"] else label["resource"]
+            found[label["verb"], name] += int(float(value))
+    return found
+
+
+class Usage(NamedTuple):
+    """What a process has used: CPU seconds, and resident memory now and at its peak in MiB."""
+
+    cpu_seconds: float
+    rss: float
+    peak: float
+
+    @classmethod
+    def of(cls, pid: int) -> "Usage":
+        """Read it from the kernel."""
+        stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        ticks = int(stat[11]) + int(stat[12])
+        return cls(ticks / 100, int(status["VmRSS"].split()[0]) / 1024, int(status["VmHWM"].split()[0]) / 1024)

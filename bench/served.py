@@ -1,0 +1,50 @@
+"""The program under test: ``seiretsu serve`` as a process of its own, as an operator would start it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+READY_SECONDS = 60.0
+END_SECONDS = 30.0
+
+
+@contextlib.contextmanager
+def served(kubeconfig: Path, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve, from the line ``ready`` until the block ends; ``RuntimeError`` with the log's end where it fails to."""
+    said, log = scratch / "serve.out", scratch / "serve.log"
+    words = ["serve", "--install", "--kubeconfig", str(kubeconfig), "--bind", "127.0.0.1:0", "--lame-duck", "0"]
+    words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning"]
+    with said.open("wb") as out, log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from cli.main import main; main()", *words],
+            stdout=out,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while b"ready" not in said.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"serve did not get ready (exit {process.poll()}):\n{_end(log)}")
+            time.sleep(0.05)
+        yield process
+        if process.poll() is not None:
+            raise RuntimeError(f"serve ended by itself with exit {process.returncode}:\n{_end(log)}")
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _end(log: Path) -> str:
+    return log.read_bytes()[-4000:].decode(errors="replace")
