@@ -28,6 +28,7 @@ from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
+from core.feedback import catalog
 
 log = structlog.get_logger("seiretsu")
 
@@ -58,7 +59,7 @@ def run(options: Options) -> int:
 def _configuration(options: Options) -> Loaded:
     text = options.config.read_text() if options.config else ""
     namespace = options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE
-    loaded = configuration.load(text, namespace=namespace)
+    loaded = configuration.load(text, namespace=namespace, feedback_rules=catalog.NAMES)
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
     _, ignored = tls.ciphers(loaded.configuration.tls.cipher_suites if loaded.configuration.tls else ())

@@ -14,6 +14,7 @@ from api.configuration import Configuration, Loaded
 from app import tls
 from app.server import Address, Farewell
 from webhook.configurations import Endpoint
+from webhook.policy import policy
 from webhook.settings import Settings
 
 LOCAL_FAREWELL = Farewell(lame_duck=1.0, calls=4.0)
@@ -136,6 +137,7 @@ def _settings(options: Options, loaded: Loaded) -> Settings:
         managed_jobs_namespace_selector=configuration.managed_namespaces,
         frameworks=frozenset((*integrations.frameworks, *integrations.external_frameworks)),
         gates=loaded.gates,
+        feedback=policy(configuration.seiretsu.feedback),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from core import placement
+from api.configuration import Action, Feedback
+from api.v1beta2.base import LabelSelector
+from core import decode, placement
 from core.feedback import Finding
-from core.model import Labels, Selector
+from core.model import Labels, Raw, Selector
 
-Action = Literal["Ignore", "Warn", "Deny"]
 DEFAULT: Final[Action] = "Warn"
 
 
@@ -35,6 +36,18 @@ class Policy:
             if entry.rule == rule and _matches(entry.selector, labels):
                 return entry.action
         return DEFAULT
+
+
+def policy(feedback: Feedback) -> Policy:
+    """The policy of a Configuration."""
+    entries = (
+        Entry(rule.name, rule.action, decode.selector(_wire(rule.namespace_selector))) for rule in feedback.rules
+    )
+    return Policy(tuple(entries))
+
+
+def _wire(selector: LabelSelector | None) -> Raw | None:
+    return None if selector is None else selector.model_dump(by_alias=True, exclude_none=True)
 
 
 def _matches(selector: Selector | None, labels: Labels | None) -> bool:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from api.configuration import load
 from api.names import Label
+from core.feedback.catalog import NAMES
 from core.model import Raw, Requirement, Selector
 from tests.core.feedback.world import world
 from tests.webhook.cluster import ask, job, review
 from webhook.policy import Entry, Policy
+from webhook.policy import policy as policy_of
 from webhook.review import shortened
 from webhook.settings import Settings
 
@@ -54,6 +57,25 @@ def test_the_first_entry_whose_namespaces_match_counts(team: str, allowed: bool)
     selector = Selector((Requirement("team", "In", (team,)),))
     settings = policy(Entry("local-queue-not-found", "Deny", selector), Entry("local-queue-not-found", "Ignore"))
     assert ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings)["allowed"] is allowed
+
+
+def test_the_configuration_says_what_becomes_of_a_rule() -> None:
+    text = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+seiretsu:
+  feedback:
+    rules:
+    - {name: local-queue-not-found, action: Deny, namespaceSelector: {matchLabels: {team: a}}}
+    - {name: will-wait, action: Ignore}
+"""
+    loaded = load(text, feedback_rules=NAMES)
+    assert policy_of(loaded.configuration.seiretsu.feedback) == Policy(
+        (
+            Entry("local-queue-not-found", "Deny", Selector((Requirement("team", "In", ("a",)),))),
+            Entry("will-wait", "Ignore"),
+        )
+    )
 
 
 def test_refusals_and_warnings_come_together() -> None:
