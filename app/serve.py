@@ -23,11 +23,11 @@ from app import logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
 from app.setup import Options, Setup
-from app.standby import Standby
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
+from controller.run import Controller
 from core.feedback import catalog
 
 log = structlog.get_logger("seiretsu")
@@ -74,7 +74,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.set)
     async with Client(connection) as client:
-        process = Composition(decided, client, Standby())
+        process = Composition(decided, client, Controller(client))
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()

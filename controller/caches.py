@@ -1,0 +1,278 @@
+"""Station 5's source: what the API server holds, read into ``core.state.State`` and kept in step with it.
+
+Every change in a store goes to State, which parks, queues and wakes workloads by itself, and then to whoever listens
+(reconcilers, the scheduler). Nothing goes to State before every kind was listed once, for a workload read before
+its LimitRange or its queue would be judged by half the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api import names
+from controller import resources
+from controller.kube.resource import Raw, Resource
+from controller.kube.store import Store, verbatim
+from core import decode, requests
+from core.decode import WorkloadContext
+from core.jobs import workload as workloads
+from core.jobs.kind import JobKind
+from core.jobs.kinds import BATCH_JOB
+from core.model import Key, Workload
+from core.priority import PriorityClasses
+from core.state import State
+
+Listener = Callable[[Raw | None, Raw | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the Configuration has Workloads read."""
+
+    transformations: Mapping[str, requests.Transformation] = field(default_factory=dict)
+    excluded_prefixes: tuple[str, ...] = ()
+    priority_boost: bool = False
+
+
+class Caches:
+    """One store a kind, and State. ``start`` is to be called once all are synced; until then State stays empty."""
+
+    def __init__(self, state: State, reading: Reading | None = None, kinds: Iterable[JobKind] = (BATCH_JOB,)) -> None:
+        self.state = state
+        self.kinds = tuple(kinds)
+        self.started = False
+        self.flavors: dict[str, Raw] = {}
+        self._reading = reading or Reading()
+        self._read: dict[Key, Workload] = {}
+        self._contexts: dict[str, WorkloadContext] = {}
+        self._overheads: Mapping[str, requests.Amounts] | None = None
+        self._classes: PriorityClasses | None = None
+        self.stores: dict[Resource, Store[Raw]] = {
+            resource: Store(resource.plural, verbatim, INDEXES.get(resource)) for resource in ALL
+        }
+        for kind in self.kinds:
+            self.stores[resources.of_kind(kind)] = Store(kind.plural, verbatim, {"priority-class": _class_label})
+        self.workloads = self.stores[resources.WORKLOADS]
+        self.local_queues = self.stores[resources.LOCAL_QUEUES]
+        self.cluster_queues = self.stores[resources.CLUSTER_QUEUES]
+        self.cohorts = self.stores[resources.COHORTS]
+        self.resource_flavors = self.stores[resources.RESOURCE_FLAVORS]
+        self.admission_checks = self.stores[resources.ADMISSION_CHECKS]
+        self.namespaces = self.stores[resources.NAMESPACES]
+        self.limit_ranges = self.stores[resources.LIMIT_RANGES]
+        self.runtime_classes = self.stores[resources.RUNTIME_CLASSES]
+        self.priority_classes = self.stores[resources.PRIORITY_CLASSES]
+        self.workload_priority_classes = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed once."""
+        return all(store.synced for store in self.stores.values())
+
+    def start(self) -> None:
+        """Read all there is into State, and from now on every change. What others refer to comes first."""
+        self.limit_ranges.on_change(self._limits_changed)
+        self.runtime_classes.on_change(self._overheads_changed)
+        self.resource_flavors.on_change(self._flavor_changed)
+        self.admission_checks.on_change(_setter(self.state.set_admission_check, decode.admission_check))
+        self.namespaces.on_change(_setter(self.state.set_namespace, _labels))
+        self.cohorts.on_change(_setter(self.state.set_cohort, decode.cohort))
+        self.cluster_queues.on_change(_setter(self.state.set_cluster_queue, decode.cluster_queue))
+        self.local_queues.on_change(self._local_queue_changed)
+        self.workloads.on_change(self._workload_changed)
+        self.priority_classes.on_change(self._classes_changed)
+        self.workload_priority_classes.on_change(self._classes_changed)
+        self.started = True
+
+    def get(self, key: Key) -> Workload | None:
+        """The workload at its newest version; None where it is gone."""
+        return self._read.get(key)
+
+    def workloads_of(self, kind: str, job: Key) -> tuple[Raw, ...]:
+        """The Workloads whose controller bears the job's kind and name, oldest first."""
+        found = self.workloads.by_index("owner", f"{job.namespace}/{kind}/{job.name}")
+        return tuple(
+            sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
+        )
+
+    def store_of(self, api_version: str, kind: str) -> Store[Raw] | None:
+        """Where jobs of that kind are kept, if it is one of ours."""
+        for ours in self.kinds:
+            if (ours.api_version, ours.kind) == (api_version, kind):
+                return self.stores[resources.of_kind(ours)]
+        return None
+
+    @property
+    def classes(self) -> PriorityClasses:
+        """The values of all priority classes."""
+        if self._classes is None:
+            pod = {raw["metadata"]["name"]: raw for raw in self.priority_classes}
+            self._classes = PriorityClasses(
+                workload={raw["metadata"]["name"]: raw["value"] for raw in self.workload_priority_classes},
+                pod={name: raw["value"] for name, raw in pod.items()},
+                default=next((name for name, raw in sorted(pod.items()) if raw.get("globalDefault")), None),
+            )
+        return self._classes
+
+    def _classes_changed(self, old: Raw | None, new: Raw | None) -> None:
+        self._classes = None
+
+    def _flavor_changed(self, old: Raw | None, new: Raw | None) -> None:
+        name = _either(old, new)["metadata"]["name"]
+        if new is None:
+            self.flavors.pop(name, None)
+        else:
+            self.flavors[name] = new
+        self.state.set_flavor(name, decode.resource_flavor(new) if new else None)
+
+    def _local_queue_changed(self, old: Raw | None, new: Raw | None) -> None:
+        self.state.set_local_queue(decode.key(_either(old, new)), decode.local_queue(new) if new else None)
+
+    def _workload_changed(self, old: Raw | None, new: Raw | None) -> None:
+        key = decode.key(_either(old, new))
+        if new is None:
+            self._read.pop(key, None)
+            self.state.set_workload(key, None)
+            return
+        read = decode.workload(new, self.context(key.namespace))
+        self._read[key] = read
+        self.state.set_workload(key, read)
+
+    def context(self, namespace: str) -> WorkloadContext:
+        """What Workloads of a namespace are read with; one for all namespaces that have no LimitRange."""
+        ranges = self.limit_ranges.by_index("namespace", namespace)
+        shared = namespace if ranges else ""
+        known = self._contexts.get(shared)
+        if known is None:
+            if self._overheads is None:
+                self._overheads = requests.overheads(self.runtime_classes)
+            rules = requests.RequestRules(
+                limits=requests.limits(ranges),
+                overheads=self._overheads,
+                transformations=self._reading.transformations,
+                excluded_prefixes=self._reading.excluded_prefixes,
+            )
+            known = self._contexts[shared] = WorkloadContext(rules, self._reading.priority_boost)
+        return known
+
+    def _limits_changed(self, old: Raw | None, new: Raw | None) -> None:
+        namespace = decode.key(_either(old, new)).namespace
+        self._contexts.pop(namespace, None)
+        self._read_again(self.workloads.by_index("namespace", namespace))
+
+    def _overheads_changed(self, old: Raw | None, new: Raw | None) -> None:
+        if old and new and old.get("overhead") == new.get("overhead"):
+            return
+        self._overheads = None
+        self._contexts.clear()
+        self._read_again(self.workloads)
+
+    def _read_again(self, raws: Iterable[Raw]) -> None:
+        """The rules of requests changed: what is not yet read stays so until ``start`` comes to it."""
+        for raw in raws:
+            if decode.key(raw) in self._read:
+                self._workload_changed(raw, raw)
+
+
+def _either(old: Raw | None, new: Raw | None) -> Raw:
+    raw = new or old
+    assert raw is not None, "a store tells of a change between nothing and nothing"
+    return raw
+
+
+def _labels(raw: Raw) -> Mapping[str, str]:
+    return raw["metadata"].get("labels") or {}
+
+
+def _setter(enter: Callable[[str, Any], None], read: Callable[[Raw], Any]) -> Listener:
+    """A listener for objects without a namespace: enters what was read under the object's name, None where it is
+    gone.
+    """
+
+    def changed(old: Raw | None, new: Raw | None) -> None:
+        enter(_either(old, new)["metadata"]["name"], read(new) if new else None)
+
+    return changed
+
+
+def _namespace(raw: Raw) -> Iterable[str]:
+    return (raw["metadata"].get("namespace", ""),)
+
+
+def queue_of(raw: Raw) -> Iterable[str]:
+    """Index of Workloads: ``namespace/queue``."""
+    queue = (raw.get("spec") or {}).get("queueName")
+    return (f"{raw['metadata']['namespace']}/{queue}",) if queue else ()
+
+
+def _reserved_in(raw: Raw) -> Iterable[str]:
+    admission = (raw.get("status") or {}).get("admission")
+    return (admission["clusterQueue"],) if admission else ()
+
+
+def owner_of(raw: Raw) -> Iterable[str]:
+    """Index of Workloads: ``namespace/Kind/name`` of the controller."""
+    metadata = raw["metadata"]
+    owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
+    return tuple(f"{metadata['namespace']}/{owner['kind']}/{owner['name']}" for owner in owners)
+
+
+def _job_uid(raw: Raw) -> Iterable[str]:
+    uid = (raw["metadata"].get("labels") or {}).get(names.Label.JOB_UID)
+    return (uid,) if uid else ()
+
+
+def _class_label(raw: Raw) -> Iterable[str]:
+    name = workloads.priority_class(raw)
+    return (name,) if name else ()
+
+
+def _priority_class(raw: Raw) -> Iterable[str]:
+    reference = (raw.get("spec") or {}).get("priorityClassRef")
+    return (f"{reference.get('kind')}/{reference.get('name')}",) if reference else ()
+
+
+def _submits_to(raw: Raw) -> Iterable[str]:
+    cluster_queue = (raw.get("spec") or {}).get("clusterQueue")
+    return (cluster_queue,) if cluster_queue else ()
+
+
+def _flavors(raw: Raw) -> Iterable[str]:
+    groups = (raw.get("spec") or {}).get("resourceGroups") or ()
+    return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
+
+
+def _check_names(raw: Raw) -> Iterable[str]:
+    checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    return tuple(check["name"] for check in checks)
+
+
+ALL = (
+    resources.RESOURCE_FLAVORS,
+    resources.ADMISSION_CHECKS,
+    resources.COHORTS,
+    resources.CLUSTER_QUEUES,
+    resources.LOCAL_QUEUES,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+    resources.WORKLOADS,
+    resources.NAMESPACES,
+    resources.LIMIT_RANGES,
+    resources.PRIORITY_CLASSES,
+    resources.RUNTIME_CLASSES,
+)
+
+INDEXES: Mapping[Resource, Mapping[str, Callable[[Raw], Iterable[str]]]] = {
+    resources.LIMIT_RANGES: {"namespace": _namespace},
+    resources.LOCAL_QUEUES: {"cluster-queue": _submits_to},
+    resources.CLUSTER_QUEUES: {"flavor": _flavors, "check": _check_names},
+    resources.WORKLOADS: {
+        "namespace": _namespace,
+        "queue": queue_of,
+        "cluster-queue": _reserved_in,
+        "owner": owner_of,
+        "job-uid": _job_uid,
+        "priority-class": _priority_class,
+    },
+}

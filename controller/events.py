@@ -1,0 +1,136 @@
+"""The events people read in ``kubectl describe`` of a Job or a Workload: type, reason and text, in Kueue's words.
+
+Separate from where they are sent, so that every text can be read on one page. Sending is ``controller.kube.events``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from api import names
+from controller.kube.events import EventType, ObjectReference
+from controller.kube.events import Recorder as EventRecorder
+from controller.kube.resource import Resource
+from core.model import Key, Victim, Workload
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+class Event(NamedTuple):
+    """What is told about an object."""
+
+    type: EventType
+    reason: str
+    message: str
+
+
+class Recorder(Protocol):
+    """Whoever passes events on; never fails and never waits."""
+
+    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+        """Tell people who look at this object."""
+
+
+class Events:
+    """Events through the API server."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+        """File the event."""
+        about = ObjectReference(resource.api_version, resource.kind, key.namespace, key.name, uid)
+        self._recorder.record(about, event.type, event.reason, event.message)
+
+
+def created_workload(workload: Key) -> Event:
+    """On the Job."""
+    return Event(NORMAL, names.Event.CREATED_WORKLOAD, f"Created Workload: {workload}")
+
+
+def updated_workload(workload: Key) -> Event:
+    """On the Job: its Workload was made to match it again."""
+    return Event(NORMAL, names.Event.UPDATED_WORKLOAD, f"Updated not matching Workload for suspended job: {workload}")
+
+
+def deleted_workload(workload: Key) -> Event:
+    """On the Job: a Workload that does not match it was deleted."""
+    return Event(NORMAL, names.Event.DELETED_WORKLOAD, f"Deleted not matching Workload: {workload}")
+
+
+def started(cluster_queue: str) -> Event:
+    """On the Job."""
+    return Event(NORMAL, names.Event.STARTED, f"Admitted by clusterQueue {cluster_queue}")
+
+
+def stopped(message: str) -> Event:
+    """On the Job: it was suspended again, with the reason as text."""
+    return Event(NORMAL, names.Event.STOPPED, message)
+
+
+def finished_workload(workload: Key) -> Event:
+    """On the Job."""
+    return Event(NORMAL, names.Event.FINISHED_WORKLOAD, f"Workload '{workload}' is declared finished")
+
+
+def failed(reason: str, message: str) -> Event:
+    """On the Job: what keeps it from becoming a Workload or from starting."""
+    return Event(WARNING, reason, message)
+
+
+def quota_reserved(cluster_queue: str, waited: float, considered: str = "") -> Event:
+    """On the Workload; ``waited`` in seconds since it was queued, ``considered`` the flavors that did not simply
+    fit.
+    """
+    text = f"Quota reserved in ClusterQueue {cluster_queue}, wait time since queued was {waited:.0f}s"
+    if considered:
+        text += f"; Flavors considered: {considered}"
+    return Event(NORMAL, names.Event.QUOTA_RESERVED, text)
+
+
+def admitted(cluster_queue: str, waited: float) -> Event:
+    """On the Workload; ``waited`` in seconds since its reservation."""
+    text = f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited:.0f}s"
+    return Event(NORMAL, names.Event.ADMITTED, text)
+
+
+def waits(reason: str, message: str) -> Event:
+    """On the Workload: it was looked at and may not start now."""
+    return Event(WARNING, reason, message)
+
+
+def evicted(reason: str, message: str, cause: str = "") -> Event:
+    """On the Workload."""
+    due = f"{names.EvictedReason.DUE_TO}{cause}" if cause else ""
+    return Event(NORMAL, f"{names.Event.EVICTED_DUE_TO}{reason}{due}", message)
+
+
+def preempted(victim: Victim, preemptor: Workload) -> Event:
+    """On the victim."""
+    return Event(NORMAL, names.Event.PREEMPTED, f"{victim.message}; {_priorities(preemptor, victim.workload)}")
+
+
+def preempted_other(victim: Victim, preemptor: Workload) -> Event:
+    """On the preemptor."""
+    gone = victim.workload
+    text = f"Preempted workload {gone.key} (UID: {gone.uid}) in ClusterQueue {victim.cluster_queue}"
+    return Event(NORMAL, names.Event.PREEMPTED_WORKLOAD, f"{text}; {_priorities(preemptor, gone)}")
+
+
+def deleted_job() -> Event:
+    """On the Job: ``objectRetentionPolicies.workloads.afterDeactivatedByKueue`` has passed."""
+    return Event(NORMAL, names.Event.DELETED, "Deleted job: deactivation retention period expired")
+
+
+def deleted_finished() -> Event:
+    """On the Workload: ``objectRetentionPolicies.workloads.afterFinished`` has passed."""
+    return Event(NORMAL, names.Event.DELETED, "Deleted finished workload due to elapsed retention")
+
+
+def _priorities(preemptor: Workload, preemptee: Workload) -> str:
+    return f"preemptor effective priority: {_priority(preemptor)}; preemptee effective priority: {_priority(preemptee)}"
+
+
+def _priority(workload: Workload) -> str:
+    return f"{workload.priority} (base: {workload.priority}, boost: 0)"

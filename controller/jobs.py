@@ -1,0 +1,227 @@
+"""Stations 2 and 9: a job becomes a Workload, starts when that is admitted, stops when it is evicted, and ends with it.
+
+Gather (stores only), ``core.jobs.decide``, apply one write. The answer of each write enters the caches, whose change
+puts the job in line again; so the next rule finds its turn without waiting for the watch, and a restart begins where
+the API stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import structlog
+
+from api import names
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.errors import Invalid, NotFound
+from controller.kube.workqueue import WorkQueue
+from controller.metrics import Metrics
+from controller.settings import Settings
+from controller.writes import Writer
+from core import decode
+from core.jobs import workload as workloads
+from core.jobs.actions import (
+    Action,
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    Nothing,
+    Problem,
+    RemoveFinalizer,
+    Start,
+    Stop,
+    UpdateWorkload,
+    WorkloadStatus,
+)
+from core.jobs.decide import Situation, decide, orphan
+from core.jobs.kind import JobKind, Patch
+from core.model import Key, Raw, Workload
+from core.placement import matches
+from core.times import epoch
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 20
+MAX_DEPTH = 10
+"""Owners above a job that are looked at for a managed one; Kueue's limit."""
+
+
+class JobReconciler:
+    """Looks after the jobs of one kind. ``run`` for as long as we lead; ``changed`` whenever something of a job
+    changed.
+    """
+
+    def __init__(
+        self,
+        kind: JobKind,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        metrics: Metrics,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.kind = kind
+        self.resource = resources.of_kind(kind)
+        self.caches = caches
+        self.writer = writer
+        self.recorder = recorder
+        self.metrics = metrics
+        self.settings = settings
+        self.clock = clock
+        self.store = caches.stores[self.resource]
+        self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}")
+
+    def changed(self, key: Key) -> None:
+        """Look at this job."""
+        self.queue.add(key)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        await self.queue.run(WORKERS, self.reconcile)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
+        job = self.store.get(key)
+        if job is None:
+            await self._let_go(key)
+            return None
+        return await self._apply(key, job, decide(self._situation(key, job)))
+
+    def _situation(self, key: Key, job: Raw) -> Situation:
+        return Situation(
+            kind=self.kind,
+            job=job,
+            now=self.clock(),
+            workloads=self.caches.workloads_of(self.kind.kind, key),
+            managed=self._managed(job),
+            ancestor_admitted=self._ancestor_admitted(job),
+            flavors=self.caches.flavors,
+            classes=self.caches.classes,
+            wait_for_pods_ready=self.settings.wait_for_pods_ready,
+            retention_after_deactivation=self.settings.retention_after_deactivation,
+            labels_to_copy=self.settings.labels_to_copy,
+        )
+
+    def _managed(self, job: Raw) -> bool:
+        """Whether the job is ours: by its queue name, or by our managing all jobs of its namespace."""
+        namespace = self.caches.namespaces.get(Key("", job["metadata"]["namespace"]))
+        labels = (namespace["metadata"].get("labels") or {}) if namespace else {}
+        if not matches(self.settings.managed_namespaces, labels):
+            return False
+        return bool(workloads.queue_name(job)) or self.settings.manage_jobs_without_queue_name
+
+    def _ancestor_admitted(self, job: Raw) -> bool | None:
+        """None for a job of its own; for one of a managed job, whether that one's Workload is admitted."""
+        namespace = job["metadata"]["namespace"]
+        found: Raw | None = None
+        owner = workloads.controller(job)
+        for _ in range(MAX_DEPTH):
+            store = self.caches.store_of(owner["apiVersion"], owner["kind"]) if owner else None
+            above = store.get(Key(namespace, owner["name"])) if store and owner else None
+            if above is None or owner is None or above["metadata"]["uid"] != owner["uid"]:
+                break
+            if workloads.queue_name(above) or self.settings.manage_jobs_without_queue_name:
+                found = above
+            owner = workloads.controller(above)
+        if found is None:
+            return None
+        standing = self.caches.workloads_of(found["kind"], Key(namespace, found["metadata"]["name"]))
+        read = (self.caches.get(decode.key(raw)) for raw in standing)
+        return any(each is not None and each.holds(names.Condition.ADMITTED) for each in read)
+
+    async def _let_go(self, key: Key) -> None:
+        """The job is gone: its Workloads are finished, and then nothing holds them."""
+        for raw in self.caches.workloads_of(self.kind.kind, key):
+            action = orphan(raw, self.clock())
+            if isinstance(action, WorkloadStatus):
+                await self._patch_workload(action.workload, action.patch, "status")
+            elif isinstance(action, RemoveFinalizer):
+                await self._patch_workload(action.workload, action.patch)
+
+    async def _apply(self, key: Key, job: Raw, action: Action) -> float | None:
+        match action:
+            case Nothing():
+                return action.requeue_after
+            case Problem():
+                self._tell(job, events.failed(action.reason, action.message))
+            case CreateWorkload():
+                await self._create(job, action.manifest)
+            case UpdateWorkload():
+                await self._patch_workload(action.workload, action.patch)
+                if action.why == "matching":
+                    self._tell(job, events.updated_workload(action.workload))
+            case DeleteWorkload():
+                if action.release is not None:
+                    await self._patch_workload(action.workload, action.release)
+                await self.writer.delete(resources.WORKLOADS, action.workload, action.uid)
+                self._tell(job, events.deleted_workload(action.workload))
+            case RemoveFinalizer():
+                await self._patch_workload(action.workload, action.patch)
+            case WorkloadStatus():
+                await self._patch_workload(action.workload, action.patch, "status")
+                self._status_written(job, action)
+            case Start():
+                await self._patch_job(key, action.patches)
+                log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
+                self._tell(job, events.started(action.cluster_queue))
+            case Stop():
+                await self._patch_job(key, action.patches)
+                if action.was_running:
+                    log.info("job stopped", job=str(key), reason=action.reason)
+                    self._tell(job, events.stopped(action.message))
+            case DeleteJob():
+                await self.writer.delete(self.resource, key, job["metadata"]["uid"])
+                self._tell(job, events.deleted_job())
+            case _:
+                assert_never(action)
+        return None
+
+    async def _create(self, job: Raw, manifest: Raw) -> None:
+        try:
+            created = await self.writer.create(resources.WORKLOADS, manifest)
+        except Invalid as error:  # trying again is of no use until the job changes
+            self._tell(job, events.failed(names.Event.ERR_WORKLOAD_COMPOSE, error.message))
+            return
+        key = decode.key(created)
+        log.info("workload created", workload=str(key), job=job["metadata"]["name"])
+        self._tell(job, events.created_workload(key))
+        since = epoch(job["metadata"]["creationTimestamp"])
+        self.metrics.workload_created(f"{self.kind.api_version}/{self.kind.kind}", self.clock() - since)
+
+    async def _patch_workload(self, key: Key, patch: Raw, subresource: str = "") -> None:
+        try:
+            await self.writer.patch(resources.WORKLOADS, key, patch, subresource=subresource)
+        except NotFound:  # gone is as good; the watch will say so
+            log.debug("workload is gone", workload=str(key))
+
+    async def _patch_job(self, key: Key, patches: Sequence[Patch]) -> None:
+        for patch in patches:
+            await self.writer.patch(self.resource, key, patch.body, subresource=patch.subresource)
+
+    def _status_written(self, job: Raw, action: WorkloadStatus) -> None:
+        log.info("workload status", workload=str(action.workload), why=action.why)
+        match action.why:
+            case "finish":
+                self._tell(job, events.finished_workload(action.workload))
+                self._count_finished(action.after)
+            case "release":
+                evicted = action.after.condition(names.Condition.EVICTED)
+                before = self.caches.state.holdings.get(action.workload)
+                if evicted is not None and before is not None:
+                    self.metrics.stopped(before.cluster_queue, evicted.reason, self.clock() - evicted.since)
+
+    def _count_finished(self, workload: Workload) -> None:
+        if workload.admission is not None:
+            admitted = workload.condition(names.Condition.ADMITTED)
+            ran = self.clock() - admitted.since if admitted is not None and admitted.status else None
+            queue = Key(workload.key.namespace, workload.queue)
+            self.metrics.finished(workload.admission.cluster_queue, queue, workload.priority_class, ran)
+
+    def _tell(self, job: Raw, event: events.Event) -> None:
+        self.recorder.tell(self.resource, decode.key(job), job["metadata"]["uid"], event)

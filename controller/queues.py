@@ -1,0 +1,104 @@
+"""The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of what is in use.
+
+Statuses change with every workload that moves; each object is written at most once per interval, and always once
+more after its last change. What they say is ``core.status``'s judgement of State.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from api import names
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import NotFound
+from controller.kube.resource import Resource
+from controller.kube.workqueue import WorkQueue
+from controller.writes import Writer
+from core import status
+from core.model import Key, Raw
+
+INTERVAL_SECONDS = 0.3
+WORKERS = 4
+
+
+class QueueStatuses:
+    """Owns the work queue of the objects to look at. ``run`` for as long as we lead; ``changed`` says what changed."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.clock = clock
+        self._monotonic = monotonic
+        self._written_at: dict[tuple[Resource, Key], float] = {}
+        self.queue = WorkQueue[tuple[Resource, Key]]("queue-status", longest_seconds=30.0)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        await self.queue.run(WORKERS, self.reconcile)
+
+    def changed(self, resource: Resource, key: Key) -> None:
+        """Something that the status of this object tells may have changed."""
+        self.queue.add((resource, key))
+
+    async def reconcile(self, item: tuple[Resource, Key]) -> float | None:
+        """Bring one object up to date, unless that was done a moment ago. Returns when to look again, in seconds."""
+        patience = self._written_at.get(item, float("-inf")) + INTERVAL_SECONDS - self._monotonic()
+        if patience > 0:
+            return patience
+        resource, key = item
+        raw = self.caches.stores[resource].get(key)
+        if raw is None:
+            self._written_at.pop(item, None)
+            return None
+        if "deletionTimestamp" in raw["metadata"] and not self._in_use(resource, key):
+            await self._release(resource, key, raw)
+            return None
+        wanted = self._status(resource, key, raw)
+        if wanted is not None and (difference := _difference(raw.get("status") or {}, wanted)):
+            self._written_at[item] = self._monotonic()
+            patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": difference}
+            try:
+                await self.writer.patch(resource, key, patch, subresource="status")
+            except NotFound:  # gone meanwhile; the watch will say so
+                self._written_at.pop(item, None)
+        return None
+
+    def _status(self, resource: Resource, key: Key, raw: Raw) -> Raw | None:
+        state, old = self.caches.state, raw.get("status") or {}
+        if resource == resources.CLUSTER_QUEUES and key.name in state.holdings.cluster_queues:
+            return status.cluster_queue_status(state, key.name, old, self.clock())
+        if resource == resources.LOCAL_QUEUES and key in state.lines.local_queues:
+            return status.local_queue_status(state, key, old, self.clock())
+        return None
+
+    def _in_use(self, resource: Resource, key: Key) -> bool:
+        """Whether somebody still needs the object: quota held in a ClusterQueue, a ClusterQueue with the flavor."""
+        if resource == resources.CLUSTER_QUEUES:
+            return bool(status.reservations(self.caches.state, key.name))
+        if resource == resources.RESOURCE_FLAVORS:
+            return bool(self.caches.cluster_queues.by_index("flavor", key.name))
+        return False
+
+    async def _release(self, resource: Resource, key: Key, raw: Raw) -> None:
+        finalizers = raw["metadata"].get("finalizers") or []
+        if names.Finalizer.RESOURCE_IN_USE not in finalizers:
+            return
+        left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
+        identity = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
+        await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": left or None}})
+
+
+def _difference(old: Raw, new: Raw) -> Raw:
+    """The fields of ``new`` that ``old`` does not have so; lists are replaced whole."""
+    return {
+        name: value for name, value in new.items() if old.get(name) != value and (value or name in old or value == 0)
+    }

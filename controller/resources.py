@@ -1,0 +1,30 @@
+"""What the controller watches and writes, as the API server names it. One table, so that a new kind is one line."""
+
+from __future__ import annotations
+
+from api import names
+from controller.kube.resource import Resource
+from core.jobs.kind import JobKind
+
+
+def _ours(plural: str, kind: str, *, namespaced: bool = False) -> Resource:
+    return Resource(names.GROUP, names.STORAGE_VERSION, plural, kind, namespaced)
+
+
+WORKLOADS = _ours(names.Resource.WORKLOADS, names.Kind.WORKLOAD, namespaced=True)
+LOCAL_QUEUES = _ours(names.Resource.LOCAL_QUEUES, names.Kind.LOCAL_QUEUE, namespaced=True)
+CLUSTER_QUEUES = _ours(names.Resource.CLUSTER_QUEUES, names.Kind.CLUSTER_QUEUE)
+COHORTS = _ours(names.Resource.COHORTS, names.Kind.COHORT)
+RESOURCE_FLAVORS = _ours(names.Resource.RESOURCE_FLAVORS, names.Kind.RESOURCE_FLAVOR)
+WORKLOAD_PRIORITY_CLASSES = _ours(names.Resource.WORKLOAD_PRIORITY_CLASSES, names.Kind.WORKLOAD_PRIORITY_CLASS)
+ADMISSION_CHECKS = _ours(names.Resource.ADMISSION_CHECKS, names.Kind.ADMISSION_CHECK)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+
+
+def of_kind(kind: JobKind) -> Resource:
+    """Where jobs of this kind are served."""
+    group, _, version = kind.api_version.rpartition("/")
+    return Resource(group, version, kind.plural, kind.kind)

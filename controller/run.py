@@ -1,0 +1,143 @@
+"""The controller as one thing to run: caches that follow the API server, and, on the replica that leads, whoever
+writes.
+
+Every replica keeps its caches warm (admission asks them); only the leader decides and writes. A new leader reads all
+that decisions rest on anew, with a quorum read, before its first cycle: the last admissions of the old one must not
+be missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from controller import resources
+from controller.caches import Caches
+from controller.events import Events
+from controller.jobs import JobReconciler
+from controller.kube.client import Client
+from controller.kube.elector import Durations, Elector
+from controller.kube.events import Recorder
+from controller.kube.reflector import Reflector
+from controller.lookup import CacheLookup
+from controller.metrics import Metrics
+from controller.queues import QueueStatuses
+from controller.scheduler import Scheduler
+from controller.settings import Settings
+from controller.wakes import Wakes
+from controller.workloads import WorkloadReconciler
+from controller.writes import Writer
+from core.jobs.kinds import KINDS
+from core.state import State
+
+log = structlog.get_logger(__name__)
+
+COMPONENT = "kueue-controller-manager"
+
+
+class LeadershipLostError(Exception):
+    """Another replica leads now; what this one knows is no longer the truth, so its process is to end."""
+
+
+class Controller:
+    """Everything of ours that talks to the API server. ``run`` it in one task, once.
+
+    ``synced`` says that the caches hold all there is; ``lookup`` answers admission from then on.
+    ``reflectors``, ``client.requests`` and ``scheduler.cycles`` are there for metrics.
+    """
+
+    def __init__(
+        self, client: Client, settings: Settings | None = None, registry: CollectorRegistry | None = None
+    ) -> None:
+        self.client = client
+        self.settings = settings or Settings()
+        self.synced = False
+        self.leading = asyncio.Event()
+        kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
+        self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
+        self.lookup = CacheLookup(self.caches)
+        self.metrics = Metrics(registry or CollectorRegistry(), role=self._role)
+        self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
+        self._recorder = Recorder(client, component=COMPONENT)
+        writer, events = Writer(client, self.caches.stores), Events(self._recorder)
+        self.scheduler = Scheduler(self.caches, writer, events, self.metrics)
+        self.workloads = WorkloadReconciler(self.caches, writer, events, self.metrics, self.settings)
+        self.queues = QueueStatuses(self.caches, writer)
+        self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
+        self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
+
+    async def run(self) -> None:
+        """Follow and, when leading, reconcile until cancelled; raises when leadership is lost or a part of it dies."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
+            await self._sync()
+            async with self._leadership():
+                await self._lead()
+
+    async def _sync(self) -> None:
+        """Wait for every first list. A kind that is not served yet is waited for: somebody may be about to install
+        it.
+        """
+        for reflector in self.reflectors:
+            try:
+                async with asyncio.timeout(5):
+                    await reflector.synced.wait()
+            except TimeoutError:
+                log.warning("waiting for the first list", resource=reflector.resource.plural)
+                await reflector.synced.wait()
+        self.caches.start()
+        self._wakes.connect()
+        self.synced = True
+        log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
+
+    @contextlib.asynccontextmanager
+    async def _leadership(self) -> AsyncIterator[None]:
+        """Lead, at once where nobody else may run, else by the lease and with every write fenced by it."""
+        wanted = self.settings.leader_election
+        if wanted is None:
+            self.leading.set()
+            yield
+            return
+        durations = Durations(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
+        elector = Elector(self.client.connection, namespace=wanted.namespace, name=wanted.name, durations=durations)
+        self.client.may_write = elector.may_write
+        async with elector:
+            await elector.elected.wait()
+            await self._read_anew()
+            self.leading.set()
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(_lost(elector))
+                yield
+                watch.cancel()
+
+    async def _read_anew(self) -> None:
+        """What the old leader wrote last may not have come by watch yet: list it, and enter what is newer than ours."""
+        for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
+            listed = await self.client.list(resource)
+            for raw in listed["items"]:
+                self.caches.stores[resource].put_from_write(raw)
+
+    async def _lead(self) -> None:
+        self._wakes.everything()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run(), name="events")
+            group.create_task(self.scheduler.run(), name="scheduler")
+            group.create_task(self.workloads.run(), name="workloads")
+            group.create_task(self.queues.run(), name="queues")
+            for reconciler in self.jobs:
+                group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
+
+    def _role(self) -> str:
+        if self.settings.leader_election is None:
+            return "standalone"
+        return "leader" if self.leading.is_set() else "follower"
+
+
+async def _lost(elector: Elector) -> None:
+    await elector.lost.wait()
+    raise LeadershipLostError("the lease was lost: another replica leads")

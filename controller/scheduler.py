@@ -1,0 +1,262 @@
+"""Stations 6 and 7: whenever something could let a workload in, decide, and write what was decided into its status.
+
+The decision is ``core.cycle``'s. Here is what surrounds it: waking (never polling), writing reservations and evictions
+beside each other, each guarded by the version of the object that it was made from, and taking a decision back when
+its write failed. State counts a reservation at once, so the next cycle never gives the same quota twice while a write
+is under way. Why others wait is told behind all that, by few writes and only when it changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from api import names
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.errors import ApiError, Fenced
+from controller.kube.workqueue import WorkQueue
+from controller.metrics import Metrics
+from controller.writes import Writer
+from core import transitions
+from core.conditions import status_patch, texts
+from core.cycle import drain
+from core.life import required_checks
+from core.model import Key, Plan, Raw, Reserve, Victim, Wait, Workload
+from core.order import queue_time
+
+log = structlog.get_logger(__name__)
+
+DECIDED_WRITES = 20
+WAITING_WRITES = 4
+MESSAGE_SECONDS = 5.0
+"""A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
+
+
+class Scheduler:
+    """Owns the cycle. ``run`` for as long as we lead; ``wake`` whenever a cache changed. ``clock`` is wall time."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.state = caches.state
+        self.writer = writer
+        self.recorder = recorder
+        self.metrics = metrics
+        self.clock = clock
+        self.cycles = 0
+        self._woken = asyncio.Event()
+        self._reserving: dict[Key, Reserve] = {}
+        self._evicting: dict[Key, tuple[Victim, Wait]] = {}
+        self._waiting: dict[Key, Wait] = {}
+        self._told_at: dict[Key, float] = {}
+        self._decided = WorkQueue[Key]("decided")
+        self._waits = WorkQueue[Key]("waits")
+
+    def wake(self) -> None:
+        """Something changed that a cycle may depend on."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Decide and write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cycles(), name="scheduler-cycles")
+            group.create_task(self._decided.run(DECIDED_WRITES, self._write_decided), name="scheduler-decided")
+            group.create_task(self._waits.run(WAITING_WRITES, self._write_wait), name="scheduler-waits")
+
+    async def _cycles(self) -> None:
+        while True:
+            await self._until_woken()
+            began = time.monotonic()
+            for plan in drain(self.state, self.state.policy, self.clock()):
+                self.cycles += 1
+                self._dispatch(plan)
+                self.metrics.attempted(
+                    time.monotonic() - began, any(isinstance(decision, Reserve) for decision in plan.decisions)
+                )
+                await asyncio.sleep(0)  # webhooks and watches come before the next plan
+                began = time.monotonic()
+
+    async def _until_woken(self) -> None:
+        """Wait for a change, or for the end of the earliest backoff."""
+        wake_at = self.state.next_wake(self.clock())
+        try:
+            async with asyncio.timeout(None if wake_at is None else max(0.0, wake_at - self.clock())):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+
+    def _dispatch(self, plan: Plan) -> None:
+        """Put each decision of a plan in line to be written."""
+        for decision in plan.decisions:
+            key = decision.workload.key
+            if isinstance(decision, Reserve):
+                self._waiting.pop(key, None)
+                self._reserving[key] = decision
+                self._decided.add(key)
+                continue
+            self._waiting[key] = decision
+            self._waits.add(key)
+            for victim in decision.victims:
+                self._evicting[victim.workload.key] = (victim, decision)
+                self._decided.add(victim.workload.key)
+
+    async def _write_decided(self, key: Key) -> None:
+        reserve = self._reserving.pop(key, None)
+        if reserve is not None:
+            await self._settle(key, lambda workload: self._reserved(workload, reserve))
+        eviction = self._evicting.pop(key, None)
+        if eviction is not None:
+            await self._settle(key, lambda workload: self._preempted(workload, *eviction))
+
+    async def _settle(self, key: Key, change: Callable[[Workload], tuple[Workload, Callable[[], None]] | None]) -> None:
+        """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide
+        anew.
+        """
+        before = self.caches.get(key)
+        changed = change(before) if before is not None else None
+        if before is None or changed is None:
+            self._take_back(key)
+            return
+        after, tell = changed
+        patch = status_patch(before, after)
+        if patch is None:
+            return
+        try:
+            await self._written(key, before, patch)
+        except ApiError as error:
+            log.info("decision not written", workload=str(key), error=str(error))
+            await self._learn(key, before.uid, error)
+            self._take_back(key)
+        else:
+            tell()
+
+    async def _written(self, key: Key, before: Workload, patch: Raw) -> None:
+        await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
+
+    async def _learn(self, key: Key, uid: str, error: ApiError) -> None:
+        """A write failed, or nobody knows whether: read the object anew before anything else is decided about it."""
+        if isinstance(error, Fenced):
+            return
+        delay = 0.05
+        while True:
+            try:
+                await self.writer.refreshed(resources.WORKLOADS, key, uid)
+            except ApiError:
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5.0)
+            else:
+                return
+
+    def _take_back(self, key: Key) -> None:
+        self.state.unassume(key)
+        self.wake()
+
+    def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
+        """The workload with the reservation, unless it is no longer the one that was judged."""
+        judged = decision.workload
+        if workload.uid != judged.uid or not _alike(workload, judged):
+            return None
+        now = self.clock()
+        target = self.state.holdings.cluster_queues.get(decision.admission.cluster_queue)
+        given = replace(workload, admission=decision.admission)
+        checks = required_checks(given, target) if target is not None else []
+        after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
+        queued = queue_time(workload, self.state.policy)
+        cluster_queue = decision.admission.cluster_queue
+
+        def tell() -> None:
+            queue = Key(workload.key.namespace, workload.queue)
+            waited = now - queued
+            log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
+            self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
+            self.metrics.quota_reserved(cluster_queue, queue, workload.priority_class, waited)
+            if decision.admitted:
+                self._event(workload, events.admitted(cluster_queue, 0.0))
+                self.metrics.admitted(cluster_queue, queue, workload.priority_class, waited, None)
+
+        return after, tell
+
+    def _preempted(
+        self, workload: Workload, victim: Victim, preemptor: Wait
+    ) -> tuple[Workload, Callable[[], None]] | None:
+        """The workload evicted for another, unless it is on its way or gone already."""
+        if workload.uid != victim.workload.uid or workload.admission is None or workload.holds(names.Condition.EVICTED):
+            return None
+        after = transitions.preempted(workload, victim.reason, victim.message, self.clock())
+
+        def tell() -> None:
+            queue = Key(workload.key.namespace, workload.queue)
+            log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)
+            self._event(workload, events.preempted(victim, preemptor.workload))
+            self._event(preemptor.workload, events.preempted_other(victim, preemptor.workload))
+            self.metrics.preempted(preemptor.cluster_queue, victim.reason)
+            self.metrics.evicted(
+                victim.cluster_queue,
+                queue,
+                names.EvictedReason.PREEMPTED,
+                "",
+                workload.priority_class,
+                first=not workload.evictions,
+            )
+
+        return after, tell
+
+    async def _write_wait(self, key: Key) -> float | None:
+        """Tell why a workload waits, if that is not what its status says. Returns when to look again, in seconds."""
+        decision, workload = self._waiting.get(key), self.caches.get(key)
+        if decision is None or workload is None or workload.admission is not None or key in self._reserving:
+            self._waiting.pop(key, None)
+            return None
+        now = self.clock()
+        after = transitions.waiting(workload, decision.reason, decision.message, now)
+        patch = status_patch(workload, after)
+        if patch is None:
+            self._waiting.pop(key, None)
+            return None
+        old = workload.condition(names.Condition.QUOTA_RESERVED)
+        if old is not None and not old.status and old.reason == decision.reason:
+            patience = self._told_at.get(key, 0.0) + MESSAGE_SECONDS - now
+            if patience > 0:
+                return patience
+        self._waiting.pop(key, None)
+        if decision.requests:
+            patch["status"]["resourceRequests"] = [
+                {"name": name, "resources": texts(requests)} for name, requests in decision.requests.items()
+            ]
+        try:
+            await self._written(key, workload, patch)
+        except ApiError:
+            self._waiting.setdefault(key, decision)
+            raise
+        self._told_at[key] = now
+        self._event(workload, events.waits(decision.reason, decision.message))
+        return None
+
+    def _event(self, workload: Workload, event: events.Event) -> None:
+        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
+
+
+def _alike(workload: Workload, judged: Workload) -> bool:
+    """Whether nothing changed that a decision to reserve depends on."""
+    return (
+        workload.active
+        and not workload.deleting
+        and workload.admission is None
+        and workload.queue == judged.queue
+        and workload.pod_sets == judged.pod_sets
+        and workload.reclaimable == judged.reclaimable
+    )

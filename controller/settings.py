@@ -1,0 +1,134 @@
+"""What the controller takes from the Configuration, as values: read once at start, passed to whoever decides by
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from api import names
+from api.configuration import Configuration
+from controller.caches import Reading
+from core import decode, requests
+from core.model import Requirement, Selector
+from core.policy import AdmissionFairSharing, Policy, Strategy
+from core.steps import LifePolicy, PodsReadyPolicy
+from core.transitions import Backoff
+
+NO_SYSTEM_NAMESPACES = Selector((Requirement(names.NAMESPACE_NAME_LABEL, "NotIn", names.SYSTEM_NAMESPACES),))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """How replicas agree on who leads; seconds."""
+
+    namespace: str = names.NAMESPACE
+    name: str = names.LEADER_ELECTION_ID
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The defaults are those of Kueue. Retention is in seconds, None keeps for ever; no ``leader_election`` is to
+    lead.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    reading: Reading = field(default_factory=Reading)
+    life: LifePolicy = field(default_factory=LifePolicy)
+    frameworks: tuple[str, ...] = ("batch/job",)
+    manage_jobs_without_queue_name: bool = False
+    managed_namespaces: Selector = NO_SYSTEM_NAMESPACES
+    labels_to_copy: tuple[str, ...] = ()
+    retention_after_deactivation: float | None = None
+    leader_election: LeaderElection | None = None
+
+    @property
+    def wait_for_pods_ready(self) -> bool:
+        """Whether the readiness of pods is followed at all."""
+        return self.life.pods_ready is not None
+
+
+def from_configuration(configuration: Configuration, *, elect: bool) -> Settings:
+    """The settings a Configuration asks for; ``elect`` is whether other replicas may run beside us."""
+    kept = configuration.object_retention_policies.workloads
+    resources = configuration.resources
+    return Settings(
+        policy=_policy(configuration),
+        reading=Reading(
+            transformations=requests.transformations(
+                each.model_dump(by_alias=True) for each in resources.transformations
+            ),
+            excluded_prefixes=tuple(resources.exclude_resource_prefixes),
+            priority_boost=configuration.feature_gates.get("PriorityBoost", False),
+        ),
+        life=LifePolicy(
+            pods_ready=_pods_ready(configuration),
+            after_finished=kept.after_finished.total_seconds() if kept.after_finished is not None else None,
+        ),
+        frameworks=tuple(configuration.integrations.frameworks),
+        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+        managed_namespaces=decode.selector(
+            configuration.managed_jobs_namespace_selector.model_dump(by_alias=True, exclude_none=True)
+        )
+        or NO_SYSTEM_NAMESPACES,
+        labels_to_copy=tuple(configuration.integrations.label_keys_to_copy),
+        retention_after_deactivation=(
+            kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
+        ),
+        leader_election=_leader_election(configuration) if elect else None,
+    )
+
+
+def _policy(configuration: Configuration) -> Policy:
+    gates = configuration.feature_gates
+    fair, by_usage = configuration.fair_sharing, configuration.admission_fair_sharing
+    waiting = configuration.wait_for_pods_ready
+    return Policy(
+        fair_sharing=tuple(Strategy(name) for name in fair.preemption_strategies) if fair is not None else None,
+        admission_fair_sharing=(
+            AdmissionFairSharing(
+                half_life=by_usage.usage_half_life_time.total_seconds(),
+                sampling_interval=by_usage.usage_sampling_interval.total_seconds(),
+                resource_weights=by_usage.resource_weights,
+            )
+            if by_usage is not None
+            else None
+        ),
+        priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
+        preempt_within_nominal=gates.get("FairSharingPreemptWithinNominal", True),
+        prioritize_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True),
+        partial_admission=gates.get("PartialAdmission", True),
+        recompute_on_overlap=gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
+        requeue_by_eviction=waiting is None or waiting.requeuing_strategy.timestamp == "Eviction",
+        ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
+        block_admission=waiting is not None and waiting.block_admission,
+    )
+
+
+def _pods_ready(configuration: Configuration) -> PodsReadyPolicy | None:
+    waiting = configuration.wait_for_pods_ready
+    if waiting is None:
+        return None
+    strategy, recovery = waiting.requeuing_strategy, waiting.recovery_timeout
+    return PodsReadyPolicy(
+        timeout=waiting.timeout.total_seconds(),
+        recovery_timeout=(recovery if recovery is not None else waiting.timeout).total_seconds(),
+        backoff=Backoff(base=float(strategy.backoff_base_seconds), most=float(strategy.backoff_max_seconds)),
+        limit=strategy.backoff_limit_count,
+    )
+
+
+def _leader_election(configuration: Configuration) -> LeaderElection | None:
+    wanted = configuration.leader_election
+    if not wanted.leader_elect:
+        return None
+    return LeaderElection(
+        namespace=wanted.resource_namespace or configuration.namespace,
+        name=wanted.resource_name,
+        lease_duration=wanted.lease_duration.total_seconds(),
+        renew_deadline=wanted.renew_deadline.total_seconds(),
+        retry_period=wanted.retry_period.total_seconds(),
+    )

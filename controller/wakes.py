@@ -1,0 +1,202 @@
+"""Who is to look at what when an object changed: the one table of wake-ups between caches and reconcilers.
+
+Separate from both, so that it can be read (and tested) as a table: a missing line here is a workload that waits for
+ever. State wakes queued workloads by itself; here are the objects whose own status or steps depend on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from controller import resources
+from controller.caches import Caches
+from controller.jobs import JobReconciler
+from controller.queues import QueueStatuses
+from controller.scheduler import Scheduler
+from controller.workloads import WorkloadReconciler
+from core import decode
+from core.model import Key, Raw
+
+
+class Wakes:
+    """Connects the stores' changes to those who look after what depends on them."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        scheduler: Scheduler,
+        workloads: WorkloadReconciler,
+        queues: QueueStatuses,
+        jobs: Sequence[JobReconciler],
+    ) -> None:
+        self.caches = caches
+        self.scheduler = scheduler
+        self.workloads = workloads
+        self.queues = queues
+        self.jobs = {reconciler.kind.kind: reconciler for reconciler in jobs}
+
+    def connect(self) -> None:
+        """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it."""
+        for reconciler in self.jobs.values():
+            reconciler.store.on_change(partial(_job, reconciler))
+        caches = self.caches
+        caches.workloads.on_change(self._workload)
+        caches.local_queues.on_change(self._local_queue)
+        caches.cluster_queues.on_change(self._cluster_queue)
+        caches.cohorts.on_change(self._cohort)
+        caches.resource_flavors.on_change(self._flavor)
+        caches.admission_checks.on_change(self._admission_check)
+        caches.namespaces.on_change(self._namespace)
+        caches.workload_priority_classes.on_change(self._priority_class)
+        caches.priority_classes.on_change(self._pod_priority_class)
+        caches.limit_ranges.on_change(self._rules)
+        caches.runtime_classes.on_change(self._rules)
+
+    def everything(self) -> None:
+        """Look at all there is: we lead from now on."""
+        for reconciler in self.jobs.values():
+            for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
+                reconciler.changed(Key(*key))
+        for key in self.caches.workloads.keys():  # noqa: SIM118
+            self.workloads.changed(Key(*key))
+        for resource in (
+            resources.CLUSTER_QUEUES,
+            resources.LOCAL_QUEUES,
+            resources.COHORTS,
+            resources.RESOURCE_FLAVORS,
+        ):
+            for key in self.caches.stores[resource].keys():  # noqa: SIM118
+                self.queues.changed(resource, Key(*key))
+        self.scheduler.wake()
+
+    def _workload(self, old: Raw | None, new: Raw | None) -> None:
+        self.workloads.changed(decode.key(new or old or {}))
+        for raw in (old, new):
+            if raw is None:
+                continue
+            self._job_of(raw)
+            key = Key(raw["metadata"]["namespace"], (raw.get("spec") or {}).get("queueName") or "")
+            self._status_of_local_queue(key)
+            admission = (raw.get("status") or {}).get("admission")
+            if admission:
+                self._status_of_cluster_queue(admission["clusterQueue"])
+        self.scheduler.wake()
+
+    def _job_of(self, raw: Raw) -> None:
+        for owner in raw["metadata"].get("ownerReferences") or ():
+            reconciler = self.jobs.get(owner["kind"]) if owner.get("controller") else None
+            if reconciler is not None:
+                reconciler.changed(Key(raw["metadata"]["namespace"], owner["name"]))
+
+    def _status_of_local_queue(self, key: Key) -> None:
+        self.queues.changed(resources.LOCAL_QUEUES, key)
+        queue = self.caches.state.lines.local_queues.get(key)
+        if queue is not None:
+            self._status_of_cluster_queue(queue.cluster_queue)
+
+    def _status_of_cluster_queue(self, name: str) -> None:
+        self.queues.changed(resources.CLUSTER_QUEUES, Key("", name))
+
+    def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old or {}
+        key = decode.key(raw)
+        self._status_of_local_queue(key)
+        if _spec_changed(old, new):
+            self._workloads_in(f"{key.namespace}/{key.name}")
+        self.scheduler.wake()
+
+    def _cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old or {}
+        if not _spec_changed(old, new):
+            return
+        self._respecified((raw["metadata"]["name"],))
+        for each in (old, new):
+            for group in ((each or {}).get("spec") or {}).get("resourceGroups") or ():
+                for flavor in group.get("flavors") or ():
+                    self.queues.changed(resources.RESOURCE_FLAVORS, Key("", flavor["name"]))
+
+    def _respecified(self, names: Iterable[str]) -> None:
+        """What these ClusterQueues are, or what they refer to, has changed: their queues and workloads with them."""
+        for name in names:
+            self._status_of_cluster_queue(name)
+            for local_queue in self.caches.local_queues.by_index("cluster-queue", name):
+                key = decode.key(local_queue)
+                self.queues.changed(resources.LOCAL_QUEUES, key)
+                self._workloads_in(f"{key.namespace}/{key.name}")
+            for workload in self.caches.workloads.by_index("cluster-queue", name):
+                self.workloads.changed(decode.key(workload))
+        self.scheduler.wake()
+
+    def _workloads_in(self, queue: str) -> None:
+        for workload in self.caches.workloads.by_index("queue", queue):
+            self.workloads.changed(decode.key(workload))
+
+    def _cohort(self, old: Raw | None, new: Raw | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        self.queues.changed(resources.COHORTS, Key("", name))
+        if _spec_changed(old, new):
+            for queue in self.caches.cluster_queues:
+                if (queue.get("spec") or {}).get("cohortName"):
+                    self._status_of_cluster_queue(queue["metadata"]["name"])
+            self.scheduler.wake()
+
+    def _flavor(self, old: Raw | None, new: Raw | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        self.queues.changed(resources.RESOURCE_FLAVORS, Key("", name))
+        if _spec_changed(old, new):
+            users = self.caches.cluster_queues.by_index("flavor", name)
+            self._respecified([raw["metadata"]["name"] for raw in users])
+            self._waiting_for_flavor(name)
+
+    def _waiting_for_flavor(self, name: str) -> None:
+        """Jobs that could not start because their flavor was gone."""
+        for queue in self.caches.cluster_queues.by_index("flavor", name):
+            for workload in self.caches.workloads.by_index("cluster-queue", queue["metadata"]["name"]):
+                self._job_of(workload)
+
+    def _admission_check(self, old: Raw | None, new: Raw | None) -> None:
+        users = self.caches.cluster_queues.by_index("check", (new or old or {})["metadata"]["name"])
+        self._respecified([raw["metadata"]["name"] for raw in users])
+
+    def _namespace(self, old: Raw | None, new: Raw | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if old is None or new is None or old["metadata"].get("labels") == new["metadata"].get("labels"):
+            return
+        for reconciler in self.jobs.values():
+            for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
+                if key.namespace == name:
+                    reconciler.changed(Key(*key))
+        self.scheduler.wake()
+
+    def _priority_class(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old or {}
+        for workload in self.caches.workloads.by_index("priority-class", f"{raw['kind']}/{raw['metadata']['name']}"):
+            self._job_of(workload)
+        for reconciler in self.jobs.values():
+            for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
+                reconciler.changed(decode.key(job))
+
+    def _pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
+        """Jobs that could not be read without it; a change reaches nobody, as with pods."""
+        if old is None:
+            for reconciler in self.jobs.values():
+                for job in reconciler.store:
+                    reconciler.changed(decode.key(job))
+
+    def _rules(self, old: Raw | None, new: Raw | None) -> None:
+        self.scheduler.wake()
+
+
+def _job(reconciler: JobReconciler, old: Raw | None, new: Raw | None) -> None:
+    reconciler.changed(decode.key(new or old or {}))
+
+
+def _spec_changed(old: Raw | None, new: Raw | None) -> bool:
+    """Whether more than the status of an object changed: it came, went, is being deleted, or is specified otherwise."""
+    if old is None or new is None:
+        return True
+    return (old.get("spec"), "deletionTimestamp" in old["metadata"]) != (
+        new.get("spec"),
+        "deletionTimestamp" in new["metadata"],
+    )

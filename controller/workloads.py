@@ -1,0 +1,171 @@
+"""The life of Workloads beside the cycle and their jobs: checks, stopped queues, backoff, timeouts, deactivation,
+retention.
+
+Gather (stores only), ``core.life.next_step``, apply one write; the change it makes puts the Workload in line again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+import structlog
+
+from api import names
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.errors import NotFound
+from controller.kube.workqueue import WorkQueue
+from controller.metrics import Metrics
+from controller.settings import Settings
+from controller.writes import Writer
+from core.jobs.actions import RemoveFinalizer, WorkloadStatus
+from core.jobs.decide import orphan
+from core.life import next_step
+from core.model import Key, Raw, Workload
+from core.order import queue_time
+from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 10
+
+
+class WorkloadReconciler:
+    """Looks after every Workload, whoever made it. ``run`` for as long as we lead; ``changed`` says at which to
+    look.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        metrics: Metrics,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.recorder = recorder
+        self.metrics = metrics
+        self.settings = settings
+        self.clock = clock
+        self.queue = WorkQueue[Key]("workloads")
+
+    def changed(self, key: Key) -> None:
+        """Look at this Workload."""
+        self.queue.add(key)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        await self.queue.run(WORKERS, self.reconcile)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one Workload one step on. Returns when to look again, in seconds."""
+        workload = self.caches.get(key)
+        if workload is None:
+            return None
+        step = next_step(workload, self._surroundings(workload))
+        try:
+            return await self._apply(workload, step)
+        except NotFound:  # gone meanwhile; the watch will say so
+            return None
+
+    def _surroundings(self, workload: Workload) -> Surroundings:
+        state = self.caches.state
+        local_queue = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+        cluster_queue = state.holdings.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
+        return Surroundings(
+            now=self.clock(),
+            policy=self.settings.life,
+            local_queue=local_queue,
+            cluster_queue=cluster_queue,
+            active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
+            namespace=state.namespaces.get(workload.key.namespace),
+        )
+
+    async def _apply(self, workload: Workload, step: Step) -> float | None:
+        match step:
+            case Rest():
+                return step.requeue_after
+            case Update():
+                await self._patch(workload, step.patch, "status")
+                self._updated(workload, step)
+            case Evict():
+                await self._patch(workload, step.patch, "status")
+                self._evicted(workload, step)
+            case Deactivate():
+                await self._patch(workload, step.patch)
+            case Delete():
+                await self._release(workload)
+                await self.writer.delete(resources.WORKLOADS, workload.key, workload.uid)
+                self._tell(workload, events.deleted_finished())
+            case LetGo():
+                await self._let_go(workload)
+            case _:
+                assert_never(step)
+        return None
+
+    async def _patch(self, workload: Workload, patch: Raw, subresource: str = "") -> None:
+        await self.writer.patch(resources.WORKLOADS, workload.key, patch, subresource=subresource)
+
+    async def _let_go(self, workload: Workload) -> None:
+        """Its job is gone: it is finished, and then nothing holds it."""
+        raw = self.caches.workloads.get(workload.key)
+        if raw is None:
+            return
+        action = orphan(raw, self.clock())
+        if isinstance(action, WorkloadStatus):
+            await self._patch(workload, action.patch, "status")
+        elif isinstance(action, RemoveFinalizer):
+            await self._patch(workload, action.patch)
+
+    async def _release(self, workload: Workload) -> None:
+        """Take our finalizer off."""
+        raw = self.caches.workloads.get(workload.key)
+        finalizers = (raw["metadata"].get("finalizers") or []) if raw else []
+        if names.Finalizer.RESOURCE_IN_USE in finalizers:
+            left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
+            await self._patch(workload, {"metadata": {"uid": workload.uid, "finalizers": left or None}})
+
+    def _updated(self, workload: Workload, step: Update) -> None:
+        log.info("workload status", workload=str(workload.key), why=step.why)
+        match step.why:
+            case "admit":
+                self._admitted(step.after)
+            case "gate":
+                self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATED, step.message))
+            case "ungate":
+                self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATE_CLEARED, step.message))
+            case "reject":
+                self._tell(workload, events.failed(names.Event.ADMISSION_CHECK_REJECTED, step.message))
+            case "overtime":
+                reason = names.Event.MAXIMUM_EXECUTION_TIME_EXCEEDED
+                self._tell(workload, events.failed(reason, step.message))
+
+    def _admitted(self, workload: Workload) -> None:
+        """All checks of a Workload with quota are ready."""
+        assert workload.admission is not None
+        now, cluster_queue = self.clock(), workload.admission.cluster_queue
+        reserved = workload.condition(names.Condition.QUOTA_RESERVED)
+        since = now - reserved.since if reserved else 0.0
+        self._tell(workload, events.admitted(cluster_queue, since))
+        queued = now - queue_time(workload, self.settings.policy)
+        queue = Key(workload.key.namespace, workload.queue)
+        self.metrics.admitted(cluster_queue, queue, workload.priority_class, queued, since)
+
+    def _evicted(self, workload: Workload, step: Evict) -> None:
+        log.info("workload evicted", workload=str(workload.key), reason=step.reason, cause=step.cause)
+        self._tell(workload, events.evicted(step.reason, step.message, step.cause))
+        if workload.admission is not None:
+            first = not any(reason == step.reason for reason, _, _ in workload.evictions)
+            queue = Key(workload.key.namespace, workload.queue)
+            cluster_queue = workload.admission.cluster_queue
+            self.metrics.evicted(cluster_queue, queue, step.reason, step.cause, workload.priority_class, first=first)
+
+    def _tell(self, workload: Workload, event: events.Event) -> None:
+        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
