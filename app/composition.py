@@ -56,12 +56,14 @@ class Controller(Protocol):
 class Composition:
     """One process: `start()` brings everything up, `stop()` ends it; `tasks` owns what runs meanwhile."""
 
-    def __init__(self, setup: Setup, client: Client, controller: Controller) -> None:
+    def __init__(
+        self, setup: Setup, client: Client, controller: Controller, metrics: Metrics | None = None
+    ) -> None:
         self.setup = setup
         self.client = client
         self.controller = controller
         self.tasks = Tasks()
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.heartbeat = Heartbeat(self.metrics)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
         self.certificates = self._certificates()

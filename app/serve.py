@@ -17,17 +17,20 @@ import threading
 import structlog
 
 from api import configuration
-from api.configuration import ConfigurationError, Loaded
+from api.configuration import Configuration, ConfigurationError, Loaded
 from api.names import NAMESPACE
 from app import logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
+from app.metrics import Metrics
 from app.setup import Options, Setup
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
+from controller.kube.throttle import Throttle
 from controller.run import Controller
+from controller.settings import from_configuration
 from core.feedback import catalog
 
 log = structlog.get_logger("seiretsu")
@@ -53,7 +56,7 @@ def run(options: Options) -> int:
     sys.setswitchinterval(0.0005)
     # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
     gc.set_threshold(50_000, 20, 50)
-    return asyncio.run(_serve(decided, connection))
+    return asyncio.run(_serve(decided, connection, loaded.configuration))
 
 
 def _configuration(options: Options) -> Loaded:
@@ -68,13 +71,16 @@ def _configuration(options: Options) -> Loaded:
     return loaded
 
 
-async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
+async def _serve(decided: Setup, connection: kubeconfig.Connection, configuration: Configuration) -> int:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.set)
-    async with Client(connection) as client:
-        process = Composition(decided, client, Controller(client))
+    wanted = configuration.client_connection
+    async with Client(connection, throttle=Throttle(wanted.qps, wanted.burst)) as client:
+        metrics = Metrics()
+        settings = from_configuration(configuration, elect=not decided.install)
+        process = Composition(decided, client, Controller(client, settings, metrics.registry), metrics)
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()

@@ -9,7 +9,20 @@ from collections.abc import Iterable
 from controller.caches import Caches
 from core import decode, status
 from core.jobs import workload as workloads
-from core.model import ClusterQueue, Cohort, FlavorResource, Key, Labels, LocalQueue, Raw, ResourceFlavor, Workload
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    Key,
+    Labels,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from core.quota import QueueNode
+from core.requests import RequestRules
+from core.standing import Standing
 
 
 class CacheLookup:
@@ -40,18 +53,18 @@ class CacheLookup:
         """The names of all ClusterQueues."""
         return list(self._state.holdings.cluster_queues)
 
-    def inactive(self, cluster_queue: str) -> str:
-        """Why a ClusterQueue admits nothing; '' where it is active."""
-        standing = self._state.holdings.standing(cluster_queue)
-        return "" if standing.active else standing.message
+    def standing(self, cluster_queue: str) -> Standing | None:
+        """The Active condition of a ClusterQueue."""
+        known = cluster_queue in self._state.holdings.cluster_queues
+        return self._state.holdings.standing(cluster_queue) if known else None
 
     def cohort(self, name: str) -> Cohort | None:
         """The Cohort object."""
         return self._state.holdings.cohorts.get(name)
 
-    def cohort_members(self, name: str) -> Iterable[ClusterQueue]:
-        """The ClusterQueues directly in a cohort."""
-        return [queue for queue in self._state.holdings.cluster_queues.values() if queue.cohort == name]
+    def cohort_names(self) -> Iterable[str]:
+        """The names of all Cohort objects."""
+        return list(self._state.holdings.cohorts)
 
     def flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
@@ -60,6 +73,10 @@ class CacheLookup:
     def flavor_names(self) -> Iterable[str]:
         """The names of all ResourceFlavors."""
         return list(self._state.holdings.flavors)
+
+    def admission_check(self, name: str) -> AdmissionCheck | None:
+        """The AdmissionCheck."""
+        return self._state.holdings.checks.get(name)
 
     def namespace_labels(self, namespace: str) -> Labels | None:
         """The labels of a namespace."""
@@ -73,12 +90,19 @@ class CacheLookup:
         """The names of all WorkloadPriorityClasses."""
         return list(self._caches.classes.workload)
 
-    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int | None:
-        """The most a ClusterQueue could ever give of it."""
+    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """The most a ClusterQueue could ever give of it, were nothing in use."""
+        node = self._node(cluster_queue)
+        return node.potential(flavor_resource) if node is not None else 0
+
+    def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What a ClusterQueue could give of it now, borrowing included."""
+        node = self._node(cluster_queue)
+        return node.available(flavor_resource) if node is not None else 0
+
+    def _node(self, cluster_queue: str) -> QueueNode | None:
         root = self._state.holdings.roots.get(cluster_queue)
-        if root is None:
-            return 0
-        return self._state.holdings.trees[root].queues[cluster_queue].potential(flavor_resource)
+        return self._state.holdings.trees[root].queues[cluster_queue] if root is not None else None
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What workloads hold of it now."""
@@ -87,6 +111,11 @@ class CacheLookup:
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""
         return status.pending_in(self._state, cluster_queue)
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many workloads of that priority or a higher one wait in a ClusterQueue."""
+        queue = self._state.lines.queues.get(cluster_queue)
+        return sum(entry.workload.priority >= priority for entry in queue) if queue is not None else 0
 
     def admitted(self, cluster_queue: str) -> int:
         """How many workloads hold quota of a ClusterQueue."""
@@ -111,6 +140,6 @@ class CacheLookup:
         """None: nodes are not watched."""
         return None
 
-    def limit_ranges(self, namespace: str) -> Iterable[Raw]:
-        """The LimitRange objects of a namespace."""
-        return self._caches.limit_ranges.by_index("namespace", namespace)
+    def request_rules(self, namespace: str) -> RequestRules:
+        """What effective requests of pods in a namespace depend on."""
+        return self._caches.context(namespace).rules

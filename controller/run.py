@@ -32,6 +32,7 @@ from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import KINDS
+from core.lookup import Lookup
 from core.state import State
 
 log = structlog.get_logger(__name__)
@@ -59,7 +60,7 @@ class Controller:
         self.leading = asyncio.Event()
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
-        self.lookup = CacheLookup(self.caches)
+        self.lookup: Lookup = CacheLookup(self.caches)
         self.metrics = Metrics(registry or CollectorRegistry(), role=self._role)
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)

@@ -51,8 +51,9 @@ class Reflector(Generic[T]):
     list.
 
     For metrics: ``relists`` by reason, ``watch_errors`` by the error's class, ``undecodable``, ``last_event_age()``.
-    ``on_synced`` is called once, after the first list: the place to collect garbage and freeze.
-    Selectors are the API server's; an object that leaves them counts as deleted.
+    ``on_synced`` is called once, after the first list: with the collector off until then and ``gc.freeze()`` there, the
+    longest stall over 50,000 Workloads was 12 ms; with the collector on 135 ms, as raw objects 411 ms
+    (``bench.caches``). Selectors are the API server's; an object that leaves them counts as deleted.
     """
 
     def __init__(

@@ -17,6 +17,8 @@ from controller.kube.resource import Key, Raw, key_of
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
 Index = Callable[[T], Iterable[str]]
+Pair = tuple[str, str]
+"""Namespace and name: a ``Key``, or any other pair of the two."""
 
 REMEMBERED_DELETIONS = 10_000
 SLICE = 100
@@ -53,9 +55,9 @@ class Store(Generic[T]):
         self.synced = False
         self.handler_errors = 0
         self._transform = transform
-        self._entries: dict[Key, _Entry[T]] = {}
+        self._entries: dict[Pair, _Entry[T]] = {}
         self._indexes = dict(indexes or {})
-        self._indexed: dict[str, dict[str, dict[Key, None]]] = {index: {} for index in self._indexes}
+        self._indexed: dict[str, dict[str, dict[Pair, None]]] = {index: {} for index in self._indexes}
         self._handlers: list[Handler[T]] = []
         self._deleted: OrderedDict[str, float] = OrderedDict()
         self._high_water = 0
@@ -63,7 +65,7 @@ class Store(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: Pair) -> bool:
         return key in self._entries
 
     def __iter__(self) -> Iterator[T]:
@@ -72,9 +74,9 @@ class Store(Generic[T]):
 
     def keys(self) -> tuple[Key, ...]:
         """Every key, in the order they came."""
-        return tuple(self._entries)
+        return tuple(Key(*key) for key in self._entries)
 
-    def get(self, key: Key) -> T | None:
+    def get(self, key: Pair) -> T | None:
         """The value at a key (a plain ``(namespace, name)`` pair serves too), or None."""
         entry = self._entries.get(key)
         return entry.value if entry else None
@@ -137,7 +139,7 @@ class Store(Generic[T]):
         entry = self._entries.get(key)
         return entry.value if entry and entry.uid == uid else self._transform(raw)
 
-    def remove_from_write(self, key: Key, uid: str) -> None:
+    def remove_from_write(self, key: Pair, uid: str) -> None:
         """Our own delete succeeded: the object is gone now. Not for objects that finalizers still hold."""
         self._remove(key, uid, float("inf"))
 
@@ -146,7 +148,7 @@ class Store(Generic[T]):
         if self._is_news(key, uid, version):
             self._place(key, _Entry(uid, version, self._transform(raw)))
 
-    def _is_news(self, key: Key, uid: str, version: str) -> bool:
+    def _is_news(self, key: Pair, uid: str, version: str) -> bool:
         """Whether this version is later than what we hold, or than the deletion we saw."""
         number = number_of(version)
         current = self._entries.get(key)
@@ -156,7 +158,7 @@ class Store(Generic[T]):
             return False
         return not 0 < number < number_of(current.version)
 
-    def _place(self, key: Key, entry: _Entry[T]) -> None:
+    def _place(self, key: Pair, entry: _Entry[T]) -> None:
         """The one way in."""
         current = self._entries.get(key)
         if current is not None and current.uid != entry.uid:
@@ -168,7 +170,7 @@ class Store(Generic[T]):
         self._index(key, entry.value)
         self._changed(current.value if current else None, entry.value)
 
-    def _remove(self, key: Key, uid: str, version: float) -> None:
+    def _remove(self, key: Pair, uid: str, version: float) -> None:
         """Remove an object and remember until which version it is gone: a selector may show the same uid again
         later.
         """
@@ -182,12 +184,12 @@ class Store(Generic[T]):
         self._unindex(key, entry.value)
         self._changed(entry.value, None)
 
-    def _index(self, key: Key, value: T) -> None:
+    def _index(self, key: Pair, value: T) -> None:
         for name, values_of in self._indexes.items():
             for filed in values_of(value):
                 self._indexed[name].setdefault(filed, {})[key] = None
 
-    def _unindex(self, key: Key, value: T) -> None:
+    def _unindex(self, key: Pair, value: T) -> None:
         for name, values_of in self._indexes.items():
             index = self._indexed[name]
             for filed in values_of(value):
@@ -224,7 +226,7 @@ class Store(Generic[T]):
     def _check(self) -> None:
         """Assert that every index holds exactly what its function files, and that no empty bucket is left."""
         for name, values_of in self._indexes.items():
-            expected: dict[str, set[Key]] = {}
+            expected: dict[str, set[Pair]] = {}
             for key, entry in self._entries.items():
                 for filed in values_of(entry.value):
                     expected.setdefault(filed, set()).add(key)
@@ -241,8 +243,8 @@ class Listing(Generic[T]):
 
     def __init__(self, store: Store[T]) -> None:
         self._store = store
-        self._staged: dict[Key, _Entry[T]] = {}
-        self._undecodable: set[Key] = set()
+        self._staged: dict[Pair, _Entry[T]] = {}
+        self._undecodable: set[Pair] = set()
 
     def __len__(self) -> int:
         return len(self._staged)
@@ -286,10 +288,10 @@ class Listing(Generic[T]):
                 store._place(key, staged)
             if not place % SLICE:
                 yield
-        for place, (key, entry) in enumerate(list(store._entries.items()), start=1):
-            listed = key in self._staged or key in self._undecodable
+        for place, (held, entry) in enumerate(list(store._entries.items()), start=1):
+            listed = held in self._staged or held in self._undecodable
             if not listed and (restored or not 0 < listed_at < number_of(entry.version)):
-                store._remove(key, entry.uid, listed_at)
+                store._remove(held, entry.uid, listed_at)
             if not place % SLICE:
                 yield
         store._high_water = listed_at

@@ -1,0 +1,170 @@
+"""What it costs to take in many Workloads: memory, time, and the longest stall a webhook would have met meanwhile.
+
+`python -m bench.caches [COUNT]`. A server in a process of its own streams the initial state as an API server does.
+"""
+
+import asyncio
+import gc
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.lag import Lag
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.reflector import Reflector
+from controller.kube.resource import Raw, Resource
+from controller.kube.store import Store, verbatim
+from core import decode
+
+WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+
+
+def workload(number: int) -> Raw:
+    """A Workload as the API server sends one: pod template, conditions, managed fields; about 4 KiB."""
+    container = {
+        "name": "main",
+        "image": "registry.example.com/team/train:v1.2.3",
+        "command": ["python", "-m", "train"],
+        "args": [f"--part={part}" for part in range(8)],
+        "env": [{"name": f"SETTING_{part}", "value": f"value-{part}"} for part in range(12)],
+        "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    template = {
+        "metadata": {"labels": {"app": "train"}},
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "dnsPolicy": "ClusterFirst",
+            "securityContext": {},
+        },
+    }
+    fields: Raw = {
+        f"f:{name}": {".": {}, "f:name": {}, "f:value": {}} for name in (f"field{part}" for part in range(24))
+    }
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": f"job-train-{number}-a1b2c",
+            "namespace": f"team-{number % 30}",
+            "uid": f"7c9e6679-7425-40de-944b-{number:012}",
+            "resourceVersion": str(1000 + number),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "generation": 1,
+            "labels": {"kueue.x-k8s.io/job-uid": f"9c9e6679-7425-40de-944b-{number:012}"},
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": f"train-{number}", "uid": "u", "controller": True}
+            ],
+            "managedFields": [
+                {"manager": "seiretsu", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
+            ],
+        },
+        "spec": {
+            "active": True,
+            "queueName": "main",
+            "priority": number % 3,
+            "podSets": [{"name": "main", "count": 1 + number % 4, "template": template}],
+        },
+        "status": {
+            "conditions": [
+                {
+                    "type": "QuotaReserved",
+                    "status": "False",
+                    "reason": "Pending",
+                    "message": "couldn't assign flavors to pod set main: insufficient unused quota for cpu in default",
+                    "lastTransitionTime": "2026-01-01T00:00:01Z",
+                    "observedGeneration": 1,
+                }
+            ]
+        },
+    }
+
+
+def _serve(count: int, pipe: Pipe) -> None:
+    """The server's process: every request is answered with the initial state of a watch."""
+    lines = [orjson.dumps({"type": "ADDED", "object": workload(number)}) + b"\n" for number in range(count)]
+    metadata = {"resourceVersion": str(2000 + count), "annotations": {"k8s.io/initial-events-end": "true"}}
+    lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}) + b"\n")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for line in lines:
+            writer.write(b"%x\r\n%b\r\n" % (len(line), line))
+            await writer.drain()
+        await reader.read()
+
+    async def listen() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        pipe.send((server.sockets[0].getsockname()[1], sum(map(len, lines))))
+        await server.serve_forever()
+
+    asyncio.run(listen())
+
+
+async def _take_in(port: int, transform: Callable[[Raw], Any], count: int) -> None:
+    store: Store[Any] = Store("workloads", transform)
+    gc.disable()  # as the app does until its caches are synced: it would look at every new object again and again
+    async with Client(Connection(f"http://127.0.0.1:{port}")) as client, Lag() as lag:
+        before, cpu, began = _rss(), time.process_time(), time.monotonic()
+        reflector = Reflector(client, WORKLOADS, store)
+        running = asyncio.create_task(reflector.run())
+        await reflector.synced.wait()
+        took, used, stall = time.monotonic() - began, time.process_time() - cpu, lag.longest_ms
+        assert len(store) == count and reflector.undecodable == 0
+        began = time.monotonic()
+        gc.collect()
+        full = time.monotonic() - began
+        gc.freeze()
+        print(
+            f"  {took:6.2f} s, CPU {used:5.2f} s ({used / count * 1e6:4.0f} us each), longest stall {stall:4.0f} ms, "
+            f"p99 {lag.quantile_ms(0.99):3.1f} ms, full collection {full * 1e3:4.0f} ms, "
+            f"RSS {before:.0f} -> {_rss():.0f} MiB ({(_rss() - before) * 1024 / count:.1f} KiB each)"
+        )
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def _rss() -> float:
+    """Resident memory in MiB, now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def _measure(name: str, port: int, count: int) -> None:
+    context = decode.WorkloadContext()
+    transforms: dict[str, Callable[[Raw], Any]] = {"raw": verbatim, "value": lambda raw: decode.workload(raw, context)}
+    asyncio.run(_take_in(port, transforms[name], count))
+
+
+def main() -> None:
+    """Take in COUNT Workloads, once as raw objects and once as the values the scheduler works on, each in a fresh
+    process.
+    """
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    server = spawn.Process(target=_serve, args=(count, theirs), daemon=True)
+    server.start()
+    port, size = ours.recv()
+    print(f"{count} Workloads, {size / 2**20:.0f} MiB of JSON")
+    for name in ("raw", "value"):
+        print(f"as {name}:", flush=True)
+        measuring = spawn.Process(target=_measure, args=(name, port, count))
+        measuring.start()
+        measuring.join()
+    server.terminate()
+
+
+if __name__ == "__main__":
+    main()
