@@ -56,9 +56,7 @@ class Controller(Protocol):
 class Composition:
     """One process: `start()` brings everything up, `stop()` ends it; `tasks` owns what runs meanwhile."""
 
-    def __init__(
-        self, setup: Setup, client: Client, controller: Controller, metrics: Metrics | None = None
-    ) -> None:
+    def __init__(self, setup: Setup, client: Client, controller: Controller, metrics: Metrics | None = None) -> None:
         self.setup = setup
         self.client = client
         self.controller = controller
