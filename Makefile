@@ -1,0 +1,60 @@
+# `make demo` and `make test` do all their own set-up; `make help` lists the rest.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok
+
+# What the oracle is played on: a folder of recorded cycles, and one of scenarios with their golden results.
+CYCLE ?= ../shared/oracle/cycle
+
+.PHONY: help demo up test check bench oracle format generate tools clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: tools ## Show the main job on a real local control plane; ends by itself
+	@$(BIN)/seiretsu demo
+
+up: tools ## The same, and leave it running to play with
+	@$(BIN)/seiretsu demo --stay
+
+test: tools ## Every test, those on the real control plane included
+	@$(BIN)/seiretsu cluster tools helm >/dev/null
+	@$(BIN)/python -m pytest
+
+check: $(STAMP) ## Format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: tools ## Measure latency, throughput and cost
+	@$(BIN)/python -m bench
+
+oracle: tools ## Compare with recorded decisions: CYCLE=folder
+	@$(BIN)/python -m bench.oracle $(CYCLE)
+
+format: $(STAMP) ## Put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate: $(STAMP) ## Make the generated files anew: CRDs and webhook configurations of the chart
+	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
+	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
+
+tools: $(STAMP) ## Build the control plane's programs, where they are missing
+	@$(BIN)/seiretsu cluster tools $(CONTROL_PLANE) >/dev/null
+
+clean: ## Remove the virtual environment; the programs stay in the user's cache
+	rm -rf $(VENV)
+
+# The stamp is written last: an interrupted installation is begun anew.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11")'
+	@echo "Installing into $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV) || { echo "The venv module of $(PYTHON) is missing: install it (Debian: python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
