@@ -78,13 +78,13 @@ class Composition:
         """Bring everything up, in order; returns when the process serves and the caches are read."""
         self.tasks.start("event loop", self.heartbeat.run())
         await persistently("reading the certificates", self.certificates.tick)
+        if isinstance(self.certificates, Keeper):
+            self.certificates.add_target(self._target())
         await self.server.start()
         log.info("Listening", address=str(self.bound))
         if self.setup.install:
             await persistently("installing the CRDs", partial(install_definitions, self.client))
-        if isinstance(self.certificates, Keeper):
-            self.certificates.targets.append(self._target())
-            await persistently("publishing the CA bundle", self.certificates.tick)
+        await persistently("publishing the CA bundle", self._publish)
         if self.setup.install:
             await await_admission(self.client)
         self.tasks.start("certificates", self.certificates.run())
@@ -110,6 +110,12 @@ class Composition:
             return Keeper(DirectoryStore(self.setup.cert_dir), self.live, self.setup.names, clock=clock)
         store = SecretStore(self.client, self.setup.secret, self.setup.namespace)
         return Keeper(store, self.live, self.setup.names, clock=clock)
+
+    async def _publish(self) -> None:
+        if isinstance(self.certificates, Keeper):
+            await self.certificates.tick()
+        elif self.setup.install:
+            await self._target().publish(self.certificates.bundle)
 
     def _target(self) -> BundleTarget:
         prefix = self.setup.configuration_prefix

@@ -66,6 +66,11 @@ class Keeper:
         """What clients must trust; empty before the first pass."""
         return self.record.bundle if self.record else b""
 
+    def add_target(self, target: BundleTarget) -> None:
+        """Keep another client in step, from the next pass on; until then the bundle does not count as published."""
+        self.targets.append(target)
+        self.published = False
+
     def wake(self) -> None:
         """Make the next pass now, e.g. because a watched Secret or webhook configuration changed."""
         self._woken.set()

@@ -1,0 +1,173 @@
+"""The process as an operator meets it: when it says `ready`, how it stops, and what it mends by itself."""
+
+import asyncio
+import base64
+import json
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.controlplane import ControlPlane, Spec
+from tests.app.http import Wire, get, post
+from tests.eventually import eventually
+from tests.serving import Served, serving
+
+pytestmark = pytest.mark.cluster
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: waits-, labels: {kueue.x-k8s.io/queue-name: anything}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}
+"""
+HOOK = "/validate-batch-v1-job"
+VALIDATING = "validatingwebhookconfiguration/seiretsu-validating-webhook-configuration"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of this module's own: its API server is stopped and its webhooks are deleted."""
+    with ControlPlane.start(spec=Spec(nodes=())) as started:
+        yield started
+
+
+@pytest.fixture
+def served(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        yield process
+
+
+def trust(tmp_path: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+
+
+def create(plane: ControlPlane) -> subprocess.CompletedProcess[str]:
+    return plane.kubectl("create", "-f", "-", "-o", "json", stdin=JOB)
+
+
+async def test_ready_is_printed_once_and_from_then_on_jobs_wait(plane: ControlPlane, tmp_path: Path) -> None:
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        made = create(plane)
+        assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
+        async with Wire(process.address, trust(tmp_path)) as wire:
+            assert (await wire.call(get("/readyz"))).body == b"ok"
+            assert (await wire.call(get("/readyz/controller"))).body == b"ok"
+            assert (await wire.call(get("/healthz"))).body == b"ok"
+            assert b"seiretsu_webhook_requests_total" in (await wire.call(get("/metrics"))).body
+        assert process.stop() == 0
+        assert process.lines == ["ready"]
+
+
+async def test_without_an_api_server_it_waits_and_says_why_and_is_ready_once_there_is_one(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    plane.kill_apiserver()
+    try:
+        with serving(plane.kubeconfig, tmp_path) as process:
+            told = process.logged("The API server does not answer, trying again")
+            assert (told["doing"], process.lines) == ("installing the CRDs", [])
+            async with Wire(process.address, trust(tmp_path)) as wire:
+                assert (await wire.call(get("/healthz"))).status == 200
+                readiness = await wire.call(get("/readyz"))
+            assert (readiness.status, b"[-]ca-bundle" in readiness.body) == (503, True)
+            plane.start_apiserver()
+            process.ready()
+            assert process.stop() == 0
+    finally:
+        if not plane.runs("kube-apiserver"):
+            plane.start_apiserver()
+
+
+async def test_sigterm_is_obeyed_while_there_is_no_api_server(plane: ControlPlane, tmp_path: Path) -> None:
+    plane.kill_apiserver()
+    try:
+        with serving(plane.kubeconfig, tmp_path) as process:
+            process.logged("The API server does not answer, trying again")
+            assert process.stop() == 0
+            assert process.lines == []
+    finally:
+        plane.start_apiserver()
+
+
+async def test_an_api_server_that_dies_and_comes_back_does_not_end_the_process(
+    plane: ControlPlane, served: Served, tmp_path: Path
+) -> None:
+    plane.kill_apiserver()
+    plane.start_apiserver()
+    made = create(plane)
+    assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
+    assert served.process.poll() is None
+
+
+async def test_a_call_in_flight_at_sigterm_is_answered_and_the_process_ends_with_0(
+    served: Served, tmp_path: Path
+) -> None:
+    request = post(HOOK, b"{" + b" " * 1000 + b"}")
+    async with Wire(served.address, trust(tmp_path)) as wire, Wire(served.address, trust(tmp_path)) as probe:
+        await wire.send(request[:-500])
+        await probe.call(get("/healthz"))
+        started = time.monotonic()
+        served.process.terminate()
+        served.logged("Asked to stop: answering the calls in flight")
+        readiness = await probe.call(get("/readyz"))
+        assert (readiness.status, readiness.headers["connection"]) == (503, "close")
+        await wire.send(request[-500:])
+        answer = await wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (400, "close")  # no review, but answered
+    assert await asyncio.to_thread(served.wait) == 0
+    assert time.monotonic() - started < 10
+
+
+async def test_hooks_that_were_deleted_or_changed_are_mended_within_five_seconds(
+    plane: ControlPlane, served: Served
+) -> None:
+    bundle = base64.b64decode(_bundle(plane))
+    for spoil in (
+        ("delete", VALIDATING),
+        ("patch", VALIDATING, "--type=json", "-p", '[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]'),
+        ("patch", VALIDATING, "--type=json", "-p", '[{"op": "remove", "path": "/webhooks/0"}]'),
+    ):
+        plane.kubectl(*spoil, check=True)
+        await eventually(lambda: base64.b64decode(_bundle(plane)) == bundle, within=6)
+
+
+def _bundle(plane: ControlPlane) -> str:
+    found = plane.kubectl("get", VALIDATING, "-o", "json")
+    hooks = json.loads(found.stdout)["webhooks"] if found.returncode == 0 else []
+    bundles = {hook["clientConfig"].get("caBundle", "") for hook in hooks}
+    return bundles.pop() if len(bundles) == 1 and len(hooks) > 4 else ""
+
+
+async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, served: Served, tmp_path: Path) -> None:
+    with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address)) as second:
+        assert second.wait(20) == 1
+        failed = second.logged("Could not start")
+    assert failed["error"].endswith(f"cannot listen on {served.address}: Address already in use")
+
+
+async def test_rights_that_do_not_suffice_are_an_error_that_names_them(plane: ControlPlane, tmp_path: Path) -> None:
+    plane.kubectl("create", "serviceaccount", "nobody", "-n", "default", check=True)
+    token = plane.kubectl("create", "token", "nobody", "-n", "default", check=True).stdout.strip()
+    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
+    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
+        assert process.wait(20) == 1
+        failed = process.logged("Could not start")
+    assert 'User "system:serviceaccount:default:nobody" cannot patch resource' in failed["error"]
+
+
+def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
+    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
+        assert process.wait(20) == 2
+        assert process.log[1:] == [
+            '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
+            "  metrics: Invalid value: 7: must be a map of fields",
+        ]

@@ -1,0 +1,105 @@
+"""`seiretsu serve` as a process of its own, for tests on the real control plane."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app.server import Address
+
+READY_SECONDS = 60.0
+
+
+class Served:
+    """A running `seiretsu serve`. `lines` are what it printed on stdout, `events` what it logged."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", "serve", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+            cwd=Path(__file__).resolve().parent.parent,
+        )
+        self.lines: list[str] = []
+        self.log: list[str] = []
+        self._news: queue.Queue[str] = queue.Queue()
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.log), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The log's lines; one that is no JSON is an event named `text`."""
+        return [json.loads(line) if line.startswith("{") else {"event": "text", "text": line} for line in self.log]
+
+    def ready(self, within: float = READY_SECONDS) -> None:
+        """Wait for the line `ready`; fails with the log if the process ends or is silent for too long."""
+        self.wait_for(lambda: "ready" in self.lines, "ready", within)
+
+    def logged(self, event: str, within: float = READY_SECONDS) -> dict[str, Any]:
+        """Wait for an event of the log."""
+        self.wait_for(lambda: any(found["event"] == event for found in self.events), event, within)
+        return next(found for found in self.events if found["event"] == event)
+
+    def wait_for(self, condition: Any, what: str, within: float) -> None:
+        """Wait for a condition, asked again at each line the process prints."""
+        while not condition():
+            try:
+                self._news.get(timeout=within)
+            except queue.Empty:
+                raise AssertionError(f"no {what!r} within {within:g} s:\n{''.join(self.log)}") from None
+            if self.process.poll() is not None and self._news.empty() and not condition():
+                raise AssertionError(f"ended with {self.process.wait()} before {what!r}:\n" + "\n".join(self.log))
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return Address.parse(self.logged("Listening")["address"])
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 10.0) -> int:
+        """Send a signal and wait for the end; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.wait(within)
+
+    def wait(self, within: float = 10.0) -> int:
+        """Wait for the end; the exit code."""
+        code = self.process.wait(timeout=within)
+        for reader in self._readers:
+            reader.join(timeout=5)
+        return code
+
+    def _read(self, stream: Any, into: list[str]) -> None:
+        for line in stream:
+            into.append(line.rstrip("\n"))
+            self._news.put(line)
+        stream.close()
+        self._news.put("")
+
+
+@contextmanager
+def serving(kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = True) -> Iterator[Served]:
+    """`seiretsu serve --install` on a free port, not yet ready; it is stopped, or else killed, at the end."""
+    given = ["--kubeconfig", str(kubeconfig), "--cert-dir", str(cert_dir), "--bind", "127.0.0.1:0"]
+    served = Served([*given, *(["--install"] if install else []), *arguments])
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.process.kill()
+        served.wait()
