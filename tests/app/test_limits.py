@@ -45,7 +45,7 @@ async def test_refused_with(serve: Serve, request_bytes: bytes, status: int) -> 
                 assert answer.headers["connection"] == "close"
                 assert await wire.closed()
         async with served.wire() as other:
-            assert await other.call(post("/echo", b"{}")) == await other.call(post("/echo", b"{}"))
+            assert (await other.call(post("/echo", b"{}"))).status == 200
 
 
 ACCEPTED = [
