@@ -121,7 +121,7 @@ def one_cycle(state: State) -> tuple[float, float]:
         assert heads
         schedule(state.snapshot(), heads, state.policy, NOW)
 
-    planned = best_of(5, plan)
+    planned = best_of(9, plan)
     made = schedule(state.snapshot(), state.heads(NOW), state.policy, NOW)
     start = time.perf_counter()
     state.apply(made)

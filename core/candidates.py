@@ -64,7 +64,7 @@ class Preemptor:
         for fr, amount in requests.items():
             if not borrowing and node.exceeds(fr, amount):
                 return False
-            if amount > max(0, node.available(fr)):
+            if amount > 0 and amount > node.available(fr):
                 return False
         return True
 

@@ -39,6 +39,7 @@ from core.snapshot import Head, Snapshot
 from core.state import State
 from core.tournament import tournament
 
+_FAILED = (CheckState.RETRY, CheckState.REJECTED)
 MAX_CYCLES = 100_000
 """A drain that takes more cycles than this has stopped making sense."""
 
@@ -129,7 +130,7 @@ class _Cycle:
         labels = self.snapshot.namespaces.get(namespace)
         root = self.snapshot.roots.get(head.cluster_queue)
         node = self.snapshot.trees[root].queues[head.cluster_queue] if root is not None else None
-        if any(check.state in (CheckState.RETRY, CheckState.REJECTED) for check in workload.checks):
+        if workload.checks and any(check.state in _FAILED for check in workload.checks):
             return _refusal(head, node, PendingReason.PENDING_EVALUATION, messages.FAILED_CHECKS)
         if node is None:
             return _refusal(head, node, PendingReason.MISCONFIGURED, messages.not_found(head.cluster_queue))
@@ -168,7 +169,8 @@ class _Cycle:
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
         if not fits:
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
-        preempted.update({target.key: target for target in entry.targets})
+        if entry.targets:
+            preempted.update({target.key: target for target in entry.targets})
         entry.node.add_all(entry.usage)
         if mode.preempts:
             return self._preempt(entry)
@@ -180,6 +182,8 @@ class _Cycle:
 
     def _fits(self, entry: Entry, preempted: dict[Key, Target]) -> bool:
         """Whether it fits once all victims, its own and those of others before it, are gone."""
+        if not preempted and not entry.targets:
+            return entry.node.fits(entry.usage)
         gone = {**preempted, **{target.key: target for target in entry.targets}}.values()
         remove_usage(gone)
         fits = entry.node.fits(entry.usage)
@@ -297,6 +301,8 @@ def _reserve(entry: Entry) -> Reserve:
 
 def _admitted(workload: Workload, entry: Entry) -> bool:
     """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there and ready."""
+    if not entry.node.spec.checks and not workload.checks:
+        return True
     flavors = {choice.flavor for assigned in entry.assignment.pod_sets for choice in assigned.choices.values()}
     required = {
         rule.name for rule in entry.node.spec.checks if not rule.on_flavors or not rule.on_flavors.isdisjoint(flavors)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core import messages
@@ -35,8 +36,10 @@ class Mode(enum.IntEnum):
     @property
     def preempts(self) -> bool:
         """Whether room has to be made first."""
-        return Mode.NO_FIT < self < Mode.FIT
+        return self is not Mode.FIT and self is not Mode.NO_FIT
 
+
+_SIMPLY = (Mode.FIT, 0)
 
 Simulate = Callable[[FlavorResource, int], tuple[Mode, int]]
 """Whether preemption makes room for an amount of one flavor-resource, and from how far away quota comes then."""
@@ -52,9 +55,8 @@ class Choice:
     tried: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A flavor that was looked at for a pod set, and what came of it."""
+class Attempt(NamedTuple):
+    """A flavor that was looked at for a pod set and did not simply fit, and what came of it."""
 
     flavor: str
     mode: Mode
@@ -73,13 +75,8 @@ class Assigned:
     choices: dict[str, Choice] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-
-    @property
-    def mode(self) -> Mode:
-        """The worst of all resources."""
-        if not self.reasons:
-            return Mode.FIT
-        return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
+    mode: Mode = Mode.FIT
+    """The worst of all resources."""
 
 
 @dataclass(slots=True)
@@ -89,12 +86,9 @@ class Assignment:
     pod_sets: list[Assigned] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     level: int = 0
+    mode: Mode = Mode.NO_FIT
+    """The worst of all pod sets."""
     no_fit_reason: str = ""
-
-    @property
-    def mode(self) -> Mode:
-        """The worst of all pod sets."""
-        return min((assigned.mode for assigned in self.pod_sets), default=Mode.NO_FIT)
 
     @property
     def message(self) -> str:
@@ -138,9 +132,8 @@ class Assignment:
         parts = []
         for assigned in self.pod_sets:
             attempts = sorted(assigned.attempts, key=lambda attempt: attempt.flavor)
-            texts = [_attempt_text(a) for a in attempts if a.mode is not Mode.FIT or a.level]
-            if texts:
-                parts.append(f"{assigned.name}: {', '.join(texts)}")
+            if attempts:
+                parts.append(f"{assigned.name}: {', '.join(_attempt_text(each) for each in attempts)}")
         return " | ".join(parts)
 
 
@@ -168,10 +161,13 @@ class Search:
 
     def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
         """Find flavors for pod sets of these sizes (those of the shape, or fewer pods)."""
-        found = Assignment()
+        found = Assignment(mode=Mode.FIT if totals else Mode.NO_FIT)
         for index, total in enumerate(totals):
             assigned = self._pod_set(index, total, found.usage)
             found.pod_sets.append(assigned)
+            if assigned.reasons:
+                assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=Mode.NO_FIT)
+                found.mode = min(found.mode, assigned.mode)
             for resource, choice in assigned.choices.items():
                 fr = FlavorResource(choice.flavor, resource)
                 found.usage[fr] = found.usage.get(fr, 0) + assigned.requests[resource]
@@ -227,8 +223,10 @@ class Search:
                 reasons.append(unfit)
                 assigned.attempts.append(Attempt(name, Mode.NO_FIT, 0, (unfit,), PendingReason.NO_MATCHING_FLAVOR))
                 continue
-            found, quality = self._flavor(name, requests, used, assigned.attempts)
-            reasons.extend(assigned.attempts[-1].reasons)
+            found, quality, attempt = self._flavor(name, requests, used)
+            if attempt is not None:
+                assigned.attempts.append(attempt)
+                reasons.extend(attempt.reasons)
             if not self._goes_on(quality):
                 best, choices = quality, found
                 break
@@ -244,9 +242,11 @@ class Search:
         return self.resume.flavors[index].get(resource, -1) + 1
 
     def _flavor(
-        self, name: str, requests: Requests, used: Mapping[FlavorResource, int], attempts: list[Attempt]
-    ) -> tuple[dict[str, Choice], tuple[Mode, int]]:
-        """How one flavor would serve all requests of a group: the choices, and the worst mode and level of them."""
+        self, name: str, requests: Requests, used: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Choice], tuple[Mode, int], Attempt | None]:
+        """How one flavor would serve all requests of a group: the choices, the worst mode and level, what did not
+        fit.
+        """
         choices: dict[str, Choice] = {}
         worst = (Mode.FIT, 0)
         furthest = 0
@@ -258,13 +258,15 @@ class Search:
             if reason:
                 reasons.append(reason)
                 severest = max(severest, no_fit_reason, key=_severity)
-            furthest = max(furthest, level)
-            if self._preferred(worst, (mode, level)):
-                worst = (mode, level)
+            if mode is not Mode.FIT or level:
+                furthest = max(furthest, level)
+                if self._preferred(worst, (mode, level)):
+                    worst = (mode, level)
             if worst[0] is not Mode.NO_FIT:
                 choices[resource] = Choice(name, mode, level)
-        attempts.append(Attempt(name, worst[0], furthest, tuple(reasons), severest))
-        return choices, worst
+        if worst == _SIMPLY and not reasons:
+            return choices, worst, None
+        return choices, worst, Attempt(name, worst[0], furthest, tuple(reasons), severest)
 
     def _resource(self, fr: FlavorResource, before: int, asked: int) -> tuple[Mode, int, str, str]:
         """Mode, borrowing level, and why it does not simply fit, for one resource in one flavor."""

@@ -72,10 +72,15 @@ class Holdings:
         self.grow()
         return self._roots
 
+    @property
+    def standings(self) -> dict[str, Standing]:
+        """Whether ClusterQueues can admit workloads, as of now."""
+        self.grow()
+        return self._standings
+
     def standing(self, name: str) -> Standing:
         """Whether a ClusterQueue can admit workloads."""
-        self.grow()
-        return self._standings[name]
+        return self.standings[name]
 
     def neighbours(self, name: str) -> Collection[str]:
         """The ClusterQueues that shared a tree with this one when the trees were last built."""

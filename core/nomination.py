@@ -49,7 +49,11 @@ class Nomination:
     cycle: int
 
     def settle(
-        self, entry: Entry, preemptor: Preemptor, *, pinned: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        entry: Entry,
+        preemptor: Preemptor,
+        *,
+        pinned: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
         head, shape = entry.head, entry.head.shape

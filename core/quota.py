@@ -61,10 +61,10 @@ class Node:
             return self.subtree.get(fr, 0) - used
         kept = self.kept.get(fr, 0)
         above = parent.available(fr)
-        limit = self.quotas.get(fr, _NO_QUOTA).borrowing_limit
-        if limit is not None:
-            above = min(above, self.subtree.get(fr, 0) - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + above
+        quota = self.quotas.get(fr)
+        if quota is not None and quota.borrowing_limit is not None:
+            above = min(above, self.subtree.get(fr, 0) - kept - max(0, used - kept) + quota.borrowing_limit)
+        return above + kept - used if kept > used else above
 
     def potential(self, fr: FlavorResource) -> int:
         """The most this node could ever use of the flavor-resource, were nothing in use anywhere."""
@@ -125,7 +125,7 @@ class Node:
 
     def fits(self, amounts: Mapping[FlavorResource, int]) -> bool:
         """Whether all the amounts are available together (they are different flavor-resources)."""
-        return all(amount <= max(0, self.available(fr)) for fr, amount in amounts.items())
+        return not any(amount > 0 and amount > self.available(fr) for fr, amount in amounts.items())
 
     def ancestors(self) -> Iterator[CohortNode]:
         """Parent, its parent, and so on to the root."""

@@ -33,7 +33,6 @@ from core.model import (
     Workload,
 )
 from core.model import Condition as StatusCondition
-from core.order import queue_time
 from core.policy import Policy
 from core.snapshot import Head, Snapshot
 from core.standing import offers_heads
@@ -168,14 +167,14 @@ class State:
         self._respecified.clear()
         self._stirred.clear()
         self._ready &= roots.keys()
+        standings = self.holdings.standings
         found: list[Head] = []
         for root in sorted({roots[name] for name in self._ready}):
             before = len(found)
             for name in trees[root].queues:
-                entry = self.lines.head(name) if offers_heads(self.holdings.standing(name)) else None
+                entry = self.lines.head(name) if offers_heads(standings[name]) else None
                 if entry is not None:
-                    time = queue_time(entry.workload, self.policy)
-                    found.append(Head(entry.workload, name, entry.shape, time, entry.tried))
+                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried))
             if len(found) == before:
                 self._ready.difference_update(trees[root].queues)
         return tuple(found)

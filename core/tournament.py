@@ -1,7 +1,8 @@
 """The order of heads with fair sharing: in every cohort, the member whose share would be least goes first.
 
-Separate from the cycle, which otherwise orders by borrowing, priority and time. After each entry the shares are worked
-out anew, for it has changed them. Rule: KEP 1714, hierarchical fair sharing.
+Separate from the cycle, which otherwise orders by borrowing, priority and time. An entry that is admitted changes the
+shares of the cohorts above it, so what depends on those is worked out anew before the next winner. Rule: KEP 1714,
+hierarchical fair sharing.
 """
 
 from __future__ import annotations
@@ -17,57 +18,85 @@ _Order = tuple[bool, Rank, int, float, str]
 
 
 def tournament(entries: Iterable[Entry], policy: Policy) -> Iterator[Entry]:
-    """The entries tree by tree, each the winner as shares are when it is asked for."""
+    """The entries tree by tree, each the winner as usage is when it is asked for."""
     trees: dict[str, dict[str, Entry]] = {}
     for entry in entries:
         trees.setdefault(entry.tree.root, {})[entry.node.name] = entry
-    for root in sorted(trees):
-        left = trees[root]
-        while left:
-            winner = _winner(left, policy)
-            del left[winner.node.name]
-            yield winner
+    for name in sorted(trees):
+        left = trees[name]
+        root = next(iter(left.values())).node.root()
+        if isinstance(root, CohortNode):
+            bracket = _Bracket(root, left, policy)
+            while left:
+                winner = bracket.pop()
+                yield winner
+                bracket.settle(winner)
+        else:
+            yield from left.values()
 
 
-def _winner(left: dict[str, Entry], policy: Policy) -> Entry:
-    first = next(iter(left.values()))
-    root = first.node.root()
-    if not isinstance(root, CohortNode):
-        return first
-    shares = {name: _shares(entry) for name, entry in left.items()}
-    found = _best(root, left, shares, policy)
-    assert found is not None, "every entry is below the root of its tree"
-    return found
+class _Bracket:
+    """The tournament of one tree. ``left`` are the entries that have not won yet, by ClusterQueue."""
+
+    def __init__(self, root: CohortNode, left: dict[str, Entry], policy: Policy) -> None:
+        self._root = root
+        self._left = left
+        self._policy = policy
+        self._orders = {name: self._order(entry) for name, entry in left.items()}
+        self._best: dict[str, Entry | None] = {}
+
+    def pop(self) -> Entry:
+        """The winner of what is left."""
+        winner = self._winner(self._root)
+        assert winner is not None, "every entry is below the root of its tree"
+        del self._left[winner.node.name]
+        return winner
+
+    def settle(self, winner: Entry) -> None:
+        """The winner's usage may have changed: judge anew what depends on the cohorts above it."""
+        path = list(winner.node.ancestors())
+        self._best.pop(self._root.name, None)
+        if len(path) < 2:
+            return
+        for cohort in _subtree(path[-2]):
+            self._best.pop(cohort.name, None)
+            for queue in cohort.queues:
+                entry = self._left.get(queue.name)
+                if entry is not None:
+                    self._orders[queue.name] = self._order(entry)
+
+    def _winner(self, cohort: CohortNode) -> Entry | None:
+        if cohort.name not in self._best:
+            contenders = [self._winner(child) for child in cohort.cohorts]
+            contenders += [self._left.get(queue.name) for queue in cohort.queues]
+            found = [entry for entry in contenders if entry is not None]
+            self._best[cohort.name] = min(found, key=lambda e: self._orders[e.node.name][cohort.name], default=None)
+        return self._best[cohort.name]
+
+    def _order(self, entry: Entry) -> dict[str, _Order]:
+        """By cohort on the path to the root, the sort key of the member below it, were the entry admitted."""
+        node = entry.node
+        node.add_all(entry.usage)
+        found: dict[str, _Order] = {}
+        below = share(node)
+        for cohort in node.ancestors():
+            found[cohort.name] = self._key(entry, below)
+            below = share(cohort)
+        node.remove_all(entry.usage)
+        return found
+
+    def _key(self, entry: Entry, its: Share) -> _Order:
+        workload, policy = entry.head.workload, self._policy
+        return (
+            policy.prioritize_non_borrowing and its.borrows_any(entry.usage),
+            its.rank,
+            -workload.priority if policy.priority_sorting_within_cohort else 0,
+            entry.head.time,
+            workload.uid,
+        )
 
 
-def _shares(entry: Entry) -> dict[str, Share]:
-    """By cohort on the path to the root, the share of the member below it, were the entry admitted."""
-    node = entry.node
-    node.add_all(entry.usage)
-    found: dict[str, Share] = {}
-    below = share(node)
-    for cohort in node.ancestors():
-        found[cohort.name] = below
-        below = share(cohort)
-    node.remove_all(entry.usage)
-    return found
-
-
-def _best(
-    cohort: CohortNode, left: dict[str, Entry], shares: dict[str, dict[str, Share]], policy: Policy
-) -> Entry | None:
-    contenders = [_best(child, left, shares, policy) for child in cohort.cohorts]
-    contenders += [left.get(queue.name) for queue in cohort.queues]
-    found = [entry for entry in contenders if entry is not None]
-    return min(found, key=lambda e: _order(e, shares[e.node.name][cohort.name], policy), default=None)
-
-
-def _order(entry: Entry, its: Share, policy: Policy) -> _Order:
-    workload = entry.head.workload
-    return (
-        policy.prioritize_non_borrowing and its.borrows_any(entry.usage),
-        its.rank,
-        -workload.priority if policy.priority_sorting_within_cohort else 0,
-        entry.head.time,
-        workload.uid,
-    )
+def _subtree(cohort: CohortNode) -> Iterator[CohortNode]:
+    yield cohort
+    for child in cohort.cohorts:
+        yield from _subtree(child)

@@ -1,0 +1,121 @@
+"""What holds for every cluster, however it is made up."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from core.candidates import Preemptor, add_usage, remove_usage
+from core.cycle import drain, schedule
+from core.model import FlavorResource, Key, Reserve, Wait
+from core.preemption import find_targets
+from core.state import State
+from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, worlds
+
+NOW = 100.0
+EVERY = [FlavorResource(flavor, resource) for flavor in FLAVORS for resource in RESOURCES]
+thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def outcome(state: State) -> dict[Key, object]:
+    """Who holds what, and who was found to be in the way."""
+    found: dict[Key, object] = {}
+    for key in state.workloads:
+        held = state.holdings.get(key)
+        found[key] = None if held is None else (held.cluster_queue, dict(held.usage), held.evicted)
+    return found
+
+
+@thorough
+@given(worlds(occupied=False))
+def test_nothing_is_ever_above_what_its_limits_allow(state: State) -> None:
+    for _ in drain(state, state.policy, NOW):
+        state.check()
+    for tree in state.holdings.trees.values():
+        for node in (*tree.queues.values(), *tree.cohorts.values()):
+            for fr in EVERY:
+                assert node.available(fr) >= 0, f"{node.path()} is above its limits in {fr}"
+                quota = node.quotas.get(fr)
+                if node.parent is not None and quota is not None and quota.borrowing_limit is not None:
+                    assert node.borrowed(fr) <= quota.borrowing_limit
+
+
+@thorough
+@given(worlds())
+def test_the_same_snapshot_gives_the_same_plan_and_is_left_as_it_was(state: State) -> None:
+    heads, snapshot = state.heads(NOW), state.snapshot()
+    first = schedule(snapshot, heads, state.policy, NOW)
+    state.check()
+    assert schedule(snapshot, heads, state.policy, NOW) == first
+    other = copy(state)
+    assert schedule(other.snapshot(), other.heads(NOW), other.policy, NOW).decisions == first.decisions
+
+
+@thorough
+@given(worlds())
+def test_usage_that_is_kept_is_usage_recomputed_after_every_cycle(state: State) -> None:
+    for plan in drain(state, state.policy, NOW):
+        state.check()
+        assert plan.decisions
+    assert state.heads(NOW) == ()
+
+
+@thorough
+@given(worlds())
+def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -> None:
+    snapshot = state.snapshot()
+    for head in state.heads(NOW):
+        tree = snapshot.trees[snapshot.roots[head.cluster_queue]].copy()
+        node = tree.queues[head.cluster_queue]
+        preemptor = Preemptor(head.workload, head.time, node, state.policy)
+        requests = {FlavorResource("fa", r): amount for r, amount in head.shape.totals[0].requests.items()}
+        need = frozenset(fr for fr, amount in requests.items() if amount > max(0, node.available(fr)))
+        targets = find_targets(preemptor, need, requests) if need else []
+        tree.check()
+        if not targets:
+            continue
+        remove_usage(targets)
+        assert preemptor.fits(requests, borrowing=True)
+        borrowing = not preemptor.fits(requests, borrowing=False)
+        for target in targets:
+            add_usage([target])
+            assert not preemptor.fits(requests, borrowing=borrowing), f"{target.key} need not go"
+            remove_usage([target])
+
+
+@thorough
+@given(worlds())
+def test_a_drain_comes_to_what_cycles_with_a_write_after_each_come_to(state: State) -> None:
+    other = copy(state)
+    for _ in drain(state, state.policy, NOW):
+        pass
+    while heads := other.heads(NOW):
+        plan = schedule(other.snapshot(), heads, other.policy, NOW)
+        other.apply(plan)
+        for decision in plan.decisions:
+            if isinstance(decision, Reserve):
+                workload = admitted(decision.workload, decision.admission, NOW)
+                other.set_workload(workload.key, workload)
+        other.check()
+    assert outcome(state) == outcome(other)
+
+
+@thorough
+@given(worlds())
+def test_victims_that_go_make_room_for_whom_they_were_preempted_for(state: State) -> None:
+    """However victims are chosen, evicting them and going on comes to an end with everything accounted for."""
+    for _ in range(30):
+        victims = [
+            victim.workload.key
+            for plan in drain(state, state.policy, NOW)
+            for decision in plan.decisions
+            if isinstance(decision, Wait)
+            for victim in decision.victims
+        ]
+        if not victims:
+            break
+        assert len(set(victims)) == len(victims), "a workload is preempted twice"
+        for key in victims:
+            state.set_workload(key, None)
+        state.check()
+    else:
+        raise AssertionError("preemption goes on and on")
