@@ -78,6 +78,8 @@ class QueueStatuses:
             return status.cluster_queue_status(state, key.name, old, self.clock())
         if resource == resources.LOCAL_QUEUES and key in state.lines.local_queues:
             return status.local_queue_status(state, key, old, self.clock())
+        if resource == resources.COHORTS and key.name in state.holdings.cohorts:
+            return status.cohort_status(state, key.name)
         return None
 
     def _in_use(self, resource: Resource, key: Key) -> bool:

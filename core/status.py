@@ -1,203 +1,157 @@
-"""What people and other programs ask about the queues: counts, usage, shares, places in line, what could ever fit.
+"""What the status of ClusterQueues and LocalQueues says: counts, quota reserved and used, and whether they admit.
 
-Separate from ``core.state`` because it only reads: the status of objects, metrics, the visibility API, webhooks that
-warn and `explain` all get their figures here, and so they agree.
+Pure answers from State, in the shape of the API, so that controller, metrics and `explain` tell the same. A status is
+returned whole, to be compared with what the object has and written where it differs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from core.holdings import local_queue_of
-from core.model import FlavorResource, Key, Workload
-from core.quota import Node
-from core.shares import share
-from core.standing import Standing, cluster_queue_standing, local_queue_standing
+from api import names, quantity
+from core.figures import cohort_share, shown_share, weighted_share
+from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy
+from core.standing import Standing, local_queue_standing
 from core.state import State
+from core.times import stamp
 from core.usage import Reservation
 
-MAX_SHARE = 2**63 - 1
-"""How the API shows an infinite share."""
+Amounts = Mapping[FlavorResource, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """So much of a flavor-resource, and how much of it is beyond the queue's own quota."""
-
-    total: int
-    borrowed: int = 0
-
-
-Usage = dict[FlavorResource, Amount]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
-    """How a ClusterQueue or LocalQueue stands. Pending ones are active or, for now, inadmissible.
-
-    ``reservation`` and ``usage`` (the admitted part of it) have an entry for each flavor-resource of the ClusterQueue,
-    in the order of its specification. ``weighted_share`` is None without fair sharing, and infinite for one of weight
-    0 that borrows.
-    """
-
-    standing: Standing
-    active: int
-    inadmissible: int
-    reserving: int
-    admitted: int
-    reservation: Usage
-    usage: Usage
-    weighted_share: float | None = None
-
-    @property
-    def pending(self) -> int:
-        """All that wait."""
-        return self.active + self.inadmissible
-
-
-def cluster_queue_status(state: State, name: str) -> QueueStatus | None:
-    """The status of a ClusterQueue; None where there is none. Costs the number of its reservations."""
-    holdings = state.holdings
-    if name not in holdings.cluster_queues:
-        return None
-    node = holdings.trees[holdings.roots[name]].queues[name]
-    held = list(node.reserved.values())
-    queue = state.lines.queues[name]
-    return QueueStatus(
-        standing=holdings.standing(name),
-        active=queue.active,
-        inadmissible=len(queue) - queue.active,
-        reserving=len(held),
-        admitted=sum(1 for each in held if each.admitted),
-        reservation=_usage(node, node.usage),
-        usage=_usage(node, _sum(each for each in held if each.admitted)),
-        weighted_share=share(node).weighted if state.policy.fair_sharing is not None else None,
-    )
-
-
-def local_queue_status(state: State, key: Key) -> QueueStatus | None:
-    """The status of a LocalQueue; None where there is none. Costs the number of workloads it names."""
-    local_queue = state.lines.local_queues.get(key)
-    if local_queue is None:
-        return None
-    holdings, name = state.holdings, local_queue.cluster_queue
-    known = name in holdings.cluster_queues
-    found = (holdings.get(each) for each in holdings.by_local_queue.get(key, ()))
-    held = [each for each in found if each is not None and each.cluster_queue == name]
-    waiting = state.lines.by_local_queue.get(key, set())
-    queue = state.lines.queues.get(name)
-    entries = (queue.get(each) for each in waiting) if queue is not None else ()
-    active = sum(1 for entry in entries if entry is not None and queue is not None and queue.is_active(entry))
-    node = holdings.trees[holdings.roots[name]].queues[name] if known else None
-    return QueueStatus(
-        standing=local_queue_standing(local_queue, holdings.standing(name) if known else None),
-        active=active,
-        inadmissible=len(waiting) - active,
-        reserving=len(held),
-        admitted=sum(1 for each in held if each.admitted),
-        reservation=_usage(node, _sum(held)) if node else {},
-        usage=_usage(node, _sum(each for each in held if each.admitted)) if node else {},
-    )
-
-
-def cohort_share(state: State, name: str) -> float | None:
-    """The weighted share of a Cohort; None without fair sharing, or where its parents run in a circle."""
-    if state.policy.fair_sharing is None:
-        return None
-    for tree in state.holdings.trees.values():
-        if name in tree.cohorts:
-            return share(tree.cohorts[name]).weighted
-    return None
-
-
-def shown_share(value: float) -> int:
-    """A weighted share as the API shows it: rounded up, the greatest number for infinity."""
-    return MAX_SHARE if math.isinf(value) else math.ceil(value)
-
-
-def _sum(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
-    found: dict[FlavorResource, int] = {}
-    for each in held:
-        for fr, amount in each.usage.items():
-            found[fr] = found.get(fr, 0) + amount
-    return found
-
-
-def _usage(node: Node, amounts: Mapping[FlavorResource, int]) -> Usage:
-    found: Usage = {}
-    for fr, quota in node.quotas.items():
-        total = amounts.get(fr, 0)
-        found[fr] = Amount(total, max(0, total - quota.nominal) if node.parent is not None else 0)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a pending workload stands, counted from 0."""
-
-    workload: Workload
-    in_cluster_queue: int
-    in_local_queue: int
-    active: bool
-
-
-def places(state: State, name: str) -> list[Place]:
-    """All that wait for a ClusterQueue, in order. Costs n log n."""
-    queue = state.lines.queues.get(name)
-    if queue is None:
-        return []
-    found: list[Place] = []
-    seen: dict[Key, int] = {}
-    for position, entry in enumerate(queue.in_order(state.lines.local_usage)):
-        local_queue = local_queue_of(entry.workload)
-        before = seen.get(local_queue, 0)
-        seen[local_queue] = before + 1
-        found.append(Place(entry.workload, position, before, queue.is_active(entry)))
-    return found
-
-
-def place(state: State, key: Key) -> Place | None:
-    """Where one workload stands; None where it is not queued."""
-    name = state.lines.where(key)
-    return next((each for each in places(state, name) if each.workload.key == key), None) if name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """A ClusterQueue's quota of a flavor-resource: its own, in use, free now, and the most it could ever have.
-
-    ``free`` and ``most`` include what may be borrowed.
-    """
-
-    nominal: int
-    used: int
-    free: int
-    most: int
-
-
-def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
-    """By flavor-resource, what a ClusterQueue has; empty where there is none."""
-    holdings = state.holdings
-    if name not in holdings.cluster_queues:
-        return {}
-    node = holdings.trees[holdings.roots[name]].queues[name]
+def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
+    """The status of a ClusterQueue that State knows; of ``old``, the one it has, foreign conditions are kept."""
+    queue = state.holdings.cluster_queues[name]
+    held = reservations(state, name)
+    admitted = [each for each in held if each.admitted]
     return {
-        fr: Capacity(quota.nominal, node.usage.get(fr, 0), max(0, node.available(fr)), node.potential(fr))
-        for fr, quota in node.quotas.items()
+        "conditions": with_active(old, state.holdings.standing(name), queue.generation, now),
+        "pendingWorkloads": pending_in(state, name),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _flavors(queue, used(held)),
+        "flavorsUsage": _flavors(queue, used(admitted)),
+        **_fair_sharing(weighted_share(state, name)),
     }
 
 
-def most(state: State, name: str, resource: str) -> int | None:
-    """The most of a resource that one pod set could ever get, in the best flavor; None where it is not covered."""
-    return max((c.most for fr, c in capacity(state, name).items() if fr.resource == resource), default=None)
+def cohort_status(state: State, name: str) -> Raw:
+    """The status of a Cohort: its share, where fair sharing is on."""
+    return _fair_sharing(cohort_share(state, name))
 
 
-def why_inactive(state: State, name: str) -> Standing | None:
-    """The Active condition of a ClusterQueue, or None where there is none; does not build trees."""
-    holdings = state.holdings
-    queue = holdings.cluster_queues.get(name)
-    if queue is None:
-        return None
-    return cluster_queue_standing(queue, holdings.flavors, holdings.checks, holdings.cohorts)
+def _fair_sharing(share: float | None) -> Raw:
+    return {} if share is None else {"fairSharing": {"weightedShare": shown_share(share)}}
+
+
+def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
+    """The status of a LocalQueue that State knows."""
+    queue = state.lines.local_queues[key]
+    target = state.holdings.cluster_queues.get(queue.cluster_queue)
+    held = holders(state, key) if target else []
+    admitted = [each for each in held if each.admitted]
+    return {
+        "conditions": with_active(old, local_standing(state, queue), queue.generation, now),
+        "pendingWorkloads": 0 if queue.stop_policy != StopPolicy.NONE else pending_for(state, key),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _totals(target, used(held)) if target else [],
+        "flavorsUsage": _totals(target, used(admitted)) if target else [],
+    }
+
+
+def local_standing(state: State, queue: LocalQueue) -> Standing:
+    """Whether a LocalQueue can admit workloads."""
+    exists = queue.cluster_queue in state.holdings.cluster_queues
+    return local_queue_standing(queue, state.holdings.standing(queue.cluster_queue) if exists else None)
+
+
+def pending_in(state: State, name: str) -> int:
+    """How many workloads wait in a ClusterQueue, those parked as inadmissible included."""
+    queue = state.lines.queues.get(name)
+    return len(queue) if queue is not None else 0
+
+
+def pending_for(state: State, key: Key) -> int:
+    """How many workloads wait in a LocalQueue."""
+    return len(state.lines.by_local_queue.get(key, ()))
+
+
+def reservations(state: State, name: str) -> list[Reservation]:
+    """Who holds quota of a ClusterQueue."""
+    roots = state.holdings.roots
+    return list(state.holdings.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
+
+
+def holders(state: State, key: Key) -> list[Reservation]:
+    """Who holds quota through a LocalQueue, in the ClusterQueue it submits to."""
+    found = (state.holdings.get(each) for each in state.holdings.by_local_queue.get(key, ()))
+    target = state.lines.local_queues[key].cluster_queue
+    return [held for held in found if held is not None and held.cluster_queue == target]
+
+
+def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
+    """What reservations come to."""
+    total: dict[FlavorResource, int] = {}
+    for each in held:
+        for fr, amount in each.usage.items():
+            total[fr] = total.get(fr, 0) + amount
+    return total
+
+
+def with_active(old: Raw, standing: Standing, generation: int, now: float) -> list[Raw]:
+    """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
+    new: Raw = {
+        "type": names.Condition.ACTIVE,
+        "status": "True" if standing.active else "False",
+        "reason": standing.reason,
+        "message": standing.message,
+        "lastTransitionTime": stamp(now),
+        **({"observedGeneration": generation} if generation else {}),
+    }
+    conditions: list[Raw] = list(old.get("conditions") or [])
+    for index, condition in enumerate(conditions):
+        if condition["type"] == names.Condition.ACTIVE:
+            if condition["status"] == new["status"]:
+                new["lastTransitionTime"] = condition.get("lastTransitionTime", new["lastTransitionTime"])
+            return [*conditions[:index], new, *conditions[index + 1 :]]
+    return [*conditions, new]
+
+
+def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    """Every flavor of the ClusterQueue in its order: what is used of each resource, and how much of it is borrowed."""
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                _with_borrowed(queue, FlavorResource(flavor, resource), amounts) for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]
+
+
+def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Amounts) -> Raw:
+    total = amounts.get(fr, 0)
+    quota = queue.quotas.get(fr)
+    borrowed = max(0, total - (quota.nominal if quota else 0)) if queue.cohort else 0
+    return {
+        "name": fr.resource,
+        "total": quantity.text(fr.resource, total),
+        "borrowed": quantity.text(fr.resource, borrowed),
+    }
+
+
+def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": resource, "total": quantity.text(resource, amounts.get(FlavorResource(flavor, resource), 0))}
+                for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]

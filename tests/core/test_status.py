@@ -1,92 +1,73 @@
-"""The figures that status, metrics and people read."""
+"""What the status of queues says."""
 
-import math
+from core import status
+from core.model import Key, LocalQueue, StopPolicy
+from tests.builders import cluster_queue, reserved, state, workload
 
-import pytest
-
-from core.cycle import schedule
-from core.model import Cohort, Key, LocalQueue, Quota
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
-from core.status import (
-    Amount,
-    Capacity,
-    capacity,
-    cluster_queue_status,
-    cohort_share,
-    local_queue_status,
-    most,
-    place,
-    places,
-    shown_share,
-    why_inactive,
-)
-from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
+NOW = 1_700_000_000.0
 
 
-@pytest.fixture
-def found() -> State:
-    """A queue that borrows, with one waiting in each of two LocalQueues."""
-    policy = Policy(fair_sharing=DEFAULT_STRATEGIES)
-    made = state(
-        cluster_queue("a", 5, cohort="all"),
-        cluster_queue("b", 15, cohort="all"),
-        policy=policy,
-        local={"lq": "a", "l2": "a"},
+def test_a_cluster_queue_tells_who_waits_who_runs_and_what_is_borrowed() -> None:
+    found = state(cluster_queue("a", 1000, cohort="all"), cluster_queue("b", 1000, cohort="all"))
+    found.set_workload(Key("ns", "run"), reserved("run", 1500, "a"))
+    found.set_workload(Key("ns", "wait"), workload("wait", 1))
+    used = [{"name": "default", "resources": [{"name": "cpu", "total": "1500m", "borrowed": "500m"}]}]
+    assert status.cluster_queue_status(found, "a", {}, NOW) == {
+        "conditions": [
+            {
+                "type": "Active",
+                "status": "True",
+                "reason": "Ready",
+                "message": "Can admit new workloads",
+                "lastTransitionTime": "2023-11-14T22:13:20Z",
+            }
+        ],
+        "pendingWorkloads": 1,
+        "reservingWorkloads": 1,
+        "admittedWorkloads": 1,
+        "flavorsReservation": used,
+        "flavorsUsage": used,
+    }
+
+
+def test_a_local_queue_counts_only_its_own() -> None:
+    found = state(cluster_queue("a", 1000), local={"mine": "a", "other": "a"})
+    found.set_workload(Key("ns", "run"), reserved("run", 500, "a", queue="mine"))
+    found.set_workload(Key("ns", "wait"), workload("wait", 1, queue="other"))
+    mine = status.local_queue_status(found, Key("ns", "mine"), {}, NOW)
+    assert (mine["pendingWorkloads"], mine["reservingWorkloads"], mine["admittedWorkloads"]) == (0, 1, 1)
+    assert mine["flavorsUsage"] == [{"name": "default", "resources": [{"name": "cpu", "total": "500m"}]}]
+    other = status.local_queue_status(found, Key("ns", "other"), {}, NOW)
+    assert (other["pendingWorkloads"], other["reservingWorkloads"]) == (1, 0)
+
+
+def test_a_stopped_local_queue_says_so_and_has_nobody_waiting() -> None:
+    found = state(cluster_queue("a", 1000))
+    found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a", stop_policy=StopPolicy.HOLD))
+    found.set_workload(Key("ns", "wait"), workload("wait", 1))
+    got = status.local_queue_status(found, Key("ns", "lq"), {}, NOW)
+    assert got["pendingWorkloads"] == 0
+    assert [(c["type"], c["status"], c["reason"]) for c in got["conditions"]] == [("Active", "False", "Stopped")]
+
+
+def test_a_local_queue_whose_cluster_queue_does_not_exist_says_so() -> None:
+    found = state(cluster_queue("a", 1000), local={"lost": "nowhere"})
+    got = status.local_queue_status(found, Key("ns", "lost"), {}, NOW)
+    assert got["conditions"][0]["reason"] == "ClusterQueueDoesNotExist"
+    assert got["flavorsUsage"] == []
+
+
+def test_the_transition_time_moves_only_with_the_status_and_foreign_conditions_stay() -> None:
+    found = state(cluster_queue("a", 1000))
+    foreign = {"type": "Theirs", "status": "True"}
+    first = status.cluster_queue_status(found, "a", {"conditions": [foreign]}, NOW)
+    again = status.cluster_queue_status(found, "a", first, NOW + 60)
+    assert again == first
+    assert first["conditions"][0] is foreign
+    found.set_cluster_queue("a", cluster_queue("a", 1000, stop_policy=StopPolicy.HOLD))
+    stopped = status.cluster_queue_status(found, "a", first, NOW + 60)["conditions"][1]
+    assert (stopped["status"], stopped["reason"], stopped["lastTransitionTime"]) == (
+        "False",
+        "Stopped",
+        "2023-11-14T22:14:20Z",
     )
-    made.set_workload(Key("ns", "run"), reserved("run", 9, "a"))
-    made.set_workload(Key("ns", "one"), workload("one", 50, queue="l2", created=1.0))
-    made.set_workload(Key("ns", "two"), workload("two", 1, created=2.0))
-    return made
-
-
-def test_a_cluster_queue_shows_counts_usage_and_share(found: State) -> None:
-    status = cluster_queue_status(found, "a")
-    assert status is not None
-    assert (status.pending, status.active, status.reserving, status.admitted) == (2, 2, 1, 1)
-    assert status.reservation == status.usage == {DEFAULT: Amount(9, 4)}
-    assert status.weighted_share == 200.0
-    assert cluster_queue_status(found, "none") is None
-
-
-def test_parked_workloads_count_as_inadmissible_in_both_queues(found: State) -> None:
-    found.apply(schedule(found.snapshot(), found.heads(9.0), found.policy, 9.0))
-    status, local = cluster_queue_status(found, "a"), local_queue_status(found, Key("ns", "l2"))
-    assert status is not None and local is not None
-    assert (status.active, status.inadmissible) == (1, 1)
-    assert (local.active, local.inadmissible, local.reserving) == (0, 1, 0)
-
-
-def test_a_local_queue_says_what_is_wrong_with_it(found: State) -> None:
-    found.set_local_queue(Key("ns", "x"), LocalQueue(Key("ns", "x"), "nowhere"))
-    status = local_queue_status(found, Key("ns", "x"))
-    assert status is not None
-    assert status.standing == (False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
-
-
-def test_places_are_counted_in_both_queues(found: State) -> None:
-    assert [(p.workload.key.name, p.in_cluster_queue, p.in_local_queue) for p in places(found, "a")] == [
-        ("one", 0, 0),
-        ("two", 1, 0),
-    ]
-    assert place(found, Key("ns", "run")) is None
-
-
-def test_capacity_tells_what_is_free_and_what_could_ever_be_had(found: State) -> None:
-    assert capacity(found, "a") == {DEFAULT: Capacity(nominal=5, used=9, free=11, most=20)}
-    assert (most(found, "a", "cpu"), most(found, "a", "memory")) == (20, None)
-
-
-def test_an_infinite_share_is_shown_as_the_greatest_number() -> None:
-    assert (shown_share(math.inf), shown_share(22.1)) == (2**63 - 1, 23)
-
-
-def test_a_circle_of_cohorts_is_said_and_stops_nobody_else(found: State) -> None:
-    found.set_cohort("x", Cohort("x", parent="y"))
-    found.set_cohort("y", Cohort("y", parent="x", quotas={DEFAULT: Quota(3)}))
-    found.set_cluster_queue("c", cluster_queue("c", 5, cohort="x"))
-    standing = why_inactive(found, "c")
-    assert standing is not None and standing.reason == "CohortCycle"
-    assert cohort_share(found, "x") is None
-    healthy = why_inactive(found, "a")
-    assert healthy is not None and healthy.active

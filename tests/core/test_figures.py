@@ -1,0 +1,77 @@
+"""The figures that status, metrics and people read."""
+
+import math
+
+import pytest
+
+from core.cycle import schedule
+from core.figures import (
+    Capacity,
+    Counts,
+    capacity,
+    cohort_share,
+    most,
+    pending,
+    pending_locally,
+    place,
+    places,
+    shown_share,
+    weighted_share,
+)
+from core.model import Cohort, Key, Quota
+from core.policy import DEFAULT_STRATEGIES, Policy
+from core.state import State
+from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
+
+
+@pytest.fixture
+def found() -> State:
+    """A queue that borrows, with one waiting in each of two LocalQueues."""
+    policy = Policy(fair_sharing=DEFAULT_STRATEGIES)
+    made = state(
+        cluster_queue("a", 5, cohort="all"),
+        cluster_queue("b", 15, cohort="all"),
+        policy=policy,
+        local={"lq": "a", "l2": "a"},
+    )
+    made.set_workload(Key("ns", "run"), reserved("run", 9, "a"))
+    made.set_workload(Key("ns", "one"), workload("one", 50, queue="l2", created=1.0))
+    made.set_workload(Key("ns", "two"), workload("two", 1, created=2.0))
+    return made
+
+
+def test_a_queue_that_borrows_has_a_share(found: State) -> None:
+    assert (pending(found, "a"), weighted_share(found, "a"), weighted_share(found, "b")) == (Counts(2, 0), 200.0, 0.0)
+
+
+def test_parked_workloads_count_as_inadmissible_in_both_queues(found: State) -> None:
+    found.apply(schedule(found.snapshot(), found.heads(9.0), found.policy, 9.0))
+    assert (pending(found, "a"), pending_locally(found, Key("ns", "l2"))) == (Counts(1, 1), Counts(0, 1))
+
+
+def test_places_are_counted_in_both_queues(found: State) -> None:
+    assert [(p.workload.key.name, p.in_cluster_queue, p.in_local_queue) for p in places(found, "a")] == [
+        ("one", 0, 0),
+        ("two", 1, 0),
+    ]
+    assert place(found, Key("ns", "run")) is None
+
+
+def test_capacity_tells_what_is_free_and_what_could_ever_be_had(found: State) -> None:
+    assert capacity(found, "a") == {DEFAULT: Capacity(nominal=5, used=9, free=11, most=20)}
+    assert (most(found, "a", "cpu"), most(found, "a", "memory")) == (20, None)
+
+
+def test_an_infinite_share_is_shown_as_the_greatest_number() -> None:
+    assert (shown_share(math.inf), shown_share(22.1)) == (2**63 - 1, 23)
+
+
+def test_a_circle_of_cohorts_is_said_and_stops_nobody_else(found: State) -> None:
+    found.set_cohort("x", Cohort("x", parent="y"))
+    found.set_cohort("y", Cohort("y", parent="x", quotas={DEFAULT: Quota(3)}))
+    found.set_cluster_queue("c", cluster_queue("c", 5, cohort="x"))
+    standing = found.holdings.standing("c")
+    assert standing.reason == "CohortCycle"
+    assert cohort_share(found, "x") is None
+    healthy = found.holdings.standing("a")
+    assert healthy.active
