@@ -204,6 +204,8 @@ class ControlPlane:
         layout, ports, programs = self.layout, self.ports, self._programs
         running = [self._run(ETCD, components.etcd(programs[ETCD], layout, ports))]
         self._write_files()
+        # an API server that comes first would wait a whole second before it tries again
+        self._wait(lambda: _listens(ports.etcd), running, "etcd")
         running.append(self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports)))
         administrator = self.administrator
         self._wait(administrator.ready, running, "the API server")
@@ -294,6 +296,12 @@ def _schedulable(administrator: Administrator) -> bool:
         return False
     taints = (taint for node in found["items"] for taint in node["spec"].get("taints", ()))
     return not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _free_ports() -> Ports:
