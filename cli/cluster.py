@@ -7,10 +7,20 @@ from typing import Annotated
 
 import typer
 
+from api.quantity import exact
 from devcluster import clusters, tools
 from devcluster.nodes import NodeGroup
 
 app = typer.Typer()
+
+
+def _quantity(text: str) -> str:
+    try:
+        exact(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no quantity: write 16, 500m or 64Gi") from None
+    return text
+
 
 Name = Annotated[str, typer.Option("--name", "-n", help="Which cluster.")]
 
@@ -19,11 +29,15 @@ Name = Annotated[str, typer.Option("--name", "-n", help="Which cluster.")]
 def up(
     name: Name = "seiretsu",
     nodes: Annotated[int, typer.Option(min=0, max=10_000, help="How many simulated nodes.")] = 4,
-    node_cpu: Annotated[str, typer.Option(help="Cpu of each node.")] = "16",
-    node_memory: Annotated[str, typer.Option(help="Memory of each node.")] = "64Gi",
+    node_cpu: Annotated[str, typer.Option(callback=_quantity, help="Cpu of each node.")] = "16",
+    node_memory: Annotated[str, typer.Option(callback=_quantity, help="Memory of each node.")] = "64Gi",
+    node_label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label of each node; may be repeated.")
+    ] = None,
 ) -> None:
     """Start a control plane with simulated nodes; the first time, build its programs."""
-    group = (NodeGroup(nodes, node_cpu, node_memory),) if nodes else ()
+    labels = dict(_label(text) for text in node_label or ())
+    group = (NodeGroup(nodes, node_cpu, node_memory, labels=labels),) if nodes else ()
     cluster = clusters.up(name, group)
     typer.echo(f"Cluster {name} is up: {nodes} nodes of {node_cpu} cpu and {node_memory} memory.")
     typer.echo(f"export KUBECONFIG={cluster.kubeconfig}")
@@ -70,3 +84,10 @@ def tools_(
         typer.echo(f"{name:<24} {paths.get(name) or tools.find(name) or 'not built yet'}")
     if not names:
         typer.echo(f"{'(cache)':<24} {tools.cache_directory(os.environ)}")
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise typer.BadParameter(f"{text!r} is no label: write KEY=VALUE", param_hint="--node-label")
+    return key, value

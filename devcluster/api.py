@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
 from pathlib import Path
 from typing import Any
+
+from devcluster.errors import ClusterError
 
 _TIMEOUT_SECONDS = 10.0
 
@@ -53,7 +56,18 @@ class Administrator:
         return found
 
     def create(self, path: str, item: dict[str, Any]) -> None:
-        """Create an object; one that is there already is fine."""
-        status, content = self.request("POST", path, item)
+        """Create an object; one that is there already is fine. `ClusterError` with the API server's words otherwise."""
+        try:
+            status, content = self.request("POST", path, item)
+        except OSError as error:
+            raise ClusterError(
+                f"The API server did not answer when asked to create a {item['kind']}: {error}"
+            ) from error
         if status not in {200, 201, 202, 409}:
-            raise ConnectionError(f"POST {path}: {status} {content.decode(errors='replace')}")
+            raise ClusterError(f"The API server refused a {item['kind']}: {_message(content)}")
+
+
+def _message(content: bytes) -> str:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(content)["message"])
+    return content.decode(errors="replace")

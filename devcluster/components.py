@@ -172,6 +172,22 @@ def scheduler_configuration(kubeconfig: Path) -> str:
     )
 
 
+def endpoint_slice(namespace: str, service: str, address: str, port: int, port_name: str | None) -> dict[str, Any]:
+    """An EndpointSlice of our own beside those that the controller keeps for a Service's pods."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "generateName": f"{service}-",
+            "namespace": namespace,
+            "labels": {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": "devcluster"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": port_name or "", "port": port, "protocol": "TCP"}],
+    }
+
+
 def kubeconfig(name: str, ports: Ports, authority: bytes, user: str, pair: Pair) -> str:
     """A kubeconfig with everything in it; JSON, which is YAML."""
 

@@ -82,6 +82,19 @@ def test_a_name_that_cannot_be_one_is_refused_with_the_rule(seiretsu: Run) -> No
     assert answer.stderr.startswith("seiretsu: 'My Cluster' cannot be the name of a cluster: use up to 52 lower-case")
 
 
+def test_a_label_without_a_value_is_a_usage_error(seiretsu: Run) -> None:
+    answer = seiretsu("cluster", "up", "--name", "one", "--node-label", "pool")
+    assert answer.returncode == 2
+    assert "'pool' is no label: write KEY=VALUE" in answer.stderr
+
+
+@pytest.mark.parametrize("option", ["--node-cpu", "--node-memory"])
+def test_a_node_size_that_is_no_quantity_is_a_usage_error(seiretsu: Run, option: str) -> None:
+    answer = seiretsu("cluster", "up", "--name", "one", option, "much")
+    assert answer.returncode == 2
+    assert "'much' is no quantity: write 16, 500m or 64Gi" in answer.stderr
+
+
 def test_an_unknown_tool_is_a_usage_error(seiretsu: Run) -> None:
     answer = seiretsu("cluster", "tools", "kube-proxy")
     assert answer.returncode == 2

@@ -1,0 +1,86 @@
+"""A program on this machine behind a Service of the control plane, as a chart's webhook is."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.certificates import Authority
+from devcluster.controlplane import ControlPlane
+
+_SERVICE = """
+apiVersion: v1
+kind: Service
+metadata: {{name: refuser, namespace: {namespace}}}
+spec:
+  selector: {{app: refuser}}
+  ports: [{{name: https, port: 443, targetPort: https}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {{name: {namespace}}}
+webhooks:
+- name: refuser.seiretsu.dev
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {{caBundle: {bundle}, service: {{namespace: {namespace}, name: refuser}}}}
+  namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}
+  rules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}}]
+"""
+
+
+class _Refuse(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        response = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "reached and refused"}}
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def refuser(namespace: str, tmp_path: Path) -> Iterator[tuple[int, bytes]]:
+    """The port of a webhook that refuses all it is asked, and the authority its callers may trust."""
+    authority = Authority("test")
+    authority.server(f"refuser.{namespace}.svc").write(tmp_path / "serving")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "serving.crt", tmp_path / "serving.key")
+    with http.server.ThreadingHTTPServer(("0.0.0.0", 0), _Refuse) as server:
+        server.daemon_threads = True
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, authority.pair.certificate
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.cluster
+def test_the_api_server_calls_a_webhook_behind_an_exposed_service(
+    cluster: ControlPlane, namespace: str, refuser: tuple[int, bytes]
+) -> None:
+    port, authority = refuser
+    manifest = _SERVICE.format(namespace=namespace, bundle=base64.b64encode(authority).decode())
+    cluster.kubectl("apply", "-f", "-", stdin=manifest, check=True)
+    try:
+        cluster.expose(namespace, "refuser", port, port_name="https")
+        said = ""
+        while "reached and refused" not in said:  # the API server's caches take a moment to know slice and webhook
+            answer = cluster.kubectl("create", "secret", "generic", "any", "-n", namespace, "--dry-run=server")
+            said = answer.stderr
+            assert answer.returncode == 0 or "refuse" in said, said
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", namespace, check=True)
