@@ -16,6 +16,7 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
+from core.forest import above
 from core.model import Key, Raw
 
 
@@ -97,6 +98,10 @@ class Wakes:
 
     def _status_of_cluster_queue(self, name: str) -> None:
         self.queues.changed(resources.CLUSTER_QUEUES, Key("", name))
+        state = self.caches.state
+        if state.policy.fair_sharing is not None and name in state.holdings.cluster_queues:
+            for cohort in above(state.holdings.cohorts, state.holdings.cluster_queues[name].cohort):
+                self.queues.changed(resources.COHORTS, Key("", cohort))
 
     def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}

@@ -102,6 +102,16 @@ def circular(cohorts: Mapping[str, Cohort], name: str) -> bool:
     return False
 
 
+def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
+    """This cohort, its parent, and so on; each once, also where they run in a circle."""
+    found: list[str] = []
+    while name and name not in found:
+        found.append(name)
+        cohort = cohorts.get(name)
+        name = cohort.parent if cohort else ""
+    return found
+
+
 def plant(
     cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
 ) -> dict[str, Tree]:
