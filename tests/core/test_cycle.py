@@ -1,0 +1,419 @@
+"""One cycle, rule by rule, in cases a person would put to us. (The recorded decisions are in test_oracle.)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.cycle import drain, schedule
+from core.model import (
+    AdmissionCheck,
+    CheckRule,
+    CheckState,
+    ClusterQueue,
+    Cohort,
+    Condition,
+    Decision,
+    FlavorResource,
+    Fungibility,
+    Key,
+    Placement,
+    Plan,
+    PodSet,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    Requeue,
+    Requirement,
+    Reserve,
+    ResourceFlavor,
+    ResourceGroup,
+    Selector,
+    Taint,
+    Wait,
+    Workload,
+)
+from core.policy import DEFAULT_STRATEGIES, Policy
+from core.state import State
+from tests.builders import CPU, DEFAULT, cluster_queue, reserved, state, workload
+
+NOW = 1000.0
+TWO = (ResourceGroup((CPU,), ("default", "spot")),)
+SPOT = FlavorResource("spot", CPU)
+FAIR = Policy(fair_sharing=DEFAULT_STRATEGIES)
+
+
+def put(found: State, *workloads: Workload) -> State:
+    for each in workloads:
+        found.set_workload(each.key, each)
+    return found
+
+
+def cycle(found: State) -> dict[str, Decision]:
+    """One cycle, applied: the decision by name of the workload."""
+    plan = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
+    found.apply(plan)
+    found.check()
+    return {decision.workload.key.name: decision for decision in plan.decisions}
+
+
+def two_flavors(name: str, first: int, second: int, **fields: Any) -> ClusterQueue:
+    return cluster_queue(name, groups=TWO, quotas={DEFAULT: Quota(first), SPOT: Quota(second)}, **fields)
+
+
+def flavors_of(decision: Decision) -> list[str]:
+    assert isinstance(decision, Reserve)
+    return [flavor for pod_set in decision.admission.pod_sets for flavor in pod_set.flavors.values()]
+
+
+def victims_of(decision: Decision) -> dict[str, str]:
+    assert isinstance(decision, Wait)
+    return {victim.workload.key.name: victim.reason for victim in decision.victims}
+
+
+def why(decision: Decision) -> tuple[str, str, Requeue]:
+    assert isinstance(decision, Wait)
+    return decision.reason, decision.message, decision.requeue
+
+
+def test_what_fits_is_admitted_and_counts_at_once() -> None:
+    found = put(state(cluster_queue("a", 5000)), workload("w", 3000))
+    decision = cycle(found)["w"]
+    assert isinstance(decision, Reserve)
+    assert (decision.admitted, decision.admission.pod_sets[0].usage) == (True, {CPU: 3000})
+    assert found.holdings.trees["queue/a"].queues["a"].available(DEFAULT) == 2000
+
+
+def test_too_much_for_any_time_is_told_with_the_numbers_and_parked() -> None:
+    found = put(state(cluster_queue("a", 5000)), workload("w", 7500))
+    assert why(cycle(found)["w"]) == (
+        "ExceedsMaxQuota",
+        "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered "
+        "podsets requests (0) + current podset request (7500m) > maximum capacity (5)",
+        Requeue.PARKED,
+    )
+
+
+def test_too_much_for_now_is_told_what_is_missing() -> None:
+    found = put(state(cluster_queue("a", 5000)), reserved("run", 4000, "a"), workload("w", 3000))
+    reason, message, _ = why(cycle(found)["w"])
+    assert (reason, message) == (
+        "WaitingForQuota",
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more needed",
+    )
+
+
+def test_a_later_smaller_workload_overtakes_unless_order_is_strict() -> None:
+    for strategy, expected in ((QueueingStrategy.BEST_EFFORT_FIFO, True), (QueueingStrategy.STRICT_FIFO, False)):
+        found = state(cluster_queue("a", 5, strategy=strategy))
+        put(found, workload("big", 9), workload("small", 1, created=1.0))
+        admitted = {
+            d.workload.key.name for p in drain(found, found.policy, NOW) for d in p.decisions if isinstance(d, Reserve)
+        }
+        assert admitted == ({"small"} if expected else set())
+
+
+def test_a_queue_that_does_not_borrow_goes_before_one_that_does_whatever_the_priority() -> None:
+    found = state(cluster_queue("a", 0, cohort="all"), cluster_queue("b", 5, cohort="all"))
+    put(found, workload("borrows", 5, priority=9), workload("own", 5, queue="b", created=9.0))
+    decisions = cycle(found)
+    assert list(decisions) == ["own", "borrows"]
+    assert why(decisions["borrows"])[1] == "Workload no longer fits after processing another workload"
+
+
+def test_among_borrowers_priority_decides_and_without_it_time() -> None:
+    for policy, first in ((Policy(), "late"), (Policy(priority_sorting_within_cohort=False), "early")):
+        queues = [cluster_queue(name, nominal, cohort="all") for name, nominal in (("a", 0), ("b", 0), ("c", 5))]
+        found = state(*queues, policy=policy)
+        put(
+            found, workload("early", 5, queue="a", created=1.0), workload("late", 5, queue="b", created=2.0, priority=1)
+        )
+        assert isinstance(cycle(found)[first], Reserve)
+
+
+def test_a_borrowing_limit_binds() -> None:
+    found = state(cluster_queue("a", 5, cohort="all", borrowing=2), cluster_queue("b", 9, cohort="all"))
+    put(found, workload("w", 8))
+    assert why(cycle(found)["w"])[0] == "ExceedsMaxQuota"
+
+
+def test_flavors_are_tried_in_order_and_the_first_that_fits_is_taken() -> None:
+    found = state(two_flavors("a", 2, 9))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, workload("w", 5))
+    assert flavors_of(cycle(found)["w"]) == ["spot"]
+
+
+@pytest.mark.parametrize(("can_borrow", "flavor"), [("MayStopSearch", "default"), ("TryNextFlavor", "spot")])
+def test_fungibility_says_whether_to_borrow_or_to_try_the_next_flavor(can_borrow: str, flavor: str) -> None:
+    rules = Fungibility(when_can_borrow=can_borrow)
+    found = state(two_flavors("a", 2, 9, cohort="all", fungibility=rules), cluster_queue("b", 9, cohort="all"))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, workload("w", 5))
+    assert flavors_of(cycle(found)["w"]) == [flavor]
+
+
+@pytest.mark.parametrize(("can_preempt", "expected"), [("MayStopSearch", ["low"]), ("TryNextFlavor", [])])
+def test_fungibility_says_whether_to_preempt_or_to_try_the_next_flavor(can_preempt: str, expected: list[str]) -> None:
+    rules = Fungibility(when_can_preempt=can_preempt)
+    found = state(two_flavors("a", 5, 9, fungibility=rules, preemption=Preemption("LowerPriority")))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, reserved("low", 5, "a"), workload("w", 5, priority=1))
+    decision = cycle(found)["w"]
+    assert list(victims_of(decision) if isinstance(decision, Wait) else []) == expected
+
+
+def outrun() -> State:
+    """Two that borrow the same flavor: one has it, the other's search stopped there, and then the first one leaves."""
+    queues = [cluster_queue(name, cohort="all", groups=TWO, quotas={}) for name in "ab"]
+    found = state(*queues, two_flavors("c", 5, 5, cohort="all"))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, workload("w1", 5, queue="a", created=1.0), workload("w2", 5, queue="b", created=2.0))
+    decisions = cycle(found)
+    assert flavors_of(decisions["w1"]) == ["default"]
+    assert why(decisions["w2"])[1] == "Workload no longer fits after processing another workload"
+    found.set_workload(Key("ns", "w1"), None)
+    return found
+
+
+def test_a_search_that_stopped_goes_on_behind_the_flavor_in_the_next_cycle() -> None:
+    assert flavors_of(cycle(outrun())["w2"]) == ["spot"]
+
+
+def test_a_search_that_stopped_starts_anew_when_the_cluster_has_changed_since() -> None:
+    found = outrun()
+    found.apply(Plan())  # a cycle for others
+    assert flavors_of(cycle(found)["w2"]) == ["default"]
+
+
+def test_taints_and_labels_keep_workloads_from_flavors() -> None:
+    found = state(two_flavors("a", 9, 9))
+    found.set_flavor("default", ResourceFlavor("default", node_taints=(Taint("gpu", "yes", "NoSchedule"),)))
+    found.set_flavor("spot", ResourceFlavor("spot", node_labels={"zone": "b"}))
+    placed = PodSet("main", 1, {CPU: 1}, placement=Placement(node_selector={"zone": "a"}))
+    put(found, workload("w", 1, pod_sets=(placed,)))
+    assert why(cycle(found)["w"])[:2] == (
+        "NoMatchingFlavor",
+        "couldn't assign flavors to pod set main: flavor spot doesn't match node affinity, "
+        "untolerated taint {gpu yes NoSchedule <nil>} in flavor default",
+    )
+
+
+def test_pod_sets_share_a_flavor_and_all_must_fit() -> None:
+    found = state(cluster_queue("a", 5))
+    both = (PodSet("driver", 1, {CPU: 2}), PodSet("workers", 2, {CPU: 2}))
+    put(found, workload("w", 0, pod_sets=both))
+    assert why(cycle(found)["w"])[1] == (
+        "couldn't assign flavors to pod set workers: insufficient quota for cpu in flavor default, "
+        "previously considered podsets requests (2m) + current podset request (4m) > maximum capacity (5m)"
+    )
+
+
+def test_partial_admission_takes_as_many_pods_as_fit_but_not_fewer_than_asked() -> None:
+    for nominal, expected in ((7, 7), (3, 3), (2, None)):
+        found = state(cluster_queue("a", nominal))
+        put(found, workload("w", 0, pod_sets=(PodSet("main", 9, {CPU: 1}, min_count=3),)))
+        decision = cycle(found)["w"]
+        counts = [each.count for each in decision.admission.pod_sets] if isinstance(decision, Reserve) else None
+        assert counts == (None if expected is None else [expected])
+
+
+def test_pods_that_are_reclaimable_are_not_asked_for() -> None:
+    found = state(cluster_queue("a", 3))
+    put(found, workload("w", 0, pod_sets=(PodSet("main", 9, {CPU: 1}),), reclaimable={"main": 6}))
+    decision = cycle(found)["w"]
+    assert isinstance(decision, Reserve) and decision.admission.pod_sets[0].count == 3
+
+
+def test_the_number_of_pods_is_a_resource() -> None:
+    pods = FlavorResource("default", "pods")
+    groups = (ResourceGroup((CPU, "pods"), ("default",)),)
+    found = state(cluster_queue("a", groups=groups, quotas={DEFAULT: Quota(99), pods: Quota(3)}))
+    put(found, workload("w", 0, pod_sets=(PodSet("main", 4, {CPU: 1}),)))
+    assert "insufficient quota for pods in flavor default" in why(cycle(found)["w"])[1]
+
+
+def test_admission_waits_for_the_checks_of_the_flavors_it_got() -> None:
+    rules = (CheckRule("prov", frozenset({"spot"})), CheckRule("budget"))
+    found = state(cluster_queue("a", 9, checks=rules))
+    for name in ("prov", "budget"):
+        found.set_admission_check(name, AdmissionCheck(name, "example.com/c", True))
+    put(found, workload("w", 1))
+    first = cycle(found)["w"]
+    assert isinstance(first, Reserve) and not first.admitted
+    found.unassume(Key("ns", "w"))
+    put(found, workload("w", 1, checks=(CheckState("budget", "Ready"),)))
+    second = cycle(found)["w"]
+    assert isinstance(second, Reserve) and second.admitted
+
+
+def test_a_workload_with_a_failed_check_is_not_looked_at_until_that_changes() -> None:
+    found = put(state(cluster_queue("a", 9)), workload("w", 1, checks=(CheckState("budget", "Retry"),)))
+    assert why(cycle(found)["w"])[0] == "PendingEvaluation"
+    assert found.heads(NOW) == ()
+    put(found, workload("w", 1, checks=(CheckState("budget", "Pending"),)))
+    assert isinstance(cycle(found)["w"], Reserve)
+
+
+def test_a_namespace_that_is_not_selected_is_turned_away_until_its_labels_change() -> None:
+    selector = Selector((Requirement("team", "In", ("a",)),))
+    found = put(state(cluster_queue("a", 9, namespace_selector=selector)), workload("w", 1))
+    assert why(cycle(found)["w"]) == (
+        "Misconfigured",
+        "workload namespace doesn't match ClusterQueue selector",
+        Requeue.PARKED,
+    )
+    assert found.heads(NOW) == ()
+    found.set_namespace("ns", {"team": "a"})
+    assert isinstance(cycle(found)["w"], Reserve)
+
+
+def test_preemption_within_the_queue_takes_the_lowest_priority_then_the_latest() -> None:
+    found = state(cluster_queue("a", 6, preemption=Preemption("LowerPriority")))
+    put(found, *(reserved(n, 2, "a", priority=p, since=s) for n, p, s in (("x", 1, 1.0), ("y", 0, 1.0), ("z", 0, 2.0))))
+    put(found, workload("w", 2, priority=5))
+    decision = cycle(found)["w"]
+    assert victims_of(decision) == {"z": "InClusterQueue"}
+    assert why(decision)[0] == "WaitingForPreemptedWorkloads"
+    assert why(decision)[1].endswith("2m more needed. Pending the preemption of 1 workload(s)")
+
+
+def test_only_as_many_are_preempted_as_needed() -> None:
+    found = state(cluster_queue("a", 10, preemption=Preemption("LowerPriority")))
+    put(found, reserved("small", 2, "a", since=9.0), reserved("big", 8, "a", since=1.0), workload("w", 8, priority=1))
+    assert victims_of(cycle(found)["w"]) == {"big": "InClusterQueue"}
+
+
+def test_equal_priority_is_preempted_only_where_newer_ones_may_be() -> None:
+    for policy, expected in (("LowerPriority", {}), ("LowerOrNewerEqualPriority", {"new": "InClusterQueue"})):
+        found = state(cluster_queue("a", 2, preemption=Preemption(policy)))
+        put(found, reserved("new", 2, "a", created=9.0), workload("w", 2, created=1.0))
+        assert victims_of(cycle(found)["w"]) == expected
+
+
+def test_lent_quota_is_reclaimed_from_whoever_borrows_but_not_from_who_does_not() -> None:
+    reclaims = Preemption(reclaim_within_cohort="Any")
+    queues = [cluster_queue(name, 4, cohort="all", preemption=reclaims) for name in "abc"]
+    found = put(state(*queues), reserved("borrower", 8, "b", priority=9), reserved("own", 4, "c"), workload("w", 4))
+    assert victims_of(cycle(found)["w"]) == {"borrower": "InCohortReclamation"}
+
+
+def test_borrowing_while_preempting_spares_priorities_above_the_threshold() -> None:
+    for threshold, expected in ((5, {"run": "InCohortReclaimWhileBorrowing"}), (1, {})):
+        rules = Preemption("Never", "LowerPriority", "LowerPriority", threshold)
+        found = state(
+            cluster_queue("a", 1, cohort="all", preemption=rules),
+            cluster_queue("b", 1, cohort="all"),
+            cluster_queue("c", 6, cohort="all"),
+        )
+        put(found, reserved("run", 8, "b", priority=3), workload("w", 4, priority=9))
+        assert victims_of(cycle(found)["w"]) == expected
+
+
+def test_quota_of_the_own_branch_of_the_tree_is_reclaimed_whatever_the_borrowing_policy() -> None:
+    cohorts = {"left": Cohort("left", "root"), "right": Cohort("right", "root"), "root": Cohort("root")}
+    reclaims = Preemption(reclaim_within_cohort="Any")
+    found = state(
+        cluster_queue("a", 2, cohort="left", preemption=reclaims),
+        cluster_queue("b", 4, cohort="left"),
+        cluster_queue("c", 2, cohort="right"),
+    )
+    for name, cohort in cohorts.items():
+        found.set_cohort(name, cohort)
+    put(found, reserved("far", 8, "c", priority=9), workload("w", 5))
+    assert victims_of(cycle(found)["w"]) == {"far": "InCohortReclamation"}
+
+
+def test_two_that_need_the_same_victims_do_not_both_preempt_them() -> None:
+    reclaims = Preemption(reclaim_within_cohort="Any")
+    queues = [cluster_queue(name, 4, cohort="all", preemption=reclaims) for name in "ab"]
+    found = put(state(*queues, cluster_queue("c", 0, cohort="all")), reserved("run", 8, "c"))
+    put(found, workload("first", 4, queue="a", created=1.0), workload("second", 4, queue="b", created=2.0))
+    decisions = cycle(found)
+    assert victims_of(decisions["first"]) == {"run": "InCohortReclamation"}
+    assert why(decisions["second"])[:2] == (
+        "WaitingForPreemptedWorkloads",
+        "Workload has overlapping preemption targets with another workload, but will fit after these "
+        "preemptions complete",
+    )
+
+
+def test_a_preemptor_keeps_its_place_and_what_it_waits_for() -> None:
+    found = state(cluster_queue("a", 4, preemption=Preemption("LowerPriority")))
+    put(found, reserved("run", 3, "a"), workload("w", 4, priority=1))
+    assert victims_of(cycle(found)["w"]) == {"run": "InClusterQueue"}
+    put(found, workload("sneaks", 1, priority=2, created=5.0))
+    assert all(isinstance(d, Wait) for p in drain(found, found.policy, NOW) for d in p.decisions)
+    found.set_workload(Key("ns", "run"), None)
+    assert isinstance(cycle(found)["w"], Reserve)
+
+
+def test_victims_are_told_who_and_where_from() -> None:
+    found = state(cluster_queue("a", 2, cohort="team", preemption=Preemption("LowerPriority")))
+    found.set_cohort("team", Cohort("team", "org"))
+    put(found, reserved("run", 2, "a"), workload("w", 2, priority=1, job_uid="j"))
+    decision = cycle(found)["w"]
+    assert isinstance(decision, Wait)
+    assert decision.victims[0].message == (
+        "Preempted to accommodate a workload (UID: uid-w, JobUID: j) due to prioritization in the ClusterQueue; "
+        "preemptor path: /org/team/a; preemptee path: /org/team/a"
+    )
+
+
+def test_fair_sharing_admits_the_queue_with_the_smaller_share_first() -> None:
+    queues = [cluster_queue(name, nominal, cohort="all") for name, nominal in (("a", 0), ("b", 0), ("c", 9))]
+    found = put(state(*queues, policy=FAIR), reserved("run", 4, "a"))
+    put(found, workload("more", 3, queue="a", created=1.0), workload("less", 3, queue="b", created=2.0))
+    decisions = cycle(found)
+    assert [name for name, d in decisions.items() if isinstance(d, Reserve)] == ["less"]
+
+
+def test_fair_sharing_counts_a_heavier_weight_as_a_smaller_share() -> None:
+    queues = [
+        cluster_queue("a", 0, cohort="all", weight=5.0),
+        cluster_queue("b", 0, cohort="all"),
+        cluster_queue("c", 9, cohort="all"),
+    ]
+    found = put(state(*queues, policy=FAIR), reserved("ra", 4, "a"), reserved("rb", 2, "b"))
+    put(found, workload("wa", 3, queue="a", created=2.0), workload("wb", 3, queue="b", created=1.0))
+    assert isinstance(cycle(found)["wa"], Reserve)
+
+
+def test_fair_sharing_preempts_who_has_borrowed_more() -> None:
+    reclaims = Preemption(reclaim_within_cohort="Any")
+    queues = [
+        cluster_queue(name, nominal, cohort="all", preemption=reclaims)
+        for name, nominal in (("a", 0), ("b", 0), ("c", 8))
+    ]
+    found = put(state(*queues, policy=FAIR), *(reserved(f"r{n}", 2, "a", since=float(n)) for n in range(4)))
+    put(found, workload("w", 2, queue="b"))
+    assert victims_of(cycle(found)["w"]) == {"r3": "InCohortFairSharing"}
+
+
+def test_one_queue_deep_in_workloads_drains_as_far_as_it_fits() -> None:
+    found = put(state(cluster_queue("a", 50)), *(workload(f"w{n:03}", 1, created=float(n)) for n in range(80)))
+    admitted = [
+        d.workload.key.name for p in drain(found, found.policy, NOW) for d in p.decisions if isinstance(d, Reserve)
+    ]
+    assert admitted == [f"w{n:03}" for n in range(50)]
+    assert found.heads(NOW) == ()
+
+
+def test_a_changed_priority_takes_effect_at_once() -> None:
+    found = put(state(cluster_queue("a", 1)), workload("w", 1), workload("v", 1, created=5.0))
+    put(found, replace(workload("v", 1, created=5.0), priority=3))
+    assert isinstance(cycle(found)["v"], Reserve)
+
+
+def test_blocked_admission_lets_in_one_at_a_time_until_its_pods_are_ready() -> None:
+    found = state(cluster_queue("a", 5), policy=Policy(block_admission=True))
+    put(found, workload("w1", 1), workload("w2", 1, created=1.0))
+    admitted = [
+        d.workload.key.name for p in drain(found, found.policy, NOW) for d in p.decisions if isinstance(d, Reserve)
+    ]
+    assert admitted == ["w1"]
+    running = reserved("w1", 1, "a")
+    put(found, replace(running, conditions=(*running.conditions, Condition("PodsReady", True))))
+    assert isinstance(cycle(found)["w2"], Reserve)
