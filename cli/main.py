@@ -32,6 +32,7 @@ COMMANDS = (
     Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
+    Command("simulate", "cli.simulate", "Show who would be admitted when, without any cluster."),
 )
 
 _COMPLETION = "_SEIRETSU_COMPLETE"

@@ -1,0 +1,307 @@
+"""Why a workload waits, what it would need, who holds that, and what would have to change: counterfactual cycles.
+
+Every answer is the cycle's own: the workload is judged as if it were the only head, on the quota as it is, and then
+again with holders gone or with a higher priority. Nothing is changed by asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from api import quantity
+from api.names import Condition
+from core import status
+from core.cycle import schedule
+from core.forest import Tree
+from core.model import Decision, FlavorResource, Key, Reserve, StopPolicy, Wait, Workload
+from core.order import queue_time
+from core.quota import QueueNode
+from core.shape import Shape
+from core.snapshot import Head, Snapshot
+from core.state import State
+from core.usage import Reservation, totals
+
+MOST_HOLDERS = 200
+"""Beyond so many holders no set of them is looked for: the answer would be no help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One flavor's resource as the workload meets it. ``most`` is all it could ever get, own and borrowed."""
+
+    flavor_resource: FlavorResource
+    asked: int
+    nominal: int
+    used: int
+    free: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that holds some of what is asked for."""
+
+    key: Key
+    cluster_queue: str
+    priority: int
+    amounts: Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """``place`` counts from 1, of ``waiting`` in all; ``ways`` are sentences, each of which would let it start."""
+
+    key: Key
+    state: str
+    cluster_queue: str = ""
+    reason: str = ""
+    message: str = ""
+    place: int = 0
+    waiting: int = 0
+    ahead: tuple[Key, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    ways: tuple[str, ...] = ()
+
+
+def explain(state: State, key: Key, now: float) -> Explanation | None:
+    """What there is to say about a workload; None where State knows none of that name (or it has finished)."""
+    workload = state.workloads.get(key)
+    if workload is None:
+        return None
+    held = state.holdings.get(key)
+    if held is not None:
+        return _running(held)
+    reason = _not_queued(state, workload)
+    if reason:
+        return Explanation(key, "not queued", message=reason, ways=_to_queue(state, workload))
+    name = state.lines.where(key)
+    entry = state.lines.entry(key)
+    if name is None or entry is None:
+        at = workload.requeue_at
+        wait = (
+            f"it is put back into the queue in {at - now:.0f} s" if at is not None and at > now else "it is not queued"
+        )
+        return Explanation(key, "waiting", message=wait)
+    order = state.lines.queues[name].in_order(state.lines.local_usage)
+    keys = [each.workload.key for each in order]
+    place = keys.index(key) + 1
+    question = _Question(state, workload, name, entry.shape, now)
+    decision = question.answer()
+    told = Explanation(
+        key=key,
+        state="waiting",
+        cluster_queue=name,
+        place=place,
+        waiting=len(keys),
+        ahead=tuple(keys[: place - 1]),
+        cells=question.cells(),
+        holders=question.holders(),
+    )
+    if isinstance(decision, Reserve):
+        text = "It fits now, and starts when those ahead of it have been decided." if place > 1 else "It fits now."
+        return replace(told, reason="Fits", message=text)
+    return replace(told, reason=decision.reason, message=decision.message, ways=tuple(question.ways(decision)))
+
+
+def _running(held: Reservation) -> Explanation:
+    if held.evicted:
+        eviction = held.workload.condition(Condition.EVICTED)
+        message = eviction.message if eviction else ""
+        return Explanation(held.workload.key, "being evicted", held.cluster_queue, message=message)
+    state = "admitted" if held.admitted else "quota reserved"
+    checks = [f"{check.name} is {check.state}" for check in held.workload.checks if check.state != "Ready"]
+    flavors = sorted({fr.flavor for fr in held.usage})
+    message = f"it holds quota of {', '.join(flavors)}" if flavors else "it asks for nothing that has a quota"
+    if checks and not held.admitted:
+        message += f"; it waits for admission checks: {', '.join(checks)}"
+    return Explanation(held.workload.key, state, held.cluster_queue, message=message)
+
+
+def _not_queued(state: State, workload: Workload) -> str:
+    """Why a workload is in no queue at all; '' where it is in one."""
+    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+    if not workload.active:
+        return "it is deactivated (spec.active is false)"
+    if workload.gates:
+        return f"it is gated by {', '.join(workload.gates)}"
+    if local is None:
+        return f"LocalQueue {workload.queue} doesn't exist in namespace {workload.key.namespace}"
+    if local.stop_policy != StopPolicy.NONE:
+        return f"LocalQueue {workload.queue} is stopped"
+    standing = status.local_standing(state, local)
+    if not standing.active:
+        target = state.holdings.cluster_queues.get(local.cluster_queue)
+        why = state.holdings.standing(target.name).message if target else f"{local.cluster_queue} doesn't exist"
+        return f"ClusterQueue {local.cluster_queue}: {why}"
+    return ""
+
+
+def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
+    """What would put it into a queue."""
+    here = sorted(key.name for key in state.lines.local_queues if key.namespace == workload.key.namespace)
+    if not workload.active:
+        return ("set spec.active of the Workload to true",)
+    if Key(workload.key.namespace, workload.queue) not in state.lines.local_queues:
+        known = f"there are: {', '.join(here)}" if here else "there is none in the namespace"
+        return (f"name a LocalQueue that exists ({known})",)
+    return ("an administrator has to let the queue go on",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What if this workload were the only head of its ClusterQueue?"""
+
+    state: State
+    workload: Workload
+    cluster_queue: str
+    shape: Shape
+    now: float
+
+    def answer(self, snapshot: Snapshot | None = None, workload: Workload | None = None) -> Decision:
+        """The cycle's decision, perhaps on other quota or for the workload with another priority."""
+        workload = workload or self.workload
+        head = Head(workload, self.cluster_queue, self.shape, queue_time(workload, self.state.policy))
+        plan = schedule(snapshot or self.state.snapshot(), [head], self.state.policy, self.now)
+        return plan.decisions[0]
+
+    def tree(self) -> Tree:
+        """The tree the ClusterQueue is in."""
+        return self.state.holdings.trees[self.state.holdings.roots[self.cluster_queue]]
+
+    def node(self) -> QueueNode:
+        """The ClusterQueue in it."""
+        return self.tree().queues[self.cluster_queue]
+
+    def asked(self) -> dict[str, int]:
+        """What it asks for in all, by resource; pods too where the ClusterQueue counts them."""
+        total: dict[str, int] = {}
+        for pod_set in totals(self.workload):
+            for resource, amount in pod_set.requests.items():
+                total[resource] = total.get(resource, 0) + amount
+        return total
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Every flavor of the ClusterQueue for every resource asked for, in the order of the search."""
+        node, asked = self.node(), self.asked()
+        return tuple(
+            Cell(
+                fr,
+                asked[resource],
+                node.quotas[fr].nominal,
+                node.usage.get(fr, 0),
+                max(0, node.available(fr)),
+                node.potential(fr),
+            )
+            for group in node.spec.groups
+            for flavor in group.flavors
+            for resource in group.resources
+            if resource in asked and (fr := FlavorResource(flavor, resource)) in node.quotas
+        )
+
+    def short(self) -> frozenset[FlavorResource]:
+        """What there is too little of."""
+        return frozenset(cell.flavor_resource for cell in self.cells() if cell.asked > cell.free)
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Who in the tree holds what is short: those of the own ClusterQueue first, then the largest."""
+        short = self.short()
+        found = [
+            Holder(
+                held.workload.key,
+                held.cluster_queue,
+                held.workload.priority,
+                {fr: amount for fr, amount in held.usage.items() if fr in short and amount},
+            )
+            for held in self._reserved()
+            if held.uses(short)
+        ]
+        mine = self.cluster_queue
+        return tuple(sorted(found, key=lambda h: (h.cluster_queue != mine, -sum(h.amounts.values()), h.key)))
+
+    def _reserved(self) -> Iterable[Reservation]:
+        return (held for node in self.tree().queues.values() for held in node.reserved.values())
+
+    def ways(self, decision: Wait) -> Iterable[str]:
+        """What would let it start, each on its own."""
+        ends = self._ends()
+        if ends:
+            yield f"it starts when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
+        yield from self._more_quota()
+        yield from self._priority(decision)
+
+    def _ends(self) -> list[Key]:
+        """A set of holders whose end is enough, those first that started first, without any that is not needed."""
+        tree = self.tree()
+        ranked = sorted(self.holders(), key=lambda h: (self._since(h.key), h.key))[:MOST_HOLDERS]
+        gone: list[Holder] = []
+        for holder in ranked:
+            gone.append(holder)
+            if self._fits_without(tree, gone):
+                break
+        else:
+            return []
+        for holder in tuple(gone[:-1]):
+            fewer = [each for each in gone if each is not holder]
+            if self._fits_without(tree, fewer):
+                gone = fewer
+        return [holder.key for holder in gone]
+
+    def _since(self, key: Key) -> float:
+        held = self.state.holdings.get(key)
+        found = held.workload.condition(Condition.QUOTA_RESERVED) if held else None
+        return found.since if found else 0.0
+
+    def _fits_without(self, tree: Tree, gone: Iterable[Holder]) -> bool:
+        other = tree.copy()
+        for holder in gone:
+            other.release(holder.key, holder.cluster_queue)
+        other.shared = True
+        snapshot = self.state.snapshot()
+        snapshot = replace(snapshot, trees={**snapshot.trees, other.root: other})
+        return isinstance(self.answer(snapshot), Reserve)
+
+    def _more_quota(self) -> Iterable[str]:
+        """For each flavor, the quota that is missing; where only the borrowing limit is in the way, that."""
+        node = self.node()
+        for group in node.spec.groups:
+            for flavor in group.flavors:
+                lacks = [c for c in self.cells() if c.flavor_resource.flavor == flavor and c.asked > c.free]
+                if not lacks:
+                    continue
+                what = ", ".join(
+                    f"{quantity.text(c.flavor_resource.resource, c.asked - c.free)} {c.flavor_resource.resource}"
+                    for c in lacks
+                )
+                yield f"with {what} more quota in flavor {flavor} (nominalQuota of {self._raised(lacks)})"
+
+    def _raised(self, lacks: Iterable[Cell]) -> str:
+        node = self.node()
+        limited = [
+            c
+            for c in lacks
+            if node.parent is not None
+            and node.quotas[c.flavor_resource].borrowing_limit is not None
+            and node.parent.available(c.flavor_resource) + node.kept_free(c.flavor_resource) >= c.asked
+        ]
+        name = f"ClusterQueue {self.cluster_queue}"
+        return f"{name}, or its borrowingLimit: the cohort has it" if limited else name
+
+    def _priority(self, decision: Wait) -> Iterable[str]:
+        """The lowest priority at which it would preempt, if there is one above its own."""
+        if decision.victims:
+            return
+        higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})
+        for value in higher[:MOST_HOLDERS]:
+            other = self.answer(workload=replace(self.workload, priority=value))
+            if isinstance(other, Wait) and other.victims:
+                victims = _list([victim.workload.key for victim in other.victims])
+                yield f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"
+                return
+
+
+def _list(keys: Iterable[Key]) -> str:
+    names = [str(key) for key in keys]
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

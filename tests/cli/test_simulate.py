@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import application
+from cli.report import summary
+from cli.scenario import Scenario, ScenarioError, changed, duration, read
+from cli.simulator import play
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HEADER = "at,run_for,queue,namespace,name,cpu,parallelism,priority_class\n"
+
+
+def trace(folder: Path, *lines: str) -> Path:
+    path = folder / "trace.csv"
+    path.write_text(HEADER + "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def waits(scenario: Scenario) -> dict[str, float | None]:
+    return {told["job"]: told["waited"] for told in summary(play(scenario))["workloads"]}
+
+
+def simulate(*words: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(application(["simulate"]), ["simulate", *map(str, words)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_job_that_does_not_fit_waits_for_the_one_that_holds_the_quota(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, "0,60s,main,team-b,first,16,1,", "10s,60s,main,team-b,second,1,1,")
+    assert waits(read([EXAMPLES / "queues.yaml", jobs])) == {"first": 0, "second": 50}
+
+
+def test_borrowing_ends_at_the_borrowing_limit(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, *(f"0,60s,main,team-a,job-{n},4,1," for n in range(4)))
+    assert sorted(waits(read([EXAMPLES / "queues.yaml", jobs])).values(), key=str) == [0, 0, 0, 60]
+
+
+def test_a_higher_priority_class_goes_first_among_those_that_wait(tmp_path: Path) -> None:
+    jobs = trace(
+        tmp_path,
+        "0,60s,main,team-b,holder,16,1,",
+        "1,9s,main,team-b,older,16,1,",
+        "2,9s,main,team-b,urgent,16,1,urgent",
+    )
+    assert waits(read([EXAMPLES / "queues.yaml", jobs])) == {"holder": 0, "older": 68, "urgent": 58}
+
+
+def test_a_change_to_try_is_merged_in_and_a_preempted_job_starts_anew(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, *(f"0,60s,main,team-a,a{n},4,1," for n in range(3)), "10,60s,main,team-b,b,8,1,")
+    patch = tmp_path / "patch.yaml"
+    patch.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: team-b}\n"
+        "spec: {preemption: {reclaimWithinCohort: Any}}\n"
+    )
+    before = read([EXAMPLES / "queues.yaml", jobs])
+    assert waits(before)["b"] == 50
+    told = summary(play(changed(before, patch)))
+    assert {w["job"]: w["waited"] for w in told["workloads"]}["b"] == 0
+    (victim,) = [w for w in told["workloads"] if len(w["attempts"]) > 1]
+    assert victim["attempts"][0]["by"] == "team-b/b"
+    assert [attempt["ended"] - attempt["started"] for attempt in victim["attempts"]] == [10, 60]
+
+
+def test_a_refused_job_is_told_in_kubectls_words_and_the_others_go_on(tmp_path: Path) -> None:
+    manifest = yaml.safe_load((EXAMPLES / "jobs" / "train.yaml").read_text())
+    manifest["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "7"}
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(yaml.safe_dump(manifest))
+    played = play(read([EXAMPLES / "queues.yaml", EXAMPLES / "jobs" / "train.yaml", bad]))
+    (refusal,) = played.refused
+    assert "job-min-parallelism]: Invalid value: 7: should be between 0 and 1" in refusal.message
+    assert [course.finished for course in played.timeline.courses.values()] == [60]
+
+
+def test_the_examples_too_big_and_misspelt_are_warned_and_never_start() -> None:
+    told = summary(play(read([EXAMPLES / "queues.yaml", EXAMPLES / "jobs"])))
+    never = {w["job"]: w["warnings"] for w in told["workloads"] if w["waited"] is None}
+    assert sorted(never) == ["misspelt-1", "too-big-1"]
+    assert 'did you mean "main"?' in never["misspelt-1"][0]
+    assert "asks for 20 cpu" in never["too-big-1"][0]
+
+
+def test_simulating_twice_tells_the_same(tmp_path: Path) -> None:
+    jobs = trace(
+        tmp_path, *(f"{n % 7},{5 + n % 11}s,main,team-{'ab'[n % 2]},job-{n},{1 + n % 5},1," for n in range(200))
+    )
+    scenario = read([EXAMPLES / "queues.yaml", jobs])
+    assert summary(play(scenario)) == summary(play(scenario))
+
+
+def test_no_moment_uses_more_than_the_cohort_has(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, *(f"{n},{5 + n % 11}s,main,team-{'ab'[n % 2]},job-{n},{1 + n % 5},1," for n in range(100)))
+    used: dict[str, int] = {}
+    for level in play(read([EXAMPLES / "queues.yaml", jobs])).timeline.levels:
+        used[level.cluster_queue] = sum(amount for cell, amount in level.used.items() if cell.resource == "cpu")
+        assert used["team-a"] <= 12_000, level
+    assert set(used.values()) == {0}
+
+
+def test_until_cuts_the_simulation_and_leaves_the_rest_unfinished(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, "0,60s,main,team-b,first,16,1,", "10s,60s,main,team-b,second,1,1,")
+    code, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--until", "30s", "-o", "json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["end"] == 30
+    assert [w["finished"] for w in told["workloads"]] == [None, None]
+
+
+def test_yaml_and_json_tell_the_same() -> None:
+    _, as_json, _ = simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "-o", "json")
+    _, as_yaml, _ = simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "-o", "yaml")
+    assert json.loads(as_json) == yaml.safe_load(as_yaml)
+
+
+def test_a_plot_shows_every_queue_and_every_job(tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    code, _, _ = simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "--plot", page)
+    assert code == 0
+    text = page.read_text()
+    assert all(word in text for word in ("<svg", "team-a", "train-1", "urgent-1", "cpu in standard"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("bad.yaml", "a: [", "bad.yaml"),
+        ("bad.yaml", "just: this", "is this a Kubernetes manifest?"),
+        ("bad.csv", "at,cpu\n", "queue, run_for"),
+        ("bad.csv", HEADER + "soon,60s,main,team-a,x,1,1,\n", "'soon' is no duration"),
+        (
+            "bad.yaml",
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec:\n  resourceGroups:\n"
+            "  - coveredResources: [cpu]\n    flavors:\n    - name: f\n      resources:\n"
+            "      - {name: cpu, nominalQuota: 1, borrowingLimit: 1}\n",
+            "must be nil when cohort is empty",
+        ),
+    ],
+    ids=["no YAML", "no manifest", "a trace without its columns", "an unreadable time", "a queue that cannot be"],
+)
+def test_what_cannot_be_played_is_named_with_its_file_and_the_mend(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    code, _, err = simulate(EXAMPLES / "queues.yaml", tmp_path / name)
+    assert code == 1
+    assert said in err
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("90", 90), ("1h30m", 5400), ("250ms", 0.25), ("2d", 172800)])
+def test_durations_are_read_as_people_write_them(text: str, wanted: float) -> None:
+    assert duration(text) == wanted
+
+
+def test_deleting_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    patch = tmp_path / "patch.yaml"
+    patch.write_text("$patch: delete\nkind: ClusterQueue\nmetadata: {name: nobody}\n")
+    with pytest.raises(ScenarioError, match="there is no ClusterQueue nobody to delete"):
+        changed(read([EXAMPLES / "queues.yaml"]), patch)
