@@ -159,7 +159,7 @@ def superfluous(s: Situation) -> Action | None:
 
 def follow_job(s: Situation) -> Action | None:
     """Gates and priority class of the job are passed on at once, whatever the state of the Workload."""
-    if s.match is None or s.found.holds(names.Condition.FINISHED):
+    if s.match is None:
         return None
     mine = (s.job["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
     theirs = (s.match["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
