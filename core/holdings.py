@@ -26,6 +26,8 @@ class Holdings:
         self.by_local_queue: dict[Key, set[Key]] = {}
         self.unready: set[Key] = set()
         """Admitted workloads whose pods are not all ready."""
+        self.leaving: set[Key] = set()
+        """Workloads that were told to stop and hold quota until they have."""
         self._held: dict[Key, Reservation] = {}
         self._trees: dict[str, Tree] = {}
         self._roots: dict[str, str] = {}
@@ -111,12 +113,17 @@ class Holdings:
             self.unready.add(key)
         else:
             self.unready.discard(key)
+        if held.evicted:
+            self.leaving.add(key)
+        else:
+            self.leaving.discard(key)
         return old
 
     def release(self, key: Key) -> Reservation | None:
         """Stop counting the reservation of a workload."""
         held = self._held.pop(key, None)
         self.unready.discard(key)
+        self.leaving.discard(key)
         if held is not None:
             discard(self.by_local_queue, local_queue_of(held.workload), key)
             if self._counts(held):

@@ -37,6 +37,7 @@ from core.policy import Policy
 from core.snapshot import Head, Snapshot
 from core.standing import offers_heads
 from core.usage import Reservation, finished, holds_quota, reservation
+from core.wakes import Wakes
 
 
 class State:
@@ -54,6 +55,7 @@ class State:
         self._ready: set[str] = set()
         self._stirred: set[str] = set()
         self._respecified: set[str] = set()
+        self._wakes = Wakes()
         self._cycle = 0
 
     # What surrounds the workloads.
@@ -126,7 +128,7 @@ class State:
             self.workloads.pop(key, None)
             self._assumed.discard(key)
             self._evicting.discard(key)
-            self._stir(self.lines.dequeue(key))
+            self._leave(key)
             self._release(key)
             return
         workload = self.workloads[key] = self.lines.slim(workload)
@@ -140,7 +142,10 @@ class State:
             self._assumed.discard(key)
             self._evicting.discard(key)
             self._release(key)
-            self._stir(self.lines.enqueue(workload) if queueable(workload) else self.lines.dequeue(key))
+            if queueable(workload):
+                self._stir(self.lines.enqueue(workload))
+            else:
+                self._leave(key)
 
     def unassume(self, key: Key) -> None:
         """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay."""
@@ -161,22 +166,15 @@ class State:
     def heads(self, now: float) -> tuple[Head, ...]:
         """The heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
         self._stir(self.lines.end_backoffs(now))
-        trees, roots = self.holdings.trees, self.holdings.roots
+        roots = self.holdings.roots
         for name in sorted(self._respecified & roots.keys()):
             self._wake(name, None)
         self._respecified.clear()
         self._stirred.clear()
         self._ready &= roots.keys()
-        standings = self.holdings.standings
-        found: list[Head] = []
-        for root in sorted({roots[name] for name in self._ready}):
-            before = len(found)
-            for name in trees[root].queues:
-                entry = self.lines.head(name) if offers_heads(standings[name]) else None
-                if entry is not None:
-                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried))
-            if len(found) == before:
-                self._ready.difference_update(trees[root].queues)
+        found = self._found()
+        if self._rise(now):
+            found = self._found()
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
@@ -214,9 +212,9 @@ class State:
         self._ready |= self._stirred
 
     def next_wake(self, now: float) -> float | None:
-        """When the earliest backoff ends (``now`` where that is over); None where nobody waits for time to pass."""
-        at = self.lines.next_backoff()
-        return None if at is None else max(at, now)
+        """When time alone will let someone be looked at (``now`` where it has already); None where it will not."""
+        times = [at for at in (self.lines.next_backoff(), self._wakes.next()) if at is not None]
+        return max(min(times), now) if times else None
 
     def check(self) -> None:
         """Assert what must always hold: usage kept is usage recomputed, queues are in order, nothing counts twice."""
@@ -226,6 +224,33 @@ class State:
             assert key not in self.holdings or self.lines.where(key) is None, f"{key} is queued and holds quota"
 
     # How it is done.
+
+    def _found(self) -> list[Head]:
+        """The heads of the ready trees; those without any are not ready any more."""
+        trees, roots, standings = self.holdings.trees, self.holdings.roots, self.holdings.standings
+        found: list[Head] = []
+        for root in sorted({roots[name] for name in self._ready}):
+            before = len(found)
+            for name in trees[root].queues:
+                entry = self.lines.head(name) if offers_heads(standings[name]) else None
+                if entry is not None:
+                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried))
+            if len(found) == before:
+                self._ready.difference_update(trees[root].queues)
+        return found
+
+    def _rise(self, now: float) -> bool:
+        """Wake parked workloads in trees that have come to rest; whether any tree became ready by it."""
+        holdings, roots = self.holdings, self.holdings.roots
+        busy = {roots.get(name) for name in self._ready}
+        busy |= {roots.get(held.cluster_queue) for key in holdings.leaving if (held := holdings.get(key))}
+        woken = False
+        for name, resources in self._wakes.ripe(now, lambda name: roots.get(name) not in busy):
+            for member in holdings.neighbours(name):
+                if self.lines.queues[member].wake(resources):
+                    self._ready.add(member)
+                    woken = True
+        return woken
 
     def _settle(self, decision: Reserve | Wait) -> bool:
         """Apply one decision; whether the next cycle in the tree may come to another outcome."""
@@ -261,6 +286,13 @@ class State:
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))
         self._assumed.add(key)
         self._hold(key, reservation(replace(workload, admission=decision.admission, conditions=conditions)))
+
+    def _leave(self, key: Key) -> None:
+        """A workload waits no more, without having got anything: those parked behind it are looked at again."""
+        name = self.lines.where(key)
+        self._stir(self.lines.dequeue(key))
+        if name is not None:
+            self._wake(name, None)
 
     def _expel(self, victim: Victim) -> None:
         key = victim.workload.key
@@ -307,8 +339,7 @@ class State:
         if not self.holdings.planted:
             self._respecified.add(name)
             return
-        for member in self.holdings.neighbours(name):
-            self.lines.queues[member].wake(None if resources and PODS_RESOURCE in resources else resources)
+        self._wakes.add(name, None if resources and PODS_RESOURCE in resources else resources)
         self._stir([name])
 
     def _stir(self, names: Iterable[str]) -> None:

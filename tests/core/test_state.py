@@ -1,5 +1,6 @@
 """What State makes of changes: who waits where, who is looked at, and what wakes whom."""
 
+from core import transitions
 from core.model import Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
@@ -15,6 +16,15 @@ def turn_away(found: State, now: float = 0.0) -> None:
         Wait(h.workload, h.cluster_queue, "WaitingForQuota", "", Requeue.PARKED, alike=True) for h in found.heads(now)
     ]
     found.apply(Plan(tuple(waits)))
+
+
+def settle(found: State, now: float = 0.0) -> None:
+    """Plan that nothing fits, until nobody is left to be looked at."""
+    for _ in range(10):
+        if not found.heads(now):
+            return
+        turn_away(found, now)
+    raise AssertionError("somebody is looked at for ever")
 
 
 def test_the_head_is_of_highest_priority_then_oldest_then_first_by_uid() -> None:
@@ -38,9 +48,33 @@ def test_workloads_alike_are_parked_together_and_woken_when_quota_is_released() 
     assert names(found) == ["small"]
     assert found.lines.queues["a"].active == 1
     found.set_workload(Key("ns", "run"), None)
+    assert names(found) == ["small"]  # in line already, and so the first to be asked
+    turn_away(found)
     assert names(found) == ["one"]
     assert found.lines.queues["a"].active == 3
     found.check()
+
+
+def test_parked_workloads_wait_for_victims_to_go_but_not_longer_than_a_second() -> None:
+    found = state(cluster_queue("a", 5))
+    found.set_workload(Key("ns", "run"), reserved("run", 3, "a"))
+    found.set_workload(Key("ns", "gone"), reserved("gone", 1, "a"))
+    found.set_workload(Key("ns", "big"), workload("big", 7))
+    settle(found)
+    found.set_workload(Key("ns", "run"), transitions.evicted(reserved("run", 3, "a"), "Preempted", "", 0.0))
+    found.set_workload(Key("ns", "gone"), None)
+    assert (names(found, 10.0), found.next_wake(10.0)) == ([], 11.0)
+    assert names(found, 11.0) == ["big"]
+    assert found.next_wake(11.0) is None
+
+
+def test_a_workload_that_is_deleted_lets_those_parked_behind_it_be_looked_at() -> None:
+    found = state(cluster_queue("a", 5))
+    for name in ("one", "two"):
+        found.set_workload(Key("ns", name), workload(name, 7))
+    settle(found)
+    found.set_workload(Key("ns", "one"), None)
+    assert names(found) == ["two"]
 
 
 def test_a_strict_queue_keeps_its_head_and_is_not_looked_at_until_something_changes() -> None:
