@@ -1,0 +1,203 @@
+"""What a person reads in kubectl: of a Job that is refused, of one that is warned of, and while we are down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api.names import Label
+from core.model import Raw
+from devcluster.controlplane import ControlPlane, Spec
+from tests.core.feedback.world import TEAMS
+from tests.eventually import eventually
+from tests.serving import serving
+from tests.webhook.test_job_validation import CHANGED, CREATED
+
+pytestmark = pytest.mark.cluster
+
+Done = subprocess.CompletedProcess[str]
+DENY = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+seiretsu:
+  feedback:
+    rules:
+    - {name: request-too-large, action: Deny, namespaceSelector: {matchLabels: {team: b}}}
+    - {name: will-wait, action: Ignore}
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module's own, with our app and the two teams."""
+    directory = tmp_path_factory.mktemp("serve")
+    (directory / "config.yaml").write_text(DENY)
+    config = str(directory / "config.yaml")
+    with (
+        ControlPlane.start(spec=Spec(nodes=())) as started,
+        serving(started.kubeconfig, directory, "--config", config) as process,
+    ):
+        process.ready()
+        objects = [
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": f"team-{team}", "labels": {"team": team}},
+            }
+            for team in "ab"
+        ]
+        teams = [{"apiVersion": "kueue.x-k8s.io/v1beta2", **raw} for raw in yaml.safe_load(TEAMS)]
+        classes = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 1000}
+        teams.append({**classes, "metadata": {"name": "urgent"}})
+        apply(started, "apply", *objects, *teams, check=True)
+        # The caches follow what was just written: from the first Job that nothing is said of, they know it all.
+        asyncio.run(eventually(lambda: not apply(started, "create", job(), dry_run=True).stderr))
+        yield started
+
+
+def apply(plane: ControlPlane, verb: str, *objects: Raw, check: bool = False, dry_run: bool = False) -> Done:
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)} if len(objects) > 1 else objects[0])
+    arguments = ["--dry-run=server"] if dry_run else []
+    return plane.kubectl(verb, "-f", "-", *arguments, stdin=stdin, check=check)
+
+
+def job(queue: str = "main", namespace: str = "team-a", name: str = "train", **changes: Any) -> Raw:
+    requests = {"cpu": changes.pop("cpu", "1"), "memory": "1Gi"}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": requests}}
+    labels = {Label.QUEUE_NAME: queue, **changes.pop("labels", {})} if queue else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, **changes},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+def test_a_misspelt_queue_is_warned_of_with_the_name_that_was_meant(plane: ControlPlane) -> None:
+    done = apply(plane, "create", job("mian"), dry_run=True)
+    assert done.stdout == "job.batch/train created (server dry run)\n"
+    assert done.stderr == ('Warning: LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?\n')
+
+
+def test_a_request_that_can_never_fit_is_warned_of_with_the_figures(plane: ControlPlane) -> None:
+    done = apply(plane, "create", job(cpu="20"), dry_run=True)
+    assert done.stderr == (
+        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard'
+        " (8 own, 4 borrowed)\n"
+    )
+
+
+def test_where_the_operator_says_so_it_is_refused(plane: ControlPlane) -> None:
+    done = apply(plane, "create", job(namespace="team-b", cpu="20"), dry_run=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        'Error from server (Forbidden): error when creating "STDIN": admission webhook "vjob.kb.io" denied the request:'
+        ' never starts: asks for 20 cpu, ClusterQueue "team-b" gives at most 16 in standard (8 own, 8 borrowed)'
+        " (rule request-too-large)\n"
+    )
+
+
+def test_a_good_job_is_created_suspended_without_a_word(plane: ControlPlane) -> None:
+    done = plane.kubectl("create", "-f", "-", "-o", "json", "--dry-run=server", stdin=json.dumps(job()))
+    assert json.loads(done.stdout)["spec"]["suspend"] is True
+    assert done.stderr == ""
+
+
+def test_a_dry_run_leaves_nothing_behind(plane: ControlPlane) -> None:
+    apply(plane, "create", job(name="dry"), dry_run=True)
+    found = plane.kubectl("get", "jobs,workloads,events", "-n", "team-a", "-o", "name", check=True)
+    assert "dry" not in found.stdout
+
+
+def _at_home(raw: Raw) -> Raw:
+    """The Job of a table case, as a complete one in the namespace of a team."""
+    metadata = {**raw["metadata"], "namespace": "team-a", "name": "case"}
+    labels = {**metadata.get("labels", {})}
+    labels.setdefault(Label.QUEUE_NAME, "main")
+    spec = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+    template = {**raw["spec"]["template"], "spec": spec}
+    return {**raw, "metadata": {**metadata, "labels": labels}, "spec": {**raw["spec"], "template": template}}
+
+
+def _refused(done: Done) -> str:
+    """The message of our refusal; '' where there is none."""
+    return done.stderr.partition('admission webhook "vjob.kb.io" denied the request: ')[2].strip()
+
+
+@pytest.mark.parametrize(
+    ("new", "message"), [case for case in CREATED if "v0.1" not in str(case.id) and case.id != "an empty queue"]
+)
+def test_every_rule_for_a_new_job_as_kubectl_prints_it(plane: ControlPlane, new: Raw, message: str) -> None:
+    done = apply(plane, "create", _at_home(new), dry_run=True)
+    assert _refused(done) == message, done.stderr
+
+
+def _both_queued_and_suspended(case: Any) -> bool:
+    old, new, _ = case.values
+    return all(each["spec"]["suspend"] and each["metadata"].get("labels") for each in (old, new)) and "stopped" not in (
+        str(case.id)
+    )
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [case for case in CHANGED if _both_queued_and_suspended(case)])
+def test_every_rule_for_a_suspended_job_as_kubectl_prints_it(
+    plane: ControlPlane, old: Raw, new: Raw, message: str
+) -> None:
+    hold = {"kueue.x-k8s.io/admission-gated-by": "tests.seiretsu.dev/hold"}
+    held, changed = (
+        {**each, "metadata": {**each["metadata"], "annotations": {**each["metadata"].get("annotations", {}), **hold}}}
+        for each in (_at_home(old), _at_home(new))
+    )
+    plane.kubectl("create", "--save-config", "-f", "-", stdin=json.dumps(held), check=True)
+    try:
+        done = apply(plane, "apply", changed)
+        assert _refused(done) == message, done.stderr
+    finally:
+        plane.kubectl("delete", "job", "case", "-n", "team-a", check=True)
+
+
+def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "lost", "namespace": "team-a"},
+        "spec": {"clusterQueue": "taem-a"},
+    }
+    done = apply(plane, "create", queue, dry_run=True)
+    assert done.stderr == (
+        'Warning: ClusterQueue "taem-a" does not exist, and clusterQueue cannot be changed later: did you mean'
+        ' "team-a"?\n'
+    )
+    deleted = plane.kubectl("delete", "resourceflavor", "spot", "--dry-run=server")
+    assert deleted.stderr == ("Warning: the flavor is used by ClusterQueue team-b: it goes when they drop it\n")
+
+
+def test_system_namespaces_and_ours_are_left_alone(plane: ControlPlane) -> None:
+    for namespace in ("kube-system",):
+        done = plane.kubectl(
+            "create", "-f", "-", "-o", "json", "--dry-run=server", stdin=json.dumps(job("anything", namespace))
+        )
+        assert json.loads(done.stdout)["spec"].get("suspend") in (None, False)
+        assert done.stderr == ""
+
+
+def test_while_we_are_down_only_what_is_queued_waits_for_us(plane: ControlPlane, tmp_path: Path) -> None:
+    with ControlPlane.start(spec=Spec(nodes=())) as other:
+        with serving(other.kubeconfig, tmp_path) as process:
+            process.ready()
+            process.stop()
+        unqueued = apply(other, "create", job("", "default", name="plain"))
+        assert (unqueued.returncode, unqueued.stderr) == (0, "")
+        assert apply(other, "apply", {**job("", "default", name="plain")}).returncode == 0
+        queued = apply(other, "create", job("main", "default", name="queued"))
+        assert queued.returncode == 1
+        assert 'failed calling webhook "mjob.kb.io"' in queued.stderr
+        assert "connection refused" in queued.stderr
+        assert other.kubectl("create", "configmap", "a", "-n", "default").returncode == 0
