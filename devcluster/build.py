@@ -37,7 +37,10 @@ def build(module: Module, *, report: Report | None = None) -> Path:
         if target.is_dir():
             return target
         go = find_go(_required_go(module), report)
-        with tempfile.TemporaryDirectory(prefix=".building-", dir=target.parent) as scratch:
+        prefix = f".building-{target.name}-"
+        for abandoned in target.parent.glob(f"{prefix}*"):  # by a builder that was killed: we hold its lock now
+            shutil.rmtree(abandoned)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as scratch:
             _compile(go, module, Path(scratch), report)
             Path(scratch).rename(target)
             Path(scratch).mkdir()  # what the context manager expects to remove

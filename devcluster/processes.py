@@ -92,11 +92,12 @@ def _spawn(command: Sequence[str | Path], log: Path, environ: Mapping[str, str] 
 
 def exit_code(record: Record) -> int | None:
     """How a child of ours ended, minus the signal's number when by one; `None` while it runs. Answers once, then -1."""
+    alive = record.alive()  # asked first: one that ends from here on is still there to be collected
     with contextlib.suppress(ChildProcessError):
         pid, status = os.waitpid(record.pid, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
-    return None if record.alive() else -1
+    return None if alive else -1
 
 
 def recorded(records: Path) -> tuple[Record, ...]:

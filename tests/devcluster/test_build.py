@@ -86,6 +86,14 @@ def test_a_failed_build_leaves_nothing_and_says_why(go: Path, tmp_path: Path) ->
     assert build.build(MODULE, report=_ignore).is_dir()
 
 
+def test_what_a_killed_builder_left_is_cleared_up(go: Path) -> None:
+    target = tools.module_directory(MODULE)
+    left = target.parent / f".building-{target.name}-killed"
+    left.mkdir(parents=True)
+    build.build(MODULE, report=_ignore)
+    assert not left.exists()
+
+
 def test_builders_at_the_same_time_build_once(go: Path) -> None:
     code = "from tests.devcluster.test_build import MODULE; from devcluster import build; print(build.build(MODULE))"
     root = Path(build.__file__).parent.parent

@@ -59,6 +59,14 @@ def test_children_go_with_their_parent(tmp_path: Path) -> None:
     assert processes.start_time(child) is None
 
 
+def test_a_stopped_child_is_collected(tmp_path: Path) -> None:
+    for _ in range(20):  # a child may end between any two of our looks at it
+        record = _start(tmp_path, _FOREVER)
+        processes.stop([record], grace=10)
+        with pytest.raises(ChildProcessError):
+            os.waitpid(record.pid, os.WNOHANG)
+
+
 def test_how_a_process_ended_is_told(tmp_path: Path) -> None:
     record = _start(tmp_path, "import sys; print('ready', flush=True); sys.stdin.read(); sys.exit(3)")
     os.waitid(os.P_PID, record.pid, os.WEXITED | os.WNOWAIT)
