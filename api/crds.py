@@ -22,12 +22,16 @@ _HEADER: Final = "# Generated from the models by `python -m api.crds`; do not ed
 
 
 def definitions(conversion: Mapping[str, Any] | None = None) -> list[Raw]:
-    """All our CRDs. `conversion` is the `clientConfig` of the conversion webhook, for kinds of several versions."""
+    """All our CRDs. `conversion` is the `clientConfig` of the conversion webhook.
+
+    Without one only the stored version of a kind is served: the API server would merely rename the others.
+    """
     return [definition(kind, conversion) for kind in KINDS]
 
 
 def definition(kind: KindSpec, conversion: Mapping[str, Any] | None = None) -> Raw:
     """The CRD of one kind."""
+    versions = kind.versions if conversion is not None else (kind.stored,)
     spec: Raw = {
         "group": GROUP,
         "names": {
@@ -36,11 +40,12 @@ def definition(kind: KindSpec, conversion: Mapping[str, Any] | None = None) -> R
             "plural": kind.plural,
             "singular": kind.singular,
             **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
+            **({"categories": list(kind.categories)} if kind.categories else {}),
         },
         "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "versions": [_version(version) for version in kind.versions],
+        "versions": [_version(version, stored=version is kind.stored) for version in versions],
     }
-    if conversion is not None and len(kind.versions) > 1:
+    if conversion is not None and len(versions) > 1:
         spec["conversion"] = {
             "strategy": "Webhook",
             "webhook": {"clientConfig": dict(conversion), "conversionReviewVersions": ["v1"]},
@@ -53,11 +58,13 @@ def definition(kind: KindSpec, conversion: Mapping[str, Any] | None = None) -> R
     }
 
 
-def _version(version: Version) -> Raw:
+def _version(version: Version, *, stored: bool) -> Raw:
+    warning = f"This version is deprecated. Use {STORAGE_VERSION} instead."
     return {
         "name": version.name,
         "served": True,
-        "storage": version.name == STORAGE_VERSION,
+        "storage": stored,
+        **({"deprecated": True, "deprecationWarning": warning} if version.deprecated else {}),
         "schema": {"openAPIV3Schema": structural(version.model)},
         **({"additionalPrinterColumns": [_column(column) for column in version.columns]} if version.columns else {}),
         **({"selectableFields": [{"jsonPath": path} for path in version.selectable]} if version.selectable else {}),

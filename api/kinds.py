@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from api.names import GROUP, STORAGE_VERSION, V1BETA2, Kind, Resource
+from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2, Kind, Resource
+from api.v1alpha1 import cohort as v1alpha1_cohort
+from api.v1alpha1 import queues as v1alpha1
+from api.v1beta1 import admission_check as v1beta1_check
+from api.v1beta1 import cluster_queue as v1beta1_queue
+from api.v1beta1 import local_queue as v1beta1_local
+from api.v1beta1 import multikueue as v1beta1_multikueue
+from api.v1beta1 import workload as v1beta1_workload
 from api.v1beta2.admission_check import AdmissionCheck
 from api.v1beta2.base import Model
 from api.v1beta2.cluster_queue import ClusterQueue
@@ -36,16 +43,18 @@ class Version:
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
     status: bool = True
+    deprecated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """One kind of ours; the version named STORAGE_VERSION is the stored one."""
+    """One kind of ours; the version named STORAGE_VERSION is the stored one, or the only one there is."""
 
     kind: str
     plural: str
     versions: tuple[Version, ...]
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     namespaced: bool = False
 
     @property
@@ -61,7 +70,7 @@ class KindSpec:
     @property
     def stored(self) -> Version:
         """The version that is stored, which all others are converted to and from."""
-        return next(version for version in self.versions if version.name == STORAGE_VERSION)
+        return next((version for version in self.versions if version.name == STORAGE_VERSION), self.versions[0])
 
     @property
     def has_status(self) -> bool:
@@ -76,94 +85,133 @@ def _condition(name: str, condition: str) -> Column:
     return Column(name, f".status.conditions[?(@.type=='{condition}')].status")
 
 
+def _status(name: str, field: str, priority: int = 0) -> Column:
+    return Column(name, f".status.{field}", "integer", priority)
+
+
+_PENDING, _ADMITTED = (
+    _status("Pending Workloads", "pendingWorkloads"),
+    _status("Admitted Workloads", "admittedWorkloads"),
+)
+
+
+def _cluster_queue(cohort: str) -> tuple[Column, ...]:
+    strategy = Column("Strategy", ".spec.queueingStrategy", priority=1)
+    admitted = _status("Admitted Workloads", "admittedWorkloads", priority=1)
+    return (Column("Cohort", f".spec.{cohort}"), strategy, _PENDING, admitted)
+
+
+_LOCAL_QUEUE = (Column("ClusterQueue", ".spec.clusterQueue"), _PENDING, _ADMITTED)
+_WORKLOAD = (
+    Column("Queue", ".spec.queueName"),
+    Column("Reserved in", ".status.admission.clusterQueue"),
+    _condition("Admitted", "Admitted"),
+    _condition("Finished", "Finished"),
+    _AGE,
+)
+_ADMITTED_BY = (".status.admission.clusterQueue",)
+_CLUSTER = (_condition("Connected", "Active"), _AGE)
+_VALUE = (Column("Value", ".value", "integer"),)
+
+
+def _versions(
+    stored: type[Model],
+    v1beta1_model: type[Model],
+    *,
+    columns: tuple[Column, ...] = (),
+    selectable: tuple[str, ...] = (),
+    status: bool = True,
+) -> tuple[Version, Version]:
+    older = Version(V1BETA1, v1beta1_model, columns, selectable, status, deprecated=True)
+    return Version(V1BETA2, stored, columns, selectable, status), older
+
+
 KINDS: tuple[KindSpec, ...] = (
     KindSpec(
         Kind.RESOURCE_FLAVOR,
         Resource.RESOURCE_FLAVORS,
-        (Version(V1BETA2, ResourceFlavor, status=False),),
+        (
+            *_versions(ResourceFlavor, ResourceFlavor, status=False),
+            Version(V1ALPHA1, v1alpha1.ResourceFlavor, status=False, deprecated=True),
+        ),
         short_names=("flavor", "flavors", "rf"),
     ),
     KindSpec(
         Kind.CLUSTER_QUEUE,
         Resource.CLUSTER_QUEUES,
         (
-            Version(
-                V1BETA2,
-                ClusterQueue,
-                columns=(
-                    Column("Cohort", ".spec.cohortName"),
-                    Column("Strategy", ".spec.queueingStrategy", priority=1),
-                    Column("Pending Workloads", ".status.pendingWorkloads", "integer"),
-                    Column("Admitted Workloads", ".status.admittedWorkloads", "integer", priority=1),
-                ),
-            ),
+            Version(V1BETA2, ClusterQueue, _cluster_queue("cohortName")),
+            Version(V1BETA1, v1beta1_queue.ClusterQueue, _cluster_queue("cohort"), deprecated=True),
+            Version(V1ALPHA1, v1alpha1.ClusterQueue, _cluster_queue("cohort"), deprecated=True),
         ),
         short_names=("cq",),
     ),
     KindSpec(
         Kind.LOCAL_QUEUE,
         Resource.LOCAL_QUEUES,
-        (
-            Version(
-                V1BETA2,
-                LocalQueue,
-                columns=(
-                    Column("ClusterQueue", ".spec.clusterQueue"),
-                    Column("Pending Workloads", ".status.pendingWorkloads", "integer"),
-                    Column("Admitted Workloads", ".status.admittedWorkloads", "integer"),
-                ),
-            ),
-        ),
-        # Kueue also has `queue` and `queues`: those are the names of v0.1's kind Queue, and of two claims on a name
-        # the API server lets the later one go unserved.
+        _versions(LocalQueue, v1beta1_local.LocalQueue, columns=_LOCAL_QUEUE),
+        # Kueue has `queue` and `queues` as short names. They are the names of v0.1's kind Queue, and of two claims on
+        # a name the API server refuses one; a category may repeat a name, and kubectl looks at categories first.
         short_names=("lq",),
+        categories=("queue", "queues"),
+        namespaced=True,
+    ),
+    KindSpec(
+        Kind.QUEUE,
+        Resource.QUEUES,
+        (Version(V1ALPHA1, v1alpha1.Queue, _LOCAL_QUEUE[:2], deprecated=True),),
         namespaced=True,
     ),
     KindSpec(
         Kind.WORKLOAD,
         Resource.WORKLOADS,
-        (
-            Version(
-                V1BETA2,
-                Workload,
-                columns=(
-                    Column("Queue", ".spec.queueName"),
-                    Column("Reserved in", ".status.admission.clusterQueue"),
-                    _condition("Admitted", "Admitted"),
-                    _condition("Finished", "Finished"),
-                    _AGE,
-                ),
-                selectable=(".status.admission.clusterQueue",),
-            ),
-        ),
+        _versions(Workload, v1beta1_workload.Workload, columns=_WORKLOAD, selectable=_ADMITTED_BY),
         short_names=("kwl", "kueueworkload", "kueueworkloads"),
         namespaced=True,
     ),
     KindSpec(
         Kind.WORKLOAD_PRIORITY_CLASS,
         Resource.WORKLOAD_PRIORITY_CLASSES,
-        (Version(V1BETA2, WorkloadPriorityClass, columns=(Column("Value", ".value", "integer"),), status=False),),
+        _versions(WorkloadPriorityClass, WorkloadPriorityClass, columns=_VALUE, status=False),
         short_names=("wpc",),
     ),
-    KindSpec(Kind.COHORT, Resource.COHORTS, (Version(V1BETA2, Cohort),), short_names=("co",)),
-    KindSpec(Kind.ADMISSION_CHECK, Resource.ADMISSION_CHECKS, (Version(V1BETA2, AdmissionCheck),), short_names=("ac",)),
-    KindSpec(Kind.TOPOLOGY, Resource.TOPOLOGIES, (Version(V1BETA2, Topology, status=False),), short_names=("topo",)),
+    KindSpec(
+        Kind.COHORT,
+        Resource.COHORTS,
+        (*_versions(Cohort, Cohort), Version(V1ALPHA1, v1alpha1_cohort.Cohort, status=False, deprecated=True)),
+        short_names=("co",),
+    ),
+    KindSpec(
+        Kind.ADMISSION_CHECK,
+        Resource.ADMISSION_CHECKS,
+        _versions(AdmissionCheck, v1beta1_check.AdmissionCheck),
+        short_names=("ac",),
+    ),
+    KindSpec(
+        Kind.TOPOLOGY,
+        Resource.TOPOLOGIES,
+        (
+            *_versions(Topology, Topology, status=False),
+            Version(V1ALPHA1, Topology, status=False, deprecated=True),
+        ),
+        short_names=("topo",),
+    ),
     KindSpec(
         Kind.PROVISIONING_REQUEST_CONFIG,
         Resource.PROVISIONING_REQUEST_CONFIGS,
-        (Version(V1BETA2, ProvisioningRequestConfig, status=False),),
+        _versions(ProvisioningRequestConfig, ProvisioningRequestConfig, status=False),
         short_names=("prc",),
     ),
     KindSpec(
         Kind.MULTIKUEUE_CONFIG,
         Resource.MULTIKUEUE_CONFIGS,
-        (Version(V1BETA2, MultiKueueConfig, status=False),),
+        _versions(MultiKueueConfig, v1beta1_multikueue.MultiKueueConfig, status=False),
         short_names=("mkconf",),
     ),
     KindSpec(
         Kind.MULTIKUEUE_CLUSTER,
         Resource.MULTIKUEUE_CLUSTERS,
-        (Version(V1BETA2, MultiKueueCluster, columns=(_condition("Connected", "Active"), _AGE)),),
+        _versions(MultiKueueCluster, v1beta1_multikueue.MultiKueueCluster, columns=_CLUSTER),
         short_names=("mkc",),
     ),
 )

@@ -40,14 +40,17 @@ def exact(value: object) -> Fraction:
 
 def canonical(value: object) -> str:
     """`value` as Kubernetes prints it back: `0.5` is `500m`, `1024Mi` is `1Gi`, `1e3` stays an exponent."""
-    numerator, exponent, style = _parse(value if isinstance(value, str) else _number_text(value))
-    if exponent < -9:  # nothing finer than nano is kept, and nothing asked for becomes nothing
-        numerator, exponent = _divide(numerator, 10 ** (-9 - exponent)), -9
-    if style == "binary" and exponent >= 0 and abs(numerator) >= 1024:
-        return _binary_text(numerator * 10**exponent)
-    if style == "binary" and exponent < 0 and numerator % 10**-exponent == 0 and abs(numerator) >= 1024 * 10**-exponent:
-        return _binary_text(numerator // 10**-exponent)
-    return _decimal_text(numerator, exponent, as_exponent=style == "exponent")
+    return _styled(*_parse(value if isinstance(value, str) else _number_text(value)))
+
+
+def total(first: object, second: object) -> str:
+    """The exact sum, printed in the style of the first."""
+    return _combined(first, second, 1)
+
+
+def difference(first: object, second: object) -> str:
+    """The exact difference, printed in the style of the first."""
+    return _combined(first, second, -1)
 
 
 def text(resource: str, amount: int) -> str:
@@ -65,6 +68,23 @@ def text(resource: str, amount: int) -> str:
 def is_bytes(resource: str) -> bool:
     """Whether amounts of this resource are bytes and so print as Ki, Mi, Gi."""
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+def _combined(first: object, second: object, sign: int) -> str:
+    left, low, style = _parse(first if isinstance(first, str) else _number_text(first))
+    right, other, _ = _parse(second if isinstance(second, str) else _number_text(second))
+    exponent = min(low, other)
+    return _styled(left * 10 ** (low - exponent) + sign * right * 10 ** (other - exponent), exponent, style)
+
+
+def _styled(numerator: int, exponent: int, style: str) -> str:
+    if exponent < -9:  # nothing finer than nano is kept, and nothing asked for becomes nothing
+        numerator, exponent = _divide(numerator, 10 ** (-9 - exponent)), -9
+    if style == "binary" and exponent >= 0 and abs(numerator) >= 1024:
+        return _binary_text(numerator * 10**exponent)
+    if style == "binary" and exponent < 0 and numerator % 10**-exponent == 0 and abs(numerator) >= 1024 * 10**-exponent:
+        return _binary_text(numerator // 10**-exponent)
+    return _decimal_text(numerator, exponent, as_exponent=style == "exponent")
 
 
 def _number_text(value: object) -> str:

@@ -53,6 +53,7 @@ SET: Extra = {"x-kubernetes-list-type": "set"}
 ATOMIC_MAP: Extra = {"x-kubernetes-map-type": "atomic"}
 EMPTY_DEFAULT: Extra = {"default": {}}
 """The object appears, with the defaults of its own fields."""
+KEEP_UNKNOWN: Extra = {"x-kubernetes-preserve-unknown-fields": True}
 IMMUTABLE = ("field is immutable", "self == oldSelf")
 
 

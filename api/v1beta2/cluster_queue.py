@@ -6,6 +6,7 @@ from pydantic import Field
 
 from api.v1beta2.base import (
     EMPTY_DEFAULT,
+    KEEP_UNKNOWN,
     SET,
     AdmissionCheckName,
     Conditions,
@@ -119,6 +120,10 @@ class ConcurrentAdmissionPolicy(Model):
     """Migration between flavors."""
 
 
+NamespaceSelector = Annotated[LabelSelector, Field(json_schema_extra=KEEP_UNKNOWN)]
+"""Unknown fields are kept so that they can be refused: dropped, `{team: a}` would be {} and select every namespace."""
+
+
 class ClusterQueueSpec(Model):
     """The desired state of a ClusterQueue."""
 
@@ -143,7 +148,7 @@ class ClusterQueueSpec(Model):
         default_factory=FlavorFungibility, json_schema_extra=EMPTY_DEFAULT
     )
     """When the search for a flavor goes on to the next one."""
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: NamespaceSelector | None = None
     """The namespaces that may submit here: absent is none, {} is all."""
     preemption: Preemption | None = Field(default_factory=Preemption, json_schema_extra=EMPTY_DEFAULT)
     """Whom pending workloads may preempt."""

@@ -18,51 +18,53 @@ from api.v1beta2.base import (
 )
 from api.v1beta2.workload_status import WorkloadStatus
 
-_RESERVED_BEFORE = (
+RESERVED_BEFORE = (
     "has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type =="
     " 'QuotaReserved' && c.status == 'True')"
 )
-_RESERVED_NOW = _RESERVED_BEFORE.replace("oldSelf", "self")
-_ADMITTED_BEFORE = _RESERVED_BEFORE.replace("QuotaReserved", "Admitted")
-_ADMITTED_NOW = _RESERVED_NOW.replace("QuotaReserved", "Admitted")
+RESERVED_NOW = RESERVED_BEFORE.replace("oldSelf", "self")
+_ADMITTED_BEFORE = RESERVED_BEFORE.replace("QuotaReserved", "Admitted")
+_ADMITTED_NOW = RESERVED_NOW.replace("QuotaReserved", "Admitted")
 _CLASS_BEFORE_AND_NOW = "has(oldSelf.spec.priorityClassRef) && has(self.spec.priorityClassRef)"
-_WHOLE_WORKLOAD_RULES = (
+QUEUE_RULE = (
+    "queueName is immutable while workload quota reserved",
+    f"(({RESERVED_BEFORE}) && ({RESERVED_NOW})) ? (has(oldSelf.spec.queueName) == has(self.spec.queueName)) &&"
+    " (!has(oldSelf.spec.queueName) || oldSelf.spec.queueName == self.spec.queueName) : true",
+)
+EXECUTION_TIME_RULE = (
+    "maximumExecutionTimeSeconds is immutable while workload quota reserved",
+    f"(({_ADMITTED_BEFORE}) && ({_ADMITTED_NOW})) ? (has(oldSelf.spec.maximumExecutionTimeSeconds) ?"
+    " oldSelf.spec.maximumExecutionTimeSeconds : 0) == (has(self.spec.maximumExecutionTimeSeconds) ?"
+    " self.spec.maximumExecutionTimeSeconds : 0) : true",
+)
+WHOLE_WORKLOAD_RULES = (
     (
         "podSetAssignments must have the same number of podSets as the spec",
-        f"{_RESERVED_NOW} && has(self.status.admission) ?"
+        f"{RESERVED_NOW} && has(self.status.admission) ?"
         " size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
     ),
     (
         "priorityClassRef is immutable while workload quota reserved",
-        f"({_RESERVED_BEFORE}) ? has(oldSelf.spec.priorityClassRef) == has(self.spec.priorityClassRef) : true",
+        f"({RESERVED_BEFORE}) ? has(oldSelf.spec.priorityClassRef) == has(self.spec.priorityClassRef) : true",
     ),
     (
         "priorityClassRef.group is immutable while workload quota reserved",
-        f"({_RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
+        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
         " oldSelf.spec.priorityClassRef.group == self.spec.priorityClassRef.group : true",
     ),
     (
         "priorityClassRef.kind is immutable while workload quota reserved",
-        f"({_RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
+        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
         " oldSelf.spec.priorityClassRef.kind == self.spec.priorityClassRef.kind : true",
     ),
     (
         "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while workload quota reserved",
-        f"({_RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW} && self.spec.priorityClassRef.group == 'scheduling.k8s.io'"
+        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW} && self.spec.priorityClassRef.group == 'scheduling.k8s.io'"
         " && self.spec.priorityClassRef.kind == 'PriorityClass') ?"
         " oldSelf.spec.priorityClassRef.name == self.spec.priorityClassRef.name : true",
     ),
-    (
-        "queueName is immutable while workload quota reserved",
-        f"(({_RESERVED_BEFORE}) && ({_RESERVED_NOW})) ? (has(oldSelf.spec.queueName) == has(self.spec.queueName)) &&"
-        " (!has(oldSelf.spec.queueName) || oldSelf.spec.queueName == self.spec.queueName) : true",
-    ),
-    (
-        "maximumExecutionTimeSeconds is immutable while workload quota reserved",
-        f"(({_ADMITTED_BEFORE}) && ({_ADMITTED_NOW})) ? (has(oldSelf.spec.maximumExecutionTimeSeconds) ?"
-        " oldSelf.spec.maximumExecutionTimeSeconds : 0) == (has(self.spec.maximumExecutionTimeSeconds) ?"
-        " self.spec.maximumExecutionTimeSeconds : 0) : true",
-    ),
+    QUEUE_RULE,
+    EXECUTION_TIME_RULE,
 )
 
 _PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
@@ -217,7 +219,7 @@ class WorkloadSpec(Model):
 class Workload(Model):
     """A job's place in the line: the pods it asks for, and the quota it was given."""
 
-    model_config = ruled(*_WHOLE_WORKLOAD_RULES)
+    model_config = ruled(*WHOLE_WORKLOAD_RULES)
     api_version: str | None = None
     kind: str | None = None
     metadata: dict[str, Any] | None = None

@@ -23,7 +23,8 @@ from api.v1beta2.base import (
 )
 
 _Value = Annotated[str, Field(max_length=63)]
-_ClusterName = Annotated[str, Field(max_length=256)]
+ClusterName = Annotated[str, Field(max_length=256)]
+ClusterNames = Annotated[list[ClusterName], Field(max_length=20, json_schema_extra=ATOMIC)]
 
 
 class IndividualValues(Model):
@@ -175,6 +176,9 @@ class AdmissionCheckState(Model):
     """Ready lets the workload in; Retry sends it back to the queue; Rejected deactivates it."""
 
 
+AdmissionCheckStates = Annotated[list[AdmissionCheckState], Field(max_length=8, json_schema_extra=list_map("name"))]
+
+
 class PreemptionGateState(Model):
     """The state of one preemption gate."""
 
@@ -195,6 +199,9 @@ class ReclaimablePod(Model):
     """The pod set."""
 
 
+ReclaimablePods = Annotated[list[ReclaimablePod], Field(max_length=18, json_schema_extra=list_map("name"))]
+
+
 class RequeueState(Model):
     """How often and until when the workload was put back."""
 
@@ -211,6 +218,9 @@ class PodSetRequest(Model):
     """The pod set."""
     resources: dict[str, Quantity] | None = None
     """What all its pods together ask for, by resource, after limits, overhead and transformations."""
+
+
+PodSetRequests = Annotated[list[PodSetRequest], Field(max_length=18, json_schema_extra=list_map("name"))]
 
 
 class Eviction(Model):
@@ -240,51 +250,49 @@ class UnhealthyNode(Model):
     """The node."""
 
 
+UnhealthyNodes = Annotated[list[UnhealthyNode], Field(max_length=8, json_schema_extra=list_map("name"))]
+
+
+STATUS_RULES = (
+    (
+        "clusterName is immutable once set",
+        "!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",
+    ),
+    (
+        "clusterName and nominatedClusterNames are mutually exclusive",
+        "!has(self.clusterName) || (!has(self.nominatedClusterNames) || (has(self.nominatedClusterNames) &&"
+        " size(self.nominatedClusterNames) == 0))",
+    ),
+)
+
+
 class WorkloadStatus(Model):
     """What was decided about a workload."""
 
-    model_config = ruled(
-        (
-            "clusterName is immutable once set",
-            "!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",
-        ),
-        (
-            "clusterName and nominatedClusterNames are mutually exclusive",
-            "!has(self.clusterName) || (!has(self.nominatedClusterNames) || (has(self.nominatedClusterNames) &&"
-            " size(self.nominatedClusterNames) == 0))",
-        ),
-    )
+    model_config = ruled(*STATUS_RULES)
     accumulated_past_execution_time_seconds: Int32 | None = None
     """How long the workload ran in earlier admissions."""
     admission: Admission | None = None
     """The quota it holds."""
-    admission_checks: (
-        Annotated[list[AdmissionCheckState], Field(max_length=8, json_schema_extra=list_map("name"))] | None
-    ) = None
+    admission_checks: AdmissionCheckStates | None = None
     """The checks its ClusterQueue demands."""
-    cluster_name: _ClusterName | None = None
+    cluster_name: ClusterName | None = None
     """The worker cluster it runs on (MultiKueue)."""
     conditions: Conditions | None = None
     """QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished and others."""
-    nominated_cluster_names: Annotated[list[_ClusterName], Field(max_length=20, json_schema_extra=ATOMIC)] | None = None
+    nominated_cluster_names: ClusterNames | None = None
     """Worker clusters it is offered to (MultiKueue)."""
     preemption_gates: (
         Annotated[list[PreemptionGateState], Field(max_length=8, json_schema_extra=list_map("name"))] | None
     ) = None
     """The state of its preemption gates."""
-    reclaimable_pods: (
-        Annotated[list[ReclaimablePod], Field(max_length=18, json_schema_extra=list_map("name"))] | None
-    ) = None
+    reclaimable_pods: ReclaimablePods | None = None
     """Pods that need their quota no longer."""
     requeue_state: RequeueState | None = None
     """How often and until when it was put back."""
-    resource_requests: (
-        Annotated[list[PodSetRequest], Field(max_length=18, json_schema_extra=list_map("name"))] | None
-    ) = None
+    resource_requests: PodSetRequests | None = None
     """What it asks for, while it holds no quota."""
     scheduling_stats: SchedulingStats | None = None
     """What happened to it so far."""
-    unhealthy_nodes: Annotated[list[UnhealthyNode], Field(max_length=8, json_schema_extra=list_map("name"))] | None = (
-        None
-    )
+    unhealthy_nodes: UnhealthyNodes | None = None
     """Nodes of its assignment that failed."""

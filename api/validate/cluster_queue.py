@@ -39,13 +39,27 @@ def _spec(spec: Raw) -> Iterator[FieldError]:
         has_parent=bool(spec.get("cohortName")),
         lending_within_nominal=True,
     )
-    yield from label_selector("spec.namespaceSelector", spec.get("namespaceSelector"))
+    yield from _namespaces(spec.get("namespaceSelector"))
     yield from _preemption(spec.get("preemption") or {})
     yield from _fungibility(spec.get("flavorFungibility") or {})
     yield from fair_sharing("spec.fairSharing", spec.get("fairSharing"))
     yield from totals("spec.resourceGroups", groups)
     if spec.get("concurrentAdmissionPolicy") is not None:
         yield from _concurrent_admission(spec)
+
+
+def _namespaces(selector: Raw | None) -> list[FieldError]:
+    """A label selector, and nothing else: what is written beside its fields would be lost, and {} selects all."""
+    unknown = sorted(set(selector or ()) - {"matchLabels", "matchExpressions"})
+    errors = [
+        forbidden(
+            f"spec.namespaceSelector.{key}",
+            f"unknown field; it would be dropped and leave a selector that matches more namespaces than meant"
+            f" (write matchLabels: {{{key}: ...}})",
+        )
+        for key in unknown
+    ]
+    return errors + label_selector("spec.namespaceSelector", selector)
 
 
 def _preemption(preemption: Raw) -> list[FieldError]:

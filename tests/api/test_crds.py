@@ -9,9 +9,10 @@ import yaml
 
 from api import crds
 from api.kinds import KINDS, KindSpec
-from api.names import STORAGE_VERSION
+from api.names import STORAGE_VERSION, V1ALPHA1
 
 ROOT = Path(__file__).parents[2]
+CONVERSION = {"url": "https://example.com/convert"}
 PER_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 
 
@@ -26,7 +27,7 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 
 def schemas(kind: KindSpec) -> Iterator[dict[str, Any]]:
-    for version in crds.definition(kind)["spec"]["versions"]:
+    for version in crds.definition(kind, CONVERSION)["spec"]["versions"]:
         yield version["schema"]["openAPIV3Schema"]
 
 
@@ -66,8 +67,9 @@ def test_every_field_of_ours_is_described_in_a_sentence(kind: KindSpec) -> None:
 
 @PER_KIND
 def test_exactly_one_version_is_stored(kind: KindSpec) -> None:
-    versions = crds.definition(kind)["spec"]["versions"]
-    assert [version["name"] for version in versions if version["storage"]] == [STORAGE_VERSION]
+    versions = crds.definition(kind, CONVERSION)["spec"]["versions"]
+    expected = V1ALPHA1 if kind.kind == "Queue" else STORAGE_VERSION
+    assert [version["name"] for version in versions if version["storage"]] == [expected]
 
 
 def test_no_two_kinds_claim_the_same_name() -> None:
@@ -75,10 +77,13 @@ def test_no_two_kinds_claim_the_same_name() -> None:
     assert len(claimed) == len(set(claimed))
 
 
-def test_the_conversion_webhook_is_named_only_where_there_is_something_to_convert() -> None:
+def test_older_versions_are_served_only_where_something_converts_them() -> None:
     for kind in KINDS:
-        spec = crds.definition(kind, {"url": "https://example.com/convert"})["spec"]
-        assert ("conversion" in spec) == (len(spec["versions"]) > 1)
+        alone, all_of_them = crds.definition(kind)["spec"], crds.definition(kind, CONVERSION)["spec"]
+        assert [version["name"] for version in alone["versions"]] == [kind.stored.name]
+        assert "conversion" not in alone
+        assert [version["name"] for version in all_of_them["versions"]] == [version.name for version in kind.versions]
+        assert ("conversion" in all_of_them) == (len(kind.versions) > 1)
 
 
 def test_the_files_are_yaml_that_reads_back_as_the_definition() -> None:

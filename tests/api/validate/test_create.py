@@ -155,6 +155,13 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
         cluster_queue(namespaceSelector={"matchExpressions": [{"key": "a", "operator": "Is"}]}),
         ['spec.namespaceSelector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator'],
     ),
+    "labels where the selector should be": (
+        cluster_queue(namespaceSelector={"team": "team-a"}),
+        [
+            "spec.namespaceSelector.team: Forbidden: unknown field; it would be dropped and leave a selector that"
+            " matches more namespaces than meant (write matchLabels: {team: ...})"
+        ],
+    ),
     "concurrent admission with everything wrong": (
         cluster_queue(
             queueingStrategy="StrictFIFO",

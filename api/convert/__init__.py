@@ -1,0 +1,67 @@
+"""One object in another version of its kind, without loss.
+
+Every version is converted to and from the stored one. What the other version cannot say is kept in an annotation of
+the converted object and put back on the way back (`api.convert.kept`), so that an old client's update loses nothing,
+and what a user wrote in an old version reads back as it was written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from api.convert import kept, v1alpha1, v1beta1
+from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2
+
+Raw = dict[str, Any]
+Step = Callable[[Raw], Raw]
+
+_STEPS: Final[dict[str, Mapping[str, tuple[Step, Step]]]] = {V1BETA1: v1beta1.STEPS, V1ALPHA1: v1alpha1.STEPS}
+"""By version and kind: to the stored version, and from it."""
+_SAME: Final[tuple[Step, Step]] = (lambda obj: obj, lambda obj: obj)
+_KINDS: Final = {
+    V1BETA2: frozenset(v1beta1.KINDS),
+    V1BETA1: frozenset(v1beta1.KINDS),
+    V1ALPHA1: frozenset(v1alpha1.KINDS),
+}
+
+
+class ConversionError(ValueError):
+    """The object is of no kind and version we convert; says which."""
+
+
+def convert(obj: Raw, version: str) -> Raw:
+    """The object in `version` (such as `v1beta1`). The given one is left as it is. Raises ConversionError."""
+    group, _, given = str(obj.get("apiVersion")).partition("/")
+    kind = obj.get("kind")
+    for asked in (given, version):
+        if group != GROUP or kind not in _KINDS.get(asked, ()):
+            raise ConversionError(f"cannot convert {kind} of {obj.get('apiVersion')} to {GROUP}/{version}")
+    if given == version:
+        return obj
+    stored = obj if given == STORAGE_VERSION else _up(obj, str(kind), given)
+    return stored if version == STORAGE_VERSION else _down(stored, str(kind), version)
+
+
+def _up(obj: Raw, kind: str, version: str) -> Raw:
+    """To the stored version."""
+    to_stored, from_stored = _STEPS[version].get(kind, _SAME)
+    bare, held = kept.taken(obj, STORAGE_VERSION)
+    stored = to_stored(bare)
+    if held is not None:
+        candidate = kept.applied(stored, held)
+        if candidate is not None and kept.same(to_stored(from_stored(candidate)), stored):
+            stored = candidate
+    stored = {**stored, "apiVersion": f"{GROUP}/{STORAGE_VERSION}"}
+    return kept.put(stored, version, kept.difference(from_stored(stored), bare))
+
+
+def _down(stored: Raw, kind: str, version: str) -> Raw:
+    """From the stored version."""
+    to_stored, from_stored = _STEPS[version].get(kind, _SAME)
+    bare, held = kept.taken(stored, version)
+    obj = from_stored(bare)
+    if held is not None:
+        candidate = kept.applied(obj, held)
+        if candidate is not None and kept.same(from_stored(to_stored(candidate)), obj):
+            obj = candidate
+    obj = {**obj, "apiVersion": f"{GROUP}/{version}"}
+    return kept.put(obj, STORAGE_VERSION, kept.difference(to_stored(obj), bare))

@@ -1,0 +1,136 @@
+"""What a conversion cannot carry over, kept as a difference in an annotation and applied again on the way back.
+
+A difference says, for an object or list, which keys go (`-`), which are set (`=`), and which change inside (`.`; for
+elements of lists `*`, told apart by their `name`, else by their place). It is applied only where the result still says
+the same as the object it is applied to: what was edited meanwhile wins.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+Raw = dict[str, Any]
+
+_PREFIX: Final = "conversion.kueue.x-k8s.io/"
+_OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})
+_LIMIT: Final = 200_000  # bytes: an object may have 256 KiB of annotations in all
+
+
+def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
+    """The object without what was kept for `version`, and that difference (None where there is none)."""
+    metadata = obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    key = _PREFIX + version
+    if key not in annotations:
+        return obj, None
+    rest = {name: value for name, value in annotations.items() if name != key}
+    bare = {name: value for name, value in metadata.items() if name != "annotations"}
+    if rest:
+        bare["annotations"] = rest
+    try:
+        held = json.loads(annotations[key])
+    except (ValueError, TypeError, RecursionError):
+        held = None
+    return {**obj, "metadata": bare}, held
+
+
+def put(obj: Raw, version: str, held: Raw | None) -> Raw:
+    """The object with a difference kept for `version`."""
+    if held is None:
+        return obj
+    text = json.dumps(held, separators=(",", ":"), sort_keys=True)
+    if len(text) > _LIMIT:
+        return obj
+    metadata = obj.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), _PREFIX + version: text}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
+
+
+def same(first: Raw, second: Raw) -> bool:
+    """Whether two objects say the same, whatever their metadata and version."""
+    return _content(first) == _content(second)
+
+
+def difference(before: Raw, after: Raw) -> Raw | None:
+    """What leads from the content of `before` to that of `after`; None where they are the same."""
+    return _difference(_content(before), _content(after))
+
+
+def applied(obj: Raw, held: Any) -> Raw | None:
+    """The object with the difference applied; None where the difference is none, or of another object."""
+    try:
+        content = _applied(_content(obj), held)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    return {**{key: value for key, value in obj.items() if key in _OUTSIDE}, **content}
+
+
+def _content(obj: Raw) -> Raw:
+    return {key: value for key, value in obj.items() if key not in _OUTSIDE}
+
+
+def _difference(before: Any, after: Any) -> Raw | None:
+    if before == after:
+        return None
+    if isinstance(before, dict) and isinstance(after, dict):
+        return _of_maps(before, after, ".")
+    if isinstance(before, list) and isinstance(after, list):
+        ours, theirs = _keyed(before), _keyed(after)
+        if list(ours) == list(theirs):
+            return _of_maps(ours, theirs, "*")
+    return {"=": {"": after}}
+
+
+def _of_maps(before: Mapping[str, Any], after: Mapping[str, Any], inside: str) -> Raw:
+    gone = sorted(set(before) - set(after))
+    set_anew = {key: value for key, value in after.items() if key not in before}
+    changed = {key: _difference(before[key], value) for key, value in after.items() if key in before}
+    changed = {key: value for key, value in changed.items() if value is not None}
+    parts: Raw = {"-": gone, "=": set_anew, inside: changed}
+    return {key: value for key, value in parts.items() if value}
+
+
+def _keyed(elements: list[Any]) -> dict[str, Any]:
+    """Elements by their names, where each has one of its own, else by their places."""
+    names = [element.get("name") if isinstance(element, dict) else None for element in elements]
+    if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+        return dict(zip((str(name) for name in names), elements, strict=True))
+    return {str(index): element for index, element in enumerate(elements)}
+
+
+def _applied(value: Any, held: Any) -> Any:
+    if "" in held.get("=", {}):
+        return held["="][""]
+    if "*" in held:
+        elements = _keyed(value)
+        return [_inside(element, held["*"].get(key)) for key, element in elements.items()]
+    rest = {key: child for key, child in value.items() if key not in held.get("-", ())}
+    changed = {key: _inside(child, held.get(".", {}).get(key)) for key, child in rest.items()}
+    return {**changed, **held.get("=", {})}
+
+
+def _inside(value: Any, held: Any) -> Any:
+    return value if held is None else _applied(value, held)
+
+
+def at(obj: Raw, field: str, change: Callable[[Raw], Raw]) -> Raw:
+    """A copy with one field, an object, changed; without the field, the object itself."""
+    return {**obj, field: change(obj[field])} if isinstance(obj.get(field), dict) else obj
+
+
+def each(obj: Raw, field: str, change: Callable[[Raw], Raw]) -> Raw:
+    """A copy with every object in a list changed; without the list, the object itself."""
+    found = obj.get(field)
+    return {**obj, field: [change(element) for element in found]} if isinstance(found, list) else obj
+
+
+def without(obj: Raw, *fields: str) -> Raw:
+    """A copy without some fields."""
+    return {key: value for key, value in obj.items() if key not in fields}
+
+
+def renamed(obj: Raw, old: str, new: str) -> Raw:
+    """A copy with one field under another name."""
+    return {**without(obj, old), new: obj[old]} if old in obj else obj

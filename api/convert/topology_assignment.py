@@ -1,0 +1,65 @@
+"""Topology assignments: domain by domain (v1beta1), or in slices that write what domains share only once (v1beta2)."""
+
+from typing import Any
+
+Raw = dict[str, Any]
+
+
+def domains(assignment: Raw) -> Raw:
+    """Slices written out, domain by domain."""
+    found = []
+    for part in assignment.get("slices") or ():
+        for place in range(part["domainCount"]):
+            values = [_value(level, place) for level in part["valuesPerLevel"]]
+            found.append({"values": values, "count": _count(part["podCounts"], place)})
+    return {"levels": assignment.get("levels") or [], "domains": found}
+
+
+# The CRD's rules see to it that the parts of a slice fit together. One object that slipped by them must not break a
+# list of all, so what is missing reads as empty here, and the round trip keeps the difference.
+def _value(level: Raw, place: int) -> str:
+    if "universal" in level:
+        return str(level["universal"])
+    individual = level.get("individual", {})
+    roots = individual.get("roots", ())
+    root = roots[place] if place < len(roots) else ""
+    return f"{individual.get('prefix', '')}{root}{individual.get('suffix', '')}"
+
+
+def _count(counts: Raw, place: int) -> int:
+    individual = counts.get("individual", ())
+    return int(individual[place]) if place < len(individual) else int(counts.get("universal", 1))
+
+
+def slices(assignment: Raw) -> Raw:
+    """Domains in one slice: a value or count that all share once, else what begins and ends all values taken out."""
+    found = assignment.get("domains") or []
+    levels = assignment.get("levels") or []
+    if not found:
+        return {"levels": levels, "slices": []}
+    counts = [domain["count"] for domain in found]
+    by_level = zip(*(domain["values"] for domain in found), strict=False)
+    part = {
+        "domainCount": len(found),
+        "valuesPerLevel": [_level(list(values)) for values in by_level],
+        "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
+    }
+    return {"levels": levels, "slices": [part]}
+
+
+def _level(values: list[str]) -> Raw:
+    if len(set(values)) == 1:
+        return {"universal": values[0]}
+    prefix = _common(values)
+    rest = [value[len(prefix) :] for value in values]
+    suffix = _common([value[::-1] for value in rest])[::-1]
+    roots = [value[: len(value) - len(suffix)] for value in rest]
+    shared = {"prefix": prefix, "suffix": suffix}
+    return {"individual": {**{key: value for key, value in shared.items() if value}, "roots": roots}}
+
+
+def _common(values: list[str]) -> str:
+    """What all values begin with."""
+    first, last = min(values), max(values)
+    length = next((place for place, char in enumerate(first) if char != last[place]), len(first))
+    return first[:length]
