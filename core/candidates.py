@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from api.names import PreemptionPolicy
+from core.afs import USAGE_BASED
 from core.model import FlavorResource, Key, Workload
 from core.order import queue_time
 from core.policy import Policy
@@ -75,7 +76,7 @@ class Preemptor:
         not_evicted, priority, since, uid = held.rank
         mine = held.cluster_queue == self.node.name
         used = 0.0
-        if mine and self.local_usage and self.policy.admission_fair_sharing is not None:
+        if mine and self.local_usage and self.node.spec.admission_mode == USAGE_BASED:
             used = self.local_usage.get(Key(held.workload.key.namespace, held.workload.queue), 0.0)
         return (not_evicted, mine, -used, priority, since, uid)
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from api.names import Condition, PendingReason
+from core.afs import USAGE_BASED
 from core.holdings import discard, local_queue_of
 from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
 from core.order import queue_key
 from core.policy import Policy
 from core.queue import Pending, Queue
 from core.shape import Shapes
-
-USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 
 class Lines:

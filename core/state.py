@@ -10,11 +10,12 @@ Questions about it (counts, shares, capacity, places in the queue) are answered 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 from api.names import PODS_RESOURCE, Condition
+from core.history import History
 from core.holdings import Holdings
 from core.lines import Lines, queueable
 from core.model import (
@@ -47,6 +48,7 @@ class State:
         self.policy = policy or Policy()
         self.holdings = Holdings()
         self.lines = Lines(self.policy)
+        self.history = History(self.lines, self.holdings)
         self.namespaces: dict[str, Labels] = {}
         self.workloads: dict[Key, Workload] = {}
         """All that are not finished."""
@@ -98,6 +100,7 @@ class State:
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """A LocalQueue came, changed or went, with the workloads that wait in it."""
         if _put(self.lines.local_queues, key, queue):
+            self.history.weigh(key)
             self._stir(self.lines.reroute(key))
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
@@ -113,10 +116,6 @@ class State:
             self.lines.set_cluster_queue(name, queue)
         self._respecify(self.holdings.cluster_queues)
 
-    def set_local_usage(self, usage: Mapping[Key, float]) -> None:
-        """What LocalQueues used, decayed (admission fair sharing): their order changes, and nothing is woken by it."""
-        self.lines.local_usage = dict(usage)
-
     # Workloads.
 
     def set_workload(self, key: Key, workload: Workload | None) -> None:
@@ -130,10 +129,12 @@ class State:
             self._evicting.discard(key)
             self._leave(key)
             self._release(key)
+            self.history.refund(key)
             return
         workload = self.workloads[key] = self.lines.slim(workload)
         if holds_quota(workload):
             self._assumed.discard(key)
+            self.history.settle(key)
             self._stir(self.lines.dequeue(key))
             if workload.holds(Condition.EVICTED):
                 self._evicting.discard(key)
@@ -156,6 +157,7 @@ class State:
             self._stir([held.cluster_queue])
         if key in self._assumed:
             self._assumed.discard(key)
+            self.history.refund(key)
             self._release(key)
             workload = self.workloads.get(key)
             if workload is not None and queueable(workload):
@@ -188,7 +190,7 @@ class State:
             flavors=dict(self.holdings.flavors),
             namespaces=dict(self.namespaces),
             cycle=self._cycle,
-            local_usage=self.lines.local_usage,
+            local_usage=dict(self.lines.local_usage),
             pods_ready=not self.holdings.unready,
         )
 
@@ -285,6 +287,7 @@ class State:
         since = self.lines.now
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))
         self._assumed.add(key)
+        self.history.charge(workload, decision.admission.cluster_queue)
         self._hold(key, reservation(replace(workload, admission=decision.admission, conditions=conditions)))
 
     def _leave(self, key: Key) -> None:

@@ -1,0 +1,96 @@
+"""Admission fair sharing: who used less goes first, by a history that fades."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.afs import USAGE_BASED, Consumed, entry_penalty, portion, sampled, weighed
+from core.cycle import drain
+from core.model import Key, LocalQueue, Reserve
+from core.policy import AdmissionFairSharing, Policy
+from core.state import State
+from tests.builders import cluster_queue, reserved, state, workload
+
+RULES = AdmissionFairSharing(half_life=600.0, sampling_interval=600.0)
+X, Y = Key("ns", "x"), Key("ns", "y")
+
+
+def two_queues(nominal: int = 2000) -> State:
+    policy = Policy(admission_fair_sharing=RULES)
+    return state(cluster_queue("a", nominal, admission_mode=USAGE_BASED), policy=policy, local={"x": "a", "y": "a"})
+
+
+def admitted(found: State) -> list[str]:
+    plans = drain(found, found.policy, 0.0)
+    return [d.workload.key.name for plan in plans for d in plan.decisions if isinstance(d, Reserve)]
+
+
+def test_half_of_what_runs_is_history_after_a_half_life() -> None:
+    after = sampled(Consumed({"cpu": 8.0}, 0.0), {"cpu": 2.0}, 600.0, 600.0)
+    assert after == Consumed({"cpu": 5.0}, 600.0)
+    assert sampled(Consumed({"cpu": 8.0}), {}, 600.0, 0.0) == Consumed({}, 600.0)
+
+
+@given(st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1e6))
+def test_two_samples_come_to_what_one_over_both_times_does(half_life: float, first: float, second: float) -> None:
+    old, running = Consumed({"cpu": 3.0}), {"cpu": 1.0}
+    twice = sampled(sampled(old, running, first, half_life), running, first + second, half_life)
+    once = sampled(old, running, first + second, half_life)
+    assert math.isclose(twice.resources["cpu"], once.resources["cpu"], rel_tol=1e-9)
+    assert 0 <= portion(first, half_life) <= 1
+
+
+def test_resources_and_queues_are_weighed() -> None:
+    assert weighed({"cpu": 2.0, "memory": 8.0}, 2.0, {"memory": 0.25}) == 2.0
+    assert weighed({}, 0.0, {}) == math.inf
+    assert entry_penalty({"cpu": 3000}, RULES) == {"cpu": 1.5}
+
+
+def test_the_local_queue_that_used_less_goes_first_whatever_the_priority() -> None:
+    found = two_queues()
+    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
+    for name, queue, priority in (("mine", "x", 9), ("theirs", "y", 0)):
+        found.set_workload(Key("ns", name), workload(name, 2000, queue=queue, priority=priority))
+    assert admitted(found) == ["theirs"]
+
+
+def test_each_admission_counts_at_once_so_queues_take_turns() -> None:
+    found = two_queues(4)
+    for number in range(4):
+        for queue in "xy":
+            name = f"{queue}{number}"
+            found.set_workload(
+                Key("ns", name), workload(name, 1, queue=queue, created=float(number + 10 * (queue == "y")))
+            )
+    assert admitted(found) == ["x0", "y0", "x1", "y1"]
+
+
+def test_a_failed_write_gives_the_penalty_back_and_a_shown_one_becomes_history() -> None:
+    found = two_queues()
+    for name in ("one", "two"):
+        found.set_workload(Key("ns", name), workload(name, 1000, queue="x"))
+    assert admitted(found) == ["one", "two"]
+    assert found.history.ledger.total(X) == {"cpu": 1.0}
+    found.unassume(Key("ns", "two"))
+    assert found.history.ledger.total(X) == {"cpu": 0.5}
+    found.set_workload(Key("ns", "one"), reserved("one", 1000, "a", queue="x"))
+    history = found.history.ledger.consumed(X)
+    assert history is not None and history.resources == {"cpu": 0.5}
+
+
+def test_a_sample_takes_what_runs_into_the_history() -> None:
+    found = two_queues()
+    found.history.set_consumed(Y, Consumed({}, 0.0))
+    found.set_workload(Key("ns", "run"), reserved("run", 2000, "a", queue="y"))
+    assert found.history.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
+
+
+def test_a_heavier_local_queue_may_have_used_more() -> None:
+    found = two_queues()
+    found.set_local_queue(X, LocalQueue(X, "a", weight=9.0))
+    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
+    found.history.set_consumed(Y, Consumed({"cpu": 1.0}))
+    for name, queue in (("mine", "x"), ("theirs", "y")):
+        found.set_workload(Key("ns", name), workload(name, 2000, queue=queue))
+    assert admitted(found) == ["mine"]
