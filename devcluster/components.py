@@ -10,8 +10,8 @@ from typing import Any
 
 from devcluster.certificates import Pair
 
-SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_HOSTS = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+SERVICE_RANGE = "127.128.0.0/16"
+SERVICE_HOSTS = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.128.0.1")
 
 ETCD = "etcd"
 APISERVER = "kube-apiserver"
@@ -91,8 +91,8 @@ def etcd(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
 def apiserver(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
     """RBAC, service-account tokens, the aggregation layer and every default admission plugin; no audit log.
 
-    Services are resolved to their endpoints (`--enable-aggregator-routing`), as nothing here implements cluster
-    addresses.
+    Services get loopback addresses: nothing here implements cluster addresses, and so a program that listens on a
+    Service's port on this machine is what the API server finds behind the Service.
     """
     pki = layout.pki
     return [
@@ -115,7 +115,6 @@ def apiserver(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
         "--requestheader-username-headers=X-Remote-User",
         f"--proxy-client-cert-file={pki / 'front-proxy-client.crt'}",
         f"--proxy-client-key-file={pki / 'front-proxy-client.key'}",
-        "--enable-aggregator-routing=true",
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
     ]
@@ -170,22 +169,6 @@ def scheduler_configuration(kubeconfig: Path) -> str:
             "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_BURST},
         }
     )
-
-
-def endpoint_slice(namespace: str, service: str, address: str, port: int, port_name: str | None) -> dict[str, Any]:
-    """An EndpointSlice of our own beside those that the controller keeps for a Service's pods."""
-    return {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {
-            "generateName": f"{service}-",
-            "namespace": namespace,
-            "labels": {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": "devcluster"},
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-        "ports": [{"name": port_name or "", "port": port, "protocol": "TCP"}],
-    }
 
 
 def kubeconfig(name: str, ports: Ports, authority: bytes, user: str, pair: Pair) -> str:

@@ -158,17 +158,6 @@ class ControlPlane:
         """Whether a component or guest of that name is running."""
         return any(record.alive() for record in self._recorded(name))
 
-    def expose(self, namespace: str, service: str, port: int, *, port_name: str | None = None) -> None:
-        """Let the API server reach `port` of this machine where it is to call that Service (webhooks, APIServices).
-
-        The program behind it must listen on this machine's own address, not on loopback alone, which endpoints may not
-        name; its certificate is checked against the Service's name, as in any cluster.
-        """
-        self.administrator.create(
-            f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
-            components.endpoint_slice(namespace, service, own_address(), port, port_name),
-        )
-
     def stop_apiserver(self) -> None:
         """Stop the API server alone; what it stored stays with etcd."""
         self._stop_component(APISERVER)
@@ -298,19 +287,6 @@ def stop_and_remove(directory: Path) -> None:
             processes.stop([record for record in every if record.name in names], grace=STOP_SECONDS)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(directory)
-
-
-def own_address() -> str:
-    """The address of this machine that others would use; `ClusterError` when it has none but loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing: a datagram socket only asks for the route
-        except OSError:
-            raise ClusterError(
-                "This machine has no network address but loopback: Services cannot be exposed."
-            ) from None
-        address: str = probe.getsockname()[0]
-    return address
 
 
 def _schedulable(administrator: Administrator) -> bool:

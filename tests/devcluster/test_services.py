@@ -1,4 +1,4 @@
-"""A program on this machine behind a Service of the control plane, as a chart's webhook is."""
+"""A program on this machine behind a Service of the control plane, as a chart's webhook is: it listens on its port."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ kind: Service
 metadata: {{name: refuser, namespace: {namespace}}}
 spec:
   selector: {{app: refuser}}
-  ports: [{{name: https, port: 443, targetPort: https}}]
+  ports: [{{name: https, port: {port}, targetPort: https}}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -30,7 +30,7 @@ webhooks:
 - name: refuser.seiretsu.dev
   admissionReviewVersions: [v1]
   sideEffects: None
-  clientConfig: {{caBundle: {bundle}, service: {{namespace: {namespace}, name: refuser}}}}
+  clientConfig: {{caBundle: {bundle}, service: {{namespace: {namespace}, name: refuser, port: {port}}}}}
   namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}
   rules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}}]
 """
@@ -69,16 +69,15 @@ def refuser(namespace: str, tmp_path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 @pytest.mark.cluster
-def test_the_api_server_calls_a_webhook_behind_an_exposed_service(
+def test_the_api_server_calls_a_webhook_behind_a_service(
     cluster: ControlPlane, namespace: str, refuser: tuple[int, bytes]
 ) -> None:
     port, authority = refuser
-    manifest = _SERVICE.format(namespace=namespace, bundle=base64.b64encode(authority).decode())
+    manifest = _SERVICE.format(namespace=namespace, port=port, bundle=base64.b64encode(authority).decode())
     cluster.kubectl("apply", "-f", "-", stdin=manifest, check=True)
     try:
-        cluster.expose(namespace, "refuser", port, port_name="https")
         said = ""
-        while "reached and refused" not in said:  # the API server's caches take a moment to know slice and webhook
+        while "reached and refused" not in said:  # the API server's caches take a moment to know Service and webhook
             answer = cluster.kubectl("create", "secret", "generic", "any", "-n", namespace, "--dry-run=server")
             said = answer.stderr
             assert answer.returncode == 0 or "refuse" in said, said
