@@ -17,7 +17,7 @@ from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
 from core.forest import above
-from core.model import Key, Raw
+from core.model import Key, Raw, StopPolicy
 
 
 class Wakes:
@@ -93,7 +93,9 @@ class Wakes:
     def _status_of_local_queue(self, key: Key) -> None:
         self.queues.changed(resources.LOCAL_QUEUES, key)
         queue = self.caches.state.lines.local_queues.get(key)
-        if queue is not None:
+        if queue is not None and queue.stop_policy == StopPolicy.NONE:
+            # As in Kueue a ClusterQueue goes on showing what waits in a LocalQueue that was stopped or deleted, until
+            # something else changes about it: stopping one is no change of how much is wanted.
             self._status_of_cluster_queue(queue.cluster_queue)
 
     def _status_of_cluster_queue(self, name: str) -> None:
