@@ -6,12 +6,14 @@ One registry of our own, into which the controller's metrics (Kueue's names) are
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -55,6 +57,22 @@ class Metrics:
             "When the serving certificate expires, in Unix time",
             registry=self.registry,
         )
+
+
+class ClientCalls(Collector):
+    """`rest_client_requests_total`, controller-runtime's name for what went to the API server, read from the client."""
+
+    def __init__(self, answers: Mapping[tuple[str, str, int], int]) -> None:
+        self._answers = answers
+
+    def collect(self) -> Iterator[Metric]:
+        """One series for each verb, resource and status; the status of a call that nothing answered is `0`."""
+        family = CounterMetricFamily(
+            "rest_client_requests_total", "Calls to the API server", labels=["method", "resource", "code"]
+        )
+        for (verb, resource, status), count in sorted(self._answers.items()):
+            family.add_metric([verb, resource, str(status)], count)
+        yield family
 
 
 class Measured:

@@ -17,12 +17,12 @@ import threading
 import structlog
 
 from api import configuration
-from api.configuration import Configuration, ConfigurationError, Loaded
+from api.configuration import ConfigurationError, Loaded
 from api.names import NAMESPACE
 from app import logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
-from app.metrics import Metrics
+from app.metrics import ClientCalls, Metrics
 from app.setup import Options, Setup
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
@@ -30,7 +30,6 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import Throttle
 from controller.run import Controller
-from controller.settings import from_configuration
 from core.feedback import catalog
 
 log = structlog.get_logger("seiretsu")
@@ -56,7 +55,7 @@ def run(options: Options) -> int:
     sys.setswitchinterval(0.0005)
     # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
     gc.set_threshold(50_000, 20, 50)
-    return asyncio.run(_serve(decided, connection, loaded.configuration))
+    return asyncio.run(_serve(decided, connection))
 
 
 def _configuration(options: Options) -> Loaded:
@@ -71,16 +70,17 @@ def _configuration(options: Options) -> Loaded:
     return loaded
 
 
-async def _serve(decided: Setup, connection: kubeconfig.Connection, configuration: Configuration) -> int:
+async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.set)
-    wanted = configuration.client_connection
-    async with Client(connection, throttle=Throttle(wanted.qps, wanted.burst)) as client:
+    throttle = Throttle(decided.calls_per_second, decided.calls_at_once)
+    # Certificates have a client of their own: every replica keeps them, while only the leader may write as controller.
+    async with Client(connection) as client, Client(connection, throttle=throttle) as fenced:
         metrics = Metrics()
-        settings = from_configuration(configuration, elect=not decided.install)
-        process = Composition(decided, client, Controller(client, settings, metrics.registry), metrics)
+        metrics.registry.register(ClientCalls(fenced.answers))
+        process = Composition(decided, client, Controller(fenced, decided.controller, metrics.registry), metrics)
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from app.connection import Deadlines
 from app.limits import Guard, Limits
@@ -35,7 +36,6 @@ class Served:
     trust: ssl.SSLContext | None
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
-    farewell: Farewell = field(default_factory=lambda: Farewell(0.0, 0.2))
 
     def wire(self) -> Wire:
         assert self.listener.bound is not None
@@ -72,20 +72,29 @@ async def serving(
         Route("/page", page),
     ]
     guard = Guard(Starlette(routes=routes), {"/echo", "/slow", "/broken"}, limits)
+    async with listening(guard, deadlines=deadlines, tls=tls) as (server, listener, trust):
+        served = Served(server, listener, guard, trust)
+        yield served
+
+
+@asynccontextmanager
+async def listening(
+    app: ASGIApp, *, deadlines: Deadlines | None = None, tls: bool = True
+) -> AsyncIterator[tuple[Server, Listener, ssl.SSLContext | None]]:
+    """A server of one app on a free port, and what its clients are to trust."""
     live, trust = LiveContext(), None
     if tls:
         now, policy = datetime.now(UTC), Policy()
         authority = pki.new_authority(now, policy.authority_life)
         live.load(pki.new_leaf(authority, NAMES, now, policy.leaf_life), authority.chain_pem, "localhost", now)
         trust = ssl.create_default_context(cadata=authority.chain_pem.decode())
-    listener = Listener(guard, Address("127.0.0.1", 0), live.context if tls else None)
+    listener = Listener(app, Address("127.0.0.1", 0), live.context if tls else None)
     server = Server([listener], deadlines)
     await server.start()
-    served = Served(server, listener, guard, trust)
     try:
-        yield served
+        yield server, listener, trust
     finally:
-        await server.stop(served.farewell)
+        await server.stop(Farewell(0.0, 0.2))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import resource
 
 import pytest
 
+from app.connection import Deadlines
 from app.limits import Limits
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import get, post
@@ -137,7 +138,7 @@ async def test_a_mistake_of_ours_is_a_500_and_its_text_stays_with_us(serve: Serv
 
 async def test_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve: Serve) -> None:
     """Each sends a byte at a time, so that none is ever idle; all are gone once the head's deadline has passed."""
-    async with serve(deadlines=SHORT, tls=True) as served:
+    async with serve(deadlines=Deadlines(head=0.5), tls=True) as served:
 
         async def drip() -> None:
             async with served.wire() as wire:

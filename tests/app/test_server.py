@@ -85,31 +85,3 @@ async def test_a_caller_that_hangs_up_during_its_call_leaves_nothing_behind(serv
         served.release.set()
         async with served.wire() as other:
             assert (await other.call(post("/echo", b"{}"))).status == 200
-
-
-async def test_twenty_thousand_calls_under_load_fail_none(serve: Serve) -> None:
-    """Sixteen clients that keep their connections, as the API server does, and one that makes a new one each time."""
-    body = b'{"kind": "AdmissionReview", "padding": "' + b"x" * 4000 + b'"}'
-    request, expected = post("/echo", body), str(len(body)).encode()
-    left = 20_000
-
-    async with serve(tls=True) as served:
-
-        async def keep_calling() -> None:
-            nonlocal left
-            async with served.wire() as wire:
-                while left > 0:
-                    left -= 1
-                    answer = await wire.call(request)
-                    assert (answer.status, answer.body) == (200, expected)
-
-        async def call_anew() -> None:
-            while left > 0:
-                async with served.wire() as wire:
-                    assert (await wire.call(request)).body == expected
-
-        async with asyncio.TaskGroup() as clients:
-            for _ in range(16):
-                clients.create_task(keep_calling())
-            clients.create_task(call_anew())
-    assert left == 0

@@ -171,3 +171,22 @@ def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: Control
             '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
             "  metrics: Invalid value: 7: must be a map of fields",
         ]
+
+
+STOLEN = '{"spec": {"holderIdentity": "a thief", "renewTime": "2100-01-01T00:00:00.000000Z"}}'
+
+
+async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlane, tmp_path: Path) -> None:
+    """The lease is taken from it: the controller must not go on, and without one the process is of no use."""
+    (tmp_path / "config.yaml").write_text(
+        "leaderElection:\n  {leaderElect: true, resourceNamespace: default, resourceName: theft,\n"
+        "   leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n"
+    )
+    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
+        process.ready()
+        plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}", "lease/theft", "-n", "default", check=True)
+        plane.kubectl("patch", "lease/theft", "-n", "default", "--type=merge", "-p", STOLEN, check=True)
+        assert await asyncio.to_thread(process.wait, 20) == 1
+        told = process.logged("A task of this process ended: stopping")
+        assert told["task"] == "controller"
+        assert "LeadershipLostError" in told["error"]
