@@ -13,6 +13,8 @@ from pathlib import Path
 from api.configuration import Configuration, Loaded
 from app import tls
 from app.server import Address, Farewell
+from controller.settings import Settings as ControllerSettings
+from controller.settings import from_configuration
 from webhook.configurations import Endpoint
 from webhook.policy import policy
 from webhook.settings import Settings
@@ -20,6 +22,11 @@ from webhook.settings import Settings
 LOCAL_FAREWELL = Farewell(lame_duck=1.0, calls=4.0)
 CLUSTER_FAREWELL = Farewell(lame_duck=4.0, calls=4.0)
 """In a cluster an endpoint is still called for some seconds after it was withdrawn. Both end within ten seconds."""
+
+CALLS_PER_SECOND, CALLS_AT_ONCE = 2000.0, 4000
+"""How fast we call where the Configuration does not say. Kueue's own 300 and 500 hold admission to a hundred a second;
+the API server has its own fairness, and says 429 when it has had enough, upon which we slow down.
+"""
 
 SERVICE_SUFFIX = "-webhook-service"
 
@@ -63,6 +70,9 @@ class Setup:
     tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     tls_ciphers: tuple[str, ...] = ()
     farewell: Farewell = field(default_factory=lambda: LOCAL_FAREWELL)
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
+    calls_per_second: float = CALLS_PER_SECOND
+    calls_at_once: int = CALLS_AT_ONCE
 
     @property
     def namespace(self) -> str:
@@ -103,7 +113,7 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         farewell = Farewell(options.lame_duck, farewell.calls)
     management = configuration.internal_cert_management
     ciphers, _ = tls.ciphers(configuration.tls.cipher_suites if configuration.tls else ())
-    mounted = not management.enable
+    connection = configuration.client_connection
     return Setup(
         bind=Address.parse(options.bind or _default_bind(options, configuration)),
         install=options.install,
@@ -111,7 +121,7 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         service=management.webhook_service_name,
         secret=management.webhook_secret_name,
         cert_dir=_cert_dir(options, configuration, environment),
-        mounted=mounted,
+        mounted=not management.enable,
         health=_own_port(
             configuration.health.health_probe_bind_address,
             wanted=not options.install or "health_probe_bind_address" in configuration.health.model_fields_set,
@@ -125,7 +135,15 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         tls_minimum=tls.minimum(configuration.tls),
         tls_ciphers=ciphers,
         farewell=farewell,
+        controller=from_configuration(configuration, elect=_others_may_run(options, configuration)),
+        calls_per_second=connection.qps if "qps" in connection.model_fields_set else CALLS_PER_SECOND,
+        calls_at_once=connection.burst if "burst" in connection.model_fields_set else CALLS_AT_ONCE,
     )
+
+
+def _others_may_run(options: Options, configuration: Configuration) -> bool:
+    """In a cluster always; out of it only where the Configuration speaks of electing a leader."""
+    return not options.install or "leader_elect" in configuration.leader_election.model_fields_set
 
 
 def _settings(options: Options, loaded: Loaded) -> Settings:

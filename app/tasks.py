@@ -7,7 +7,7 @@ and the first to end is told, by that name, to whoever waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 
@@ -15,7 +15,8 @@ class TaskEndedError(Exception):
     """A background task ended although nobody stopped it."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
-        how = "returned" if cause is None else f"failed: {type(cause).__name__}: {cause}"
+        causes = "; ".join(f"{type(one).__name__}: {one}" for one in _causes(cause))
+        how = f"failed: {causes}" if causes else "returned"
         super().__init__(f"the task {name!r} {how}")
         self.name = name
         self.__cause__ = cause
@@ -56,3 +57,12 @@ class Tasks:
         cause = asyncio.CancelledError() if task.cancelled() else task.exception()
         if not self._stopping and not self._ended.done():
             self._ended.set_result(TaskEndedError(task.get_name(), cause))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The errors that a group of errors holds, or the one."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _causes(inner)
+    elif error is not None:
+        yield error

@@ -23,7 +23,7 @@ from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.lookup import CacheLookup
+from controller.lookup import cache_lookup
 from controller.metrics import Metrics
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -60,7 +60,7 @@ class Controller:
         self.leading = asyncio.Event()
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
-        self.lookup: Lookup = CacheLookup(self.caches)
+        self.lookup: Lookup = cache_lookup(self.caches)
         self.metrics = Metrics(registry or CollectorRegistry(), role=self._role)
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)

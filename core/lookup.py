@@ -7,7 +7,7 @@ depends on a cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from core.model import (
@@ -73,6 +73,12 @@ class Lookup(Protocol):
 
     def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """The most a ClusterQueue could ever give of it, were nothing in use: its own and what it may borrow."""
+
+    def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
+        """The most the cohort of a ClusterQueue, as specified here, could lend it of each of its flavor-resources.
+
+        Empty where nobody else is in the cohort (yet), and the cohort has no quota of its own.
+        """
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from core.forest import plant
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -105,6 +106,20 @@ class StateLookup:
         """The most a ClusterQueue could ever give of it."""
         node = self._node(cluster_queue)
         return node.potential(flavor_resource) if node else 0
+
+    def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
+        """What its cohort could lend. Costs planting all trees anew, so is for changes of specifications only."""
+        holdings = self.state.holdings
+        others = (other for other in holdings.cluster_queues.values() if other.name != queue.name)
+        if queue.cohort not in holdings.cohorts and all(other.cohort != queue.cohort for other in others):
+            return {}
+        unlimited = {fr: replace(quota, borrowing_limit=None) for fr, quota in queue.quotas.items()}
+        queues = {**holdings.cluster_queues, queue.name: replace(queue, quotas=unlimited)}
+        trees = plant(holdings.cohorts, queues, (), 0)
+        node = next(tree.queues[queue.name] for tree in trees.values() if queue.name in tree.queues)
+        if node.parent is None:  # the parents of the cohort run in a circle
+            return {}
+        return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now."""

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from api import names
 from api.names import Resource
-from webhook import jobs, kinds
+from webhook import advice, jobs, kinds
 from webhook.job_kinds import JOB_KINDS, JobKind
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
@@ -113,6 +113,17 @@ def _of_ours(phase: Phase, singular: str, resources: tuple[str, ...], handler: H
     )
 
 
+def _advice(singular: str, resource: str) -> Hook:
+    """Feedback on a kind of ours, deletion included; the API server may do without."""
+    return replace(
+        _of_ours(Phase.VALIDATING, singular, (resource,), advice.advise),
+        name=f"{singular}-feedback.kb.io",
+        path=f"/feedback-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-{singular}",
+        operations=("CREATE", "UPDATE", "DELETE"),
+        failure_policy="Ignore",
+    )
+
+
 _M, _V = Phase.MUTATING, Phase.VALIDATING
 _WORKLOADS: Final = (Resource.WORKLOADS,)
 
@@ -128,6 +139,10 @@ HOOKS: Final[tuple[Hook, ...]] = (
     _of_ours(_V, "cohort", (Resource.COHORTS,), kinds.validate),
     _of_ours(_V, "resourceflavor", (Resource.RESOURCE_FLAVORS,), kinds.validate),
     _of_ours(_V, "workload", (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+    _advice("clusterqueue", Resource.CLUSTER_QUEUES),
+    _advice("localqueue", Resource.LOCAL_QUEUES),
+    _advice("cohort", Resource.COHORTS),
+    _advice("resourceflavor", Resource.RESOURCE_FLAVORS),
 )
 
 

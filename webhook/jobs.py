@@ -118,7 +118,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
         )
-    by_annotation = (BY_ANNOTATION,) if meta.queued_by_annotation(new) else ()
+    old_fashioned = meta.queued_by_annotation(new) and not (old and meta.queued_by_annotation(old))
+    by_annotation = (BY_ANNOTATION,) if old_fashioned else ()
     if errors:
         return refuse(errors, warnings=by_annotation)
     verdict = _feedback(kind, old, new, request, context)

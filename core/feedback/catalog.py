@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from core.feedback.jobs import JOB_RULES
+from core.feedback.queues import CLUSTER_QUEUE_RULES, COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES
+from core.feedback.rules import Rule
 
-NAMES: Final = tuple(rule.name for rule in JOB_RULES)
+TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
+    "jobs": JOB_RULES,
+    "ClusterQueues": CLUSTER_QUEUE_RULES,
+    "LocalQueues": LOCAL_QUEUE_RULES,
+    "Cohorts": COHORT_RULES,
+    "ResourceFlavors": FLAVOR_RULES,
+}
+"""By what they are about; a name that stands in two tables is one rule to the Configuration."""
+
+NAMES: Final = tuple(dict.fromkeys(rule.name for rules in TABLES.values() for rule in rules))

@@ -19,13 +19,20 @@ async def end() -> None:
     return
 
 
+async def fail_in_parts() -> None:
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(forever())
+        parts.create_task(fail())
+
+
 @pytest.mark.parametrize(
     ("work", "told"),
     [
         (fail, "the task 'scheduler' failed: ConnectionError: the API server is gone"),
+        (fail_in_parts, "the task 'scheduler' failed: ConnectionError: the API server is gone"),
         (end, "the task 'scheduler' returned"),
     ],
-    ids=["by an error", "by returning"],
+    ids=["by an error", "by an error of a part", "by returning"],
 )
 async def test_the_first_task_to_end_is_told_with_its_name_and_why(work: object, told: str) -> None:
     tasks = Tasks()

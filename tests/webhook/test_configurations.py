@@ -118,6 +118,10 @@ def test_kueues_names_and_paths_are_kept() -> None:
         "vcohort.kb.io": "/validate-kueue-x-k8s-io-v1beta2-cohort",
         "vresourceflavor.kb.io": "/validate-kueue-x-k8s-io-v1beta2-resourceflavor",
         "vworkload.kb.io": "/validate-kueue-x-k8s-io-v1beta2-workload",
+        "clusterqueue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-clusterqueue",
+        "localqueue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-localqueue",
+        "cohort-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-cohort",
+        "resourceflavor-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-resourceflavor",
     }
 
 

@@ -11,7 +11,7 @@ from api.names import Label
 from core.feedback.catalog import NAMES
 from core.model import Raw, Requirement, Selector
 from tests.core.feedback.world import world
-from tests.webhook.cluster import ask, job, review
+from tests.webhook.cluster import ask, job, review, review_of
 from webhook.policy import Entry, Policy
 from webhook.policy import policy as policy_of
 from webhook.review import shortened
@@ -122,3 +122,38 @@ def test_warnings_are_at_most_five_of_120_characters_and_fit_a_header() -> None:
     assert len(found) == 5
     assert all(len(text) <= 120 and text.isprintable() for text in found)
     assert found[-1] == "... and 4 more warnings"
+
+
+FEEDBACK = "/feedback-kueue-x-k8s-io-v1beta2"
+
+
+def local_queue(cluster_queue: str, **metadata: Any) -> Raw:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "new", "namespace": "team-a", **metadata},
+        "spec": {"clusterQueue": cluster_queue},
+    }
+
+
+def test_administrators_are_warned_too() -> None:
+    body = review_of(local_queue("taem-a"), resource="localqueues")
+    message = 'ClusterQueue "taem-a" does not exist, and clusterQueue cannot be changed later: did you mean "team-a"?'
+    assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True, "warnings": [message]}
+    denied = ask(
+        f"{FEEDBACK}-localqueue", body, knows=world(), settings=policy(Entry("cluster-queue-not-found", "Deny"))
+    )
+    assert denied["status"]["message"] == f"{message} (rule cluster-queue-not-found)"
+
+
+def test_a_change_that_is_not_of_the_specification_is_not_looked_at() -> None:
+    body = review_of(local_queue("gone", finalizers=["a"]), old=local_queue("gone"), resource="localqueues")
+    assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True}
+
+
+def test_a_deletion_has_no_new_object_and_is_looked_at() -> None:
+    old = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}
+    body = review_of(old, resource="resourceflavors")
+    body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
+    response = ask(f"{FEEDBACK}-resourceflavor", body, knows=world())
+    assert response["warnings"] == ["the flavor is used by ClusterQueue team-b: it goes when they drop it"]

@@ -295,3 +295,4 @@ def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None
         "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
     ]
     assert "warnings" not in ask(VALIDATE, review(job(annotations=QUEUE, labels=QUEUE)))
+    assert "warnings" not in ask(VALIDATE, review(job(annotations=QUEUE), old=job(annotations=QUEUE)))

@@ -165,7 +165,7 @@ WHOLE = {
 def test_five_thousand_spoiled_objects_of_ours_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
     context = Context(Settings(), cluster())
-    hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
+    hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io" and "localqueue" not in hook.path]
     for _ in range(5_000):
         hook = chance.choice(hooks)
         (kind,) = (kind for kind in WHOLE if kind.lower() == hook.path.rpartition("-")[2])

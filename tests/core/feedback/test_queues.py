@@ -1,0 +1,229 @@
+"""What an administrator is told of a change: each rule by the very sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from core import decode
+from core.feedback.catalog import TABLES
+from core.feedback.queues import Change, of_cluster_queue, of_cohort, of_flavor, of_local_queue
+from core.feedback.rules import LIMIT
+from core.model import Raw
+from tests.core.feedback.world import TEAMS, running, waiting, world
+
+KINDS: dict[str, Any] = {
+    "ClusterQueue": (decode.cluster_queue, of_cluster_queue),
+    "LocalQueue": (decode.local_queue, of_local_queue),
+    "Cohort": (decode.cohort, of_cohort),
+    "ResourceFlavor": (decode.resource_flavor, of_flavor),
+}
+BUSY = running("one", "team-a", "team-a", "6") + running("two", "team-a", "team-a", "4") + waiting("w", "team-a", "9")
+
+
+def known(kind: str, name: str) -> Raw:
+    """An object of the two teams as it is."""
+    found: Raw = next(raw for raw in yaml.safe_load(TEAMS) if (raw["kind"], raw["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def team_a(**spec: Any) -> Raw:
+    raw = known("ClusterQueue", "team-a")
+    raw["spec"] |= spec
+    return raw
+
+
+def with_cpu(**quota: Any) -> Raw:
+    raw = team_a()
+    raw["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0] |= quota
+    return raw
+
+
+def two_flavors(**spec: Any) -> Raw:
+    raw = known("ClusterQueue", "team-b")
+    raw["spec"] |= spec
+    return raw
+
+
+def ours(kind: str, name: str, namespace: str = "", **spec: Any) -> Raw:
+    return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+NO_PREEMPTION = {"whenCanPreempt": "MayStopSearch"}
+CASES = [
+    pytest.param(team_a(), None, "", "", "", id="nothing to say of a good ClusterQueue"),
+    pytest.param(two_flavors(), None, "", "", "", id="nor of one with two flavors"),
+    pytest.param(
+        team_a(
+            resourceGroups=[
+                {"coveredResources": ["cpu"], "flavors": [{"name": "standrad", "resources": [{"name": "cpu"}]}]}
+            ]
+        ),
+        None,
+        "",
+        "flavor-not-found",
+        'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does:'
+        ' did you mean "standard"?',
+        id="a misspelt flavor",
+    ),
+    pytest.param(
+        team_a(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]}),
+        None,
+        "",
+        "admission-check-not-found",
+        'AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+        id="a check that is not there",
+    ),
+    pytest.param(
+        ours("ClusterQueue", "new"),
+        None,
+        "",
+        "no-namespace-admitted",
+        "no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+        id="a ClusterQueue for nobody",
+    ),
+    pytest.param(
+        ours("Cohort", "root", parentName="research"),
+        None,
+        "[{kind: Cohort, metadata: {name: research}, spec: {parentName: root}}]",
+        "cohort-cycle",
+        "the parents of cohort root run in a circle: root -> research -> root; its ClusterQueues admit nothing",
+        id="a Cohort that closes a circle",
+    ),
+    pytest.param(
+        team_a(),
+        None,
+        "[{kind: Cohort, metadata: {name: research}, spec: {parentName: research}}]",
+        "cohort-cycle",
+        "the parents of cohort research run in a circle: research -> research; its ClusterQueues admit nothing",
+        id="a ClusterQueue joins a circle",
+    ),
+    pytest.param(
+        with_cpu(borrowingLimit=20),
+        None,
+        "",
+        "borrowing-limit-idle",
+        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most',
+        id="a borrowing limit above all there is",
+    ),
+    pytest.param(
+        team_a(flavorFungibility=NO_PREEMPTION),
+        None,
+        "",
+        "fungibility-idle",
+        "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never",
+        id="preemption preferred where none is allowed",
+    ),
+    pytest.param(
+        two_flavors(
+            flavorFungibility={**NO_PREEMPTION, "whenCanBorrow": "TryNextFlavor"},
+            preemption={"withinClusterQueue": "LowerPriority"},
+        ),
+        None,
+        "",
+        "fungibility-contradiction",
+        "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow",
+        id="preemption before the next flavor",
+    ),
+    pytest.param(
+        team_a(cohortName="", preemption={"reclaimWithinCohort": "Any"}),
+        None,
+        "",
+        "preemption-idle",
+        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+        id="reclaiming without a cohort",
+    ),
+    pytest.param(
+        team_a(preemption={"reclaimWithinCohort": "Any", "borrowWithinCohort": {"maxPriorityThreshold": 7}}),
+        None,
+        "",
+        "preemption-idle",
+        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never",
+        id="a threshold for nothing",
+    ),
+    pytest.param(
+        with_cpu(nominalQuota=4),
+        team_a(),
+        BUSY,
+        "quota-below-usage",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+        id="less quota than is in use",
+    ),
+    pytest.param(
+        team_a(cohortName="other"),
+        team_a(),
+        BUSY,
+        "cohort-left-in-debt",
+        'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2 workloads have released as much',
+        id="leaving a cohort in debt",
+    ),
+    pytest.param(
+        None,
+        team_a(),
+        BUSY,
+        "cluster-queue-in-use",
+        "2 workloads hold quota here and 1 wait: it goes when the last has finished",
+        id="deleting a busy ClusterQueue",
+    ),
+    pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
+    pytest.param(
+        ours("LocalQueue", "new", "team-a", clusterQueue="taem-b"),
+        None,
+        "",
+        "cluster-queue-not-found",
+        'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?',
+        id="a LocalQueue that leads nowhere",
+    ),
+    pytest.param(
+        ours("LocalQueue", "new", "team-b", clusterQueue="team-a"),
+        None,
+        "",
+        "namespace-not-selected",
+        'ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+        id="a LocalQueue where its ClusterQueue admits nobody",
+    ),
+    pytest.param(
+        ours("ResourceFlavor", "fast", nodeLabels={"pool": "fast"}),
+        None,
+        "",
+        "flavor-without-nodes",
+        "no node has the labels pool=fast: what is admitted to the flavor stays pending",
+        id="a flavor without nodes",
+    ),
+    pytest.param(known("ResourceFlavor", "standard"), None, "", "", "", id="a flavor with nodes"),
+    pytest.param(
+        None,
+        known("ResourceFlavor", "standard"),
+        "",
+        "flavor-in-use",
+        "the flavor is used by ClusterQueue team-a, team-b: it goes when they drop it",
+        id="deleting a flavor that is used",
+    ),
+]
+
+
+@pytest.mark.parametrize(("new", "old", "more", "rule", "message"), CASES)
+def test_what_is_said(new: Raw | None, old: Raw | None, more: str, rule: str, message: str) -> None:
+    read, find = KINDS[(new or old or {})["kind"]]
+    lookup = world(more, nodes=[{"pool": "standard", "zone": "a"}, {"pool": "spot"}])
+    found = find(Change(old and read(old), new and read(new)), lookup)
+    assert [(finding.rule, finding.message) for finding in found] == ([(rule, message)] if rule else [])
+    assert all(len(finding.message) <= LIMIT for finding in found)
+
+
+def test_every_rule_for_administrators_has_its_case() -> None:
+    tables = [rules for subject, rules in TABLES.items() if subject != "jobs"]
+    assert {rule.name for rules in tables for rule in rules} == {case.values[3] for case in CASES} - {""}
+
+
+def test_the_first_member_of_a_cohort_is_not_told_that_nobody_lends() -> None:
+    first = with_cpu(borrowingLimit=20)
+    first["metadata"]["name"], first["spec"]["cohortName"] = "first", "new"
+    assert of_cluster_queue(Change(None, decode.cluster_queue(first)), world()) == ()
+
+
+def test_cold_caches_say_nothing() -> None:
+    change = Change(None, decode.cluster_queue(ours("ClusterQueue", "new")))
+    assert of_cluster_queue(change, world(synced=False)) == ()
