@@ -18,6 +18,16 @@ from api.schema import structural
 Raw = dict[str, Any]
 
 CHART_TEMPLATES: Final = "charts/seiretsu/templates/crds"
+CONVERSION_PATH: Final = "/convert"
+_IN_CHART: Final[Raw] = {
+    "service": {"name": "zz-service", "namespace": "zz-namespace", "path": CONVERSION_PATH, "port": 65001}
+}
+_ACTIONS: Final = {
+    "zz-service": '{{ include "seiretsu.webhookService" . }}',
+    "zz-namespace": "{{ .Release.Namespace }}",
+    "65001": "{{ .Values.webhookService.port }}",
+}
+"""What stands in a definition for what Helm fills in."""
 _HEADER: Final = "# Generated from the models by `python -m api.crds`; do not edit.\n"
 
 
@@ -86,11 +96,15 @@ class _Dumper(yaml.SafeDumper):
 
 
 def templates() -> dict[str, str]:
-    """The files of the chart: name and text."""
-    return {
-        f"{kind.plural}.yaml": _HEADER + yaml.dump(definition(kind), Dumper=_Dumper, sort_keys=False, width=120)
-        for kind in KINDS
-    }
+    """The files of the chart: name and text. Where the conversion webhook is, only Helm knows."""
+    return {f"{kind.plural}.yaml": _template(kind) for kind in KINDS}
+
+
+def _template(kind: KindSpec) -> str:
+    text = yaml.dump(definition(kind, _IN_CHART), Dumper=_Dumper, sort_keys=False, width=120)
+    for stand_in, action in _ACTIONS.items():
+        text = text.replace(stand_in, action)
+    return _HEADER + text
 
 
 def main(arguments: list[str]) -> int:

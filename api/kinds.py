@@ -122,7 +122,8 @@ def _versions(
     selectable: tuple[str, ...] = (),
     status: bool = True,
 ) -> tuple[Version, Version]:
-    older = Version(V1BETA1, v1beta1_model, columns, selectable, status, deprecated=True)
+    # not selectable: an API server (1.36) refuses CRDs in which all versions have the same selectable fields
+    older = Version(V1BETA1, v1beta1_model, columns, status=status, deprecated=True)
     return Version(V1BETA2, stored, columns, selectable, status), older
 
 

@@ -43,13 +43,17 @@ def canonical(value: object) -> str:
     return _styled(*_parse(value if isinstance(value, str) else _number_text(value)))
 
 
-def total(first: object, second: object) -> str:
-    """The exact sum, printed in the style of the first."""
+def total(first: object, second: object) -> int | str:
+    """The exact sum: of integers an integer, else printed in the style of the first."""
+    if type(first) is type(second) is int:
+        return first + second
     return _combined(first, second, 1)
 
 
-def difference(first: object, second: object) -> str:
-    """The exact difference, printed in the style of the first."""
+def difference(first: object, second: object) -> int | str:
+    """The exact difference: of integers an integer, else printed in the style of the first."""
+    if type(first) is type(second) is int:
+        return first - second
     return _combined(first, second, -1)
 
 

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from api.kinds import KINDS
 from api.names import NAMESPACE
 from certs.store import Content
 from controller.kube.client import Client
@@ -116,6 +117,40 @@ class Charted:
                 patch.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": encoded})
             if patch:
                 await self._client.patch(resource, name, "", patch, type="json")
+
+
+class Converted:
+    """The conversion webhooks in our CRDs, of which only the `caBundle`s are kept in step.
+
+    The CRDs themselves are the installer's, chart or `--install`: one that is not there, or does not convert, has
+    nothing to keep.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.name = "conversion webhooks"
+
+    async def carries(self, bundle: bytes) -> bool:
+        """Every conversion webhook trusts `bundle`."""
+        return not await self._others(bundle)
+
+    async def publish(self, bundle: bytes) -> None:
+        """Set every `caBundle`, and nothing else."""
+        config: Raw = {"caBundle": base64.b64encode(bundle).decode()}
+        patch: Raw = {"spec": {"conversion": {"webhook": {"clientConfig": config}}}}
+        for name in await self._others(bundle):
+            await self._client.patch(CRDS, name, "", patch)
+
+    async def _others(self, bundle: bytes) -> list[str]:
+        """The CRDs that convert by a webhook and trust something else."""
+        encoded = base64.b64encode(bundle).decode()
+        found = []
+        for kind in KINDS:
+            definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": kind.crd_name}})
+            config = ((definition or {}).get("spec", {}).get("conversion", {}).get("webhook") or {}).get("clientConfig")
+            if config is not None and config.get("caBundle") != encoded:
+                found.append(kind.crd_name)
+        return found
 
 
 async def apply(client: Client, wanted: Raw) -> Raw:

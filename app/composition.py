@@ -11,8 +11,9 @@ from typing import Protocol
 
 import structlog
 
+from api.crds import CONVERSION_PATH
 from app.application import create_app, metrics_route
-from app.cluster import MUTATING, VALIDATING, Charted, Installed, SecretStore
+from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.install import await_admission, install_definitions
 from app.metrics import Metrics
 from app.probes import Heartbeat, dial, probe
@@ -30,6 +31,7 @@ from controller.kube.resource import Raw
 from core.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
+from webhook.conversion import conversion_route
 from webhook.routes import routes
 from webhook.settings import Context
 
@@ -80,10 +82,11 @@ class Composition:
         await persistently("reading the certificates", self.certificates.tick)
         if isinstance(self.certificates, Keeper):
             self.certificates.add_target(self._target())
+            self.certificates.add_target(Converted(self.client))
         await self.server.start()
         log.info("Listening", address=str(self.bound))
         if self.setup.install:
-            await persistently("installing the CRDs", partial(install_definitions, self.client))
+            await persistently("installing the CRDs", self._define)
         await persistently("publishing the CA bundle", self._publish)
         if self.setup.install:
             await await_admission(self.client)
@@ -110,6 +113,11 @@ class Composition:
             return Keeper(DirectoryStore(self.setup.cert_dir), self.live, self.setup.names, clock=clock)
         store = SecretStore(self.client, self.setup.secret, self.setup.namespace)
         return Keeper(store, self.live, self.setup.names, clock=clock)
+
+    async def _define(self) -> None:
+        endpoint = self.setup.endpoint(self.bound)
+        conversion = endpoint.client_config(CONVERSION_PATH, self.certificates.bundle)
+        await install_definitions(self.client, conversion)
 
     async def _publish(self) -> None:
         if isinstance(self.certificates, Keeper):
@@ -146,7 +154,9 @@ class Composition:
         exposed = [metrics_route(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
         main = [*probes, *(exposed if self.setup.install else [])]
-        found = [Listener(create_app(hooks, main, self.metrics), self.setup.bind, self.live.context)]
+        found = [
+            Listener(create_app([*hooks, conversion_route()], main, self.metrics), self.setup.bind, self.live.context)
+        ]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]
             found.append(Listener(create_app([], served, self.metrics), address))

@@ -30,9 +30,12 @@ class NotEstablishedError(Exception):
     """The API server does not serve some of our kinds."""
 
 
-async def install_definitions(client: Client) -> None:
-    """Apply our CRDs and wait until the API server serves them all. Raises `NotEstablishedError` with its reasons."""
-    wanted = crds.definitions()
+async def install_definitions(client: Client, conversion: Raw) -> None:
+    """Apply our CRDs and wait until the API server serves them all. Raises `NotEstablishedError` with its reasons.
+
+    `conversion` is the `clientConfig` by which it calls us for the older versions.
+    """
+    wanted = crds.definitions(conversion)
     await asyncio.gather(*(apply(client, definition) for definition in wanted))
     names = [one["metadata"]["name"] for one in wanted]
     for _ in range(ATTEMPTS):

@@ -45,11 +45,7 @@ def _up(obj: Raw, kind: str, version: str) -> Raw:
     """To the stored version."""
     to_stored, from_stored = _STEPS[version].get(kind, _SAME)
     bare, held = kept.taken(obj, STORAGE_VERSION)
-    stored = to_stored(bare)
-    if held is not None:
-        candidate = kept.applied(stored, held)
-        if candidate is not None and kept.same(to_stored(from_stored(candidate)), stored):
-            stored = candidate
+    stored = _restored(to_stored(bare), held, lambda candidate: to_stored(from_stored(candidate)))
     stored = {**stored, "apiVersion": f"{GROUP}/{STORAGE_VERSION}"}
     return kept.put(stored, version, kept.difference(from_stored(stored), bare))
 
@@ -58,10 +54,20 @@ def _down(stored: Raw, kind: str, version: str) -> Raw:
     """From the stored version."""
     to_stored, from_stored = _STEPS[version].get(kind, _SAME)
     bare, held = kept.taken(stored, version)
-    obj = from_stored(bare)
-    if held is not None:
-        candidate = kept.applied(obj, held)
-        if candidate is not None and kept.same(from_stored(to_stored(candidate)), obj):
-            obj = candidate
+    obj = _restored(from_stored(bare), held, lambda candidate: from_stored(to_stored(candidate)))
     obj = {**obj, "apiVersion": f"{GROUP}/{version}"}
     return kept.put(obj, STORAGE_VERSION, kept.difference(to_stored(obj), bare))
+
+
+def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
+    """What was converted, with as much of what was kept as still agrees with it.
+
+    All of it where nothing was edited meanwhile; where something was, what is only additional.
+    """
+    if held is None:
+        return converted
+    for part in (held, kept.additions(held)):
+        candidate = kept.applied(converted, part)
+        if candidate is not None and kept.same(there_and_back(candidate), converted):
+            return candidate
+    return converted

@@ -67,6 +67,23 @@ def applied(obj: Raw, held: Any) -> Raw | None:
     return {**{key: value for key, value in obj.items() if key in _OUTSIDE}, **content}
 
 
+def additions(held: Any) -> Any:
+    """The part of a difference that only sets what is not there otherwise."""
+    if not isinstance(held, dict):
+        return held
+    new = {"=": fresh} if (fresh := {key: value for key, value in _map(held.get("=")).items() if key}) else {}
+    inside = {
+        kind: {key: additions(child) for key, child in _map(held.get(kind)).items()}
+        for kind in (".", "*")
+        if kind in held
+    }
+    return {**new, **inside}
+
+
+def _map(value: Any) -> Raw:
+    return value if isinstance(value, dict) else {}
+
+
 def _content(obj: Raw) -> Raw:
     return {key: value for key, value in obj.items() if key not in _OUTSIDE}
 

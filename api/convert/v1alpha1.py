@@ -86,7 +86,7 @@ def _quota_up(name: str, quota: Raw, in_cohort: bool) -> Raw:
     return {"name": name, "nominalQuota": least, **limit}
 
 
-def _exact(combine: Callable[[Any, Any], str], first: Any, second: Any) -> Any:
+def _exact(combine: Callable[[Any, Any], int | str], first: Any, second: Any) -> Any:
     """A sum or difference; the first where a quantity is beyond reason: one such object must not break a list."""
     try:
         return combine(first, second)

@@ -154,11 +154,11 @@ def test_a_written_quantity_reads_back_as_kubernetes_prints_it(value: object, te
         ("2Gi", "1024Mi", "3Gi", "1Gi"),
         ("1Gi", "1", "1073741825", "1073741823"),
         ("1e3", 1, "1001", "999"),
-        (1, 2, "3", "-1"),
+        (1, 2, 3, -1),
     ],
 )
 def test_sums_and_differences_are_exact_and_keep_the_style(
-    first: object, second: object, total: str, difference: str
+    first: object, second: object, total: int | str, difference: int | str
 ) -> None:
     assert quantity.total(first, second) == total
     assert quantity.difference(first, second) == difference

@@ -55,7 +55,7 @@ def test_resources_with_the_same_flavors_become_one_group_and_max_becomes_what_m
                     {
                         "name": "a",
                         "resources": [
-                            {"name": "cpu", "nominalQuota": 10, "borrowingLimit": "10"},
+                            {"name": "cpu", "nominalQuota": 10, "borrowingLimit": 10},
                             {"name": "memory", "nominalQuota": "1Gi"},
                         ],
                     },
@@ -123,6 +123,19 @@ def test_an_old_clients_edit_is_kept_and_costs_nothing_it_could_not_see() -> Non
     assert spec["stopPolicy"] == "Hold"
     assert spec["resourceGroups"][0]["flavors"][0]["resources"] == [
         {"name": "cpu", "nominalQuota": "9", "lendingLimit": "1"}
+    ]
+
+
+def test_an_old_clients_edit_of_what_it_saw_in_another_form_loses_nothing_else() -> None:
+    quota = {"name": "cpu", "nominalQuota": 3, "borrowingLimit": "1", "lendingLimit": "1"}
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "a", "resources": [quota]}]}]
+    stored = obj("ClusterQueue", "v1beta2", spec={"cohortName": "c", "stopPolicy": "Hold", "resourceGroups": groups})
+    seen = convert(stored, "v1alpha1")
+    seen["spec"]["resources"][0]["flavors"][0]["quota"] = {"min": "12", "max": "15"}
+    spec = convert(seen, "v1beta2")["spec"]
+    assert spec["stopPolicy"] == "Hold"
+    assert spec["resourceGroups"][0]["flavors"][0]["resources"] == [
+        {"name": "cpu", "nominalQuota": "12", "borrowingLimit": "3", "lendingLimit": "1"}
     ]
 
 

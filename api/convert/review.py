@@ -1,0 +1,64 @@
+"""ConversionReview v1: what the API server asks of a conversion webhook, and the answer.
+
+Source: the Kubernetes documentation, "Versions in CustomResourceDefinitions". All objects of a review are converted or
+none is: one that cannot be fails the call with its name, and the API server shows the message to whoever asked.
+"""
+
+from typing import Any, Final
+
+from api.convert import ConversionError, convert
+from api.names import GROUP
+
+Raw = dict[str, Any]
+
+API_VERSION: Final = "apiextensions.k8s.io/v1"
+KIND: Final = "ConversionReview"
+
+
+class BadReviewError(ValueError):
+    """What came is no ConversionReview v1 that could be answered."""
+
+
+def answer(review: Any) -> Raw:
+    """The review with its response. Raises BadReviewError where there is no uid to answer to."""
+    if not isinstance(review, dict) or (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
+        raise BadReviewError(f"expected a {KIND} of {API_VERSION}")
+    request = review.get("request")
+    uid = request.get("uid") if isinstance(request, dict) else None
+    if not isinstance(request, dict) or not isinstance(uid, str) or not uid:
+        raise BadReviewError("request.uid: Required value")
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, **_response(request)}}
+
+
+def _response(request: Raw) -> Raw:
+    group, _, version = str(request.get("desiredAPIVersion")).partition("/")
+    objects = request.get("objects")
+    if group != GROUP or not isinstance(objects, list):
+        return _failed(f"cannot convert to {str(request.get('desiredAPIVersion'))[:100]}")
+    converted = []
+    for index, obj in enumerate(objects):
+        try:
+            converted.append(_converted(obj, version))
+        except ConversionError as error:
+            return _failed(f"objects[{index}]: {str(error)[:500]}")
+    return {"convertedObjects": converted, "result": {"status": "Success"}}
+
+
+def _converted(obj: Any, version: str) -> Raw:
+    """One object. Its schema was checked when it was written; one that slipped by is named, not a crash of ours."""
+    if not isinstance(obj, dict):
+        raise ConversionError("not an object")
+    try:
+        return convert(obj, version)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        metadata = obj.get("metadata")
+        named = metadata if isinstance(metadata, dict) else {}
+        name = f"{named.get('namespace', '')}/{named.get('name', '')}".strip("/")
+        raise ConversionError(
+            f"{obj.get('kind')} {name} is not as the schema of {obj.get('apiVersion')} has it"
+            f" ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _failed(message: str) -> Raw:
+    return {"convertedObjects": [], "result": {"status": "Failure", "message": message}}

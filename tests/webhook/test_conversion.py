@@ -1,0 +1,36 @@
+"""`/convert` as the API server calls it."""
+
+import httpx
+import orjson
+import pytest
+from starlette.applications import Starlette
+
+from webhook.conversion import PATH, answer, conversion_route
+
+
+async def called(body: bytes) -> httpx.Response:
+    transport = httpx.ASGITransport(app=Starlette(routes=[conversion_route()]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://webhook") as client:
+        return await client.post(PATH, content=body)
+
+
+def review(count: int) -> bytes:
+    one = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "x"}, "spec": {}}
+    request = {"uid": "u", "desiredAPIVersion": "kueue.x-k8s.io/v1beta2", "objects": [one] * count}
+    return orjson.dumps({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+
+
+@pytest.mark.parametrize("count", [0, 1, 5000])
+async def test_reviews_of_any_length_are_answered(count: int) -> None:
+    response = await called(review(count))
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    converted = response.json()["response"]["convertedObjects"]
+    assert [one["apiVersion"] for one in converted] == ["kueue.x-k8s.io/v1beta2"] * count
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"null", b"[]", b"\xff", b"[" * 100_000])
+def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
+    status, text = answer(body)
+    assert status == 400
+    assert text.endswith(b"\n")
