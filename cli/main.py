@@ -33,6 +33,7 @@ COMMANDS = (
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show who would be admitted when, without any cluster."),
+    Command("explain", "cli.explain", "Tell why a Job waits, and what would let it start."),
 )
 
 _COMPLETION = "_SEIRETSU_COMPLETE"

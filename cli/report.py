@@ -107,7 +107,7 @@ def table(told: Raw, *, most: int = 40) -> str:
     """The summary for a terminal: workloads in order of arrival (the first ``most``), then ClusterQueues."""
     rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON", "NOTE")]
     rows += [_workload_row(w) for w in told["workloads"][:most]]
-    text = _columns(rows)
+    text = columns(rows)
     if len(told["workloads"]) > most:
         text += f"and {len(told['workloads']) - most} more workloads (-o json tells all)\n"
     for refused in told["refused"]:
@@ -116,7 +116,7 @@ def table(told: Raw, *, most: int = 40) -> str:
         ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "MOST", "USED")
     ]
     queues += [_queue_row(q) for q in told["clusterQueues"]]
-    return text + "\n" + _columns(queues) + f"\nThe simulation ends at {seconds(told['end'])}.\n"
+    return text + "\n" + columns(queues) + f"\nThe simulation ends at {seconds(told['end'])}.\n"
 
 
 def _workload_row(told: Raw) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def comparison(before: Raw, after: Raw) -> str:
         counts = (f"{was[k]} -> {queue[k]}" for k in ("admitted", "preempted"))
         waits = (f"{_wait(was, k)} -> {_wait(queue, k)}" for k in ("median", "p95", "most"))
         rows.append((queue["name"], *counts, *waits))
-    text = _columns(rows)
+    text = columns(rows)
     moved = _moved(before["workloads"], after["workloads"])
     return text + ("".join(f"{line}\n" for line in moved) if moved else "No workload starts at another time.\n")
 
@@ -182,7 +182,8 @@ def _wait(told: Raw, key: str) -> str:
     return seconds(told["wait"][key]) if told["wait"] else "-"
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> str:
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table; the last column is as wide as it is."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     lines = ("  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows)
     return "".join(f"{line.rstrip()}\n" for line in lines)

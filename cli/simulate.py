@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 import yaml
 
-from cli import picture, report, scenario
-from cli.scenario import ScenarioError
+from cli import live, picture, report, scenario
+from cli.scenario import Scenario, ScenarioError
 from cli.simulator import Played, play
 from core.policy import Policy
 
@@ -18,7 +18,16 @@ Format = Literal["table", "json", "yaml"]
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(help="Manifests (.yaml, .json), traces (.csv), or folders of them.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Manifests (.yaml, .json), traces (.csv), or folders of them.")
+    ] = None,
+    from_cluster: Annotated[
+        bool, typer.Option("--from-cluster", help="Start from what is in a live cluster, Workloads included.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="With --from-cluster: which; else as kubectl finds it.")
+    ] = None,
+    run_for: Annotated[str, typer.Option(help="With --from-cluster: how much longer each Workload runs.")] = "1m",
     until: Annotated[str, typer.Option(help="Stop at this time, e.g. 8h.")] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = "table",
     plot: Annotated[Path | None, typer.Option(help="Draw it: out.html or out.svg.")] = None,
@@ -29,12 +38,17 @@ def command(
     try:
         policy = _policy(config)
         end = scenario.duration(until) if until else None
-        base = scenario.read(files)
+        if not files and not from_cluster:
+            raise ScenarioError("name files to play, or --from-cluster")
+        base = scenario.read(files or [])
+        if from_cluster:
+            base = Scenario((*live.objects(kubeconfig), *base.objects), base.submissions)
+        rest = scenario.duration(run_for)
         scenarios = {"as it is": base}
         if what_if is not None:
             scenarios[f"with {what_if.name}"] = scenario.changed(base, what_if)
-        played = {title: play(one, policy, until=end) for title, one in scenarios.items()}
-    except (ScenarioError, ValueError) as error:
+        played = {title: play(one, policy, until=end, run_for=rest) for title, one in scenarios.items()}
+    except (ScenarioError, ValueError, live.LiveError) as error:
         typer.echo(f"seiretsu simulate: {error}", err=True)
         raise typer.Exit(1) from None
     told = {title: report.summary(one) for title, one in played.items()}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from api import names
-from cli.scenario import Scenario, ScenarioError, Submission
+from cli.scenario import DEFAULT_RUN_FOR, Scenario, ScenarioError, Submission
 from core import decode, priority, requests
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
@@ -20,6 +20,7 @@ from core.simulation import Arrival, Timeline, simulate
 from core.state import State
 from core.state_lookup import StateLookup
 from core.times import stamp
+from core.usage import finished
 from webhook import meta, patch
 from webhook.hooks import HOOKS, Phase, Reach
 from webhook.review import Request, Response
@@ -54,10 +55,12 @@ class Played:
     warnings: dict[Key, tuple[str, ...]] = field(default_factory=dict)
 
 
-class _Cluster:
+class World:
     """The objects of a scenario, as State and admission know them."""
 
-    def __init__(self, objects: tuple[Raw, ...], policy: Policy) -> None:
+    def __init__(self, objects: tuple[Raw, ...], policy: Policy, *, trusted: bool = False) -> None:
+        """``trusted`` objects come from an API server, which has had them admitted."""
+        self.trusted = trusted
         self.state = State(policy)
         self.classes: dict[str, int] = {}
         self.pod_classes: dict[str, int] = {}
@@ -65,17 +68,19 @@ class _Cluster:
         self.limit_ranges: dict[str, list[Raw]] = defaultdict(list)
         self.runtime_classes: list[Raw] = []
         self.contexts: dict[str, decode.WorkloadContext] = {}
+        self.workloads: list[Workload] = []
         lookup = StateLookup(
             self.state, classes=lambda: self.classes, rules=lambda namespace: self.context(namespace).rules
         )
         self.admission = Context(Settings(), lookup)
-        for raw in objects:
+        last = (names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD)
+        for raw in sorted(objects, key=lambda o: o["kind"] in last):
             self.add(raw)
 
     def add(self, raw: Raw) -> None:
         """Take in one object; ScenarioError when our admission refuses it or its kind means nothing here."""
         kind, name = raw["kind"], raw["metadata"]["name"]
-        if kind in RESOURCES:
+        if kind in RESOURCES and not self.trusted:
             raw, response = admitted(raw, self.admission)
             if not response.allowed:
                 raise ScenarioError(f"{kind} {name}: {response.message}")
@@ -90,6 +95,7 @@ class _Cluster:
             "Namespace": lambda r: self._namespace(name, r["metadata"].get("labels") or {}),
             "LimitRange": lambda r: self.limit_ranges[r["metadata"].get("namespace", "default")].append(r),
             "RuntimeClass": self.runtime_classes.append,
+            names.Kind.WORKLOAD: lambda r: self.workloads.append(self.read(r)),
         }
         if kind in takers:
             takers[kind](raw)
@@ -125,7 +131,11 @@ class _Cluster:
             return str(asked)
         raw = workloads.manifest(BATCH_JOB, job, asked)
         raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
-        return decode.workload(raw, self.context(job["metadata"]["namespace"]))
+        return self.read(raw)
+
+    def read(self, raw: Raw) -> Workload:
+        """A Workload object."""
+        return decode.workload(raw, self.context(raw["metadata"]["namespace"]))
 
 
 def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
@@ -168,11 +178,17 @@ def _request(raw: Raw, group: str, version: str, resource: str) -> Request:
     )
 
 
-def play(scenario: Scenario, policy: Policy | None = None, *, until: float | None = None) -> Played:
-    """Play a scenario; ScenarioError where its queues cannot be."""
-    cluster = _Cluster(scenario.objects, policy or Policy())
+def play(
+    scenario: Scenario, policy: Policy | None = None, *, until: float | None = None, run_for: float = DEFAULT_RUN_FOR
+) -> Played:
+    """Play a scenario; ScenarioError where its queues cannot be.
+
+    Workloads among its objects (those of a live cluster) are there from the start; each runs for ``run_for`` more.
+    """
+    cluster = World(scenario.objects, policy or Policy())
     played = Played(cluster.state)
-    arrivals = []
+    arrivals = [Arrival(0.0, workload, run_for) for workload in cluster.workloads if not finished(workload)]
+    played.jobs = {a.workload.key: Key(a.workload.key.namespace, a.workload.owner) for a in arrivals}
     for number, submission in enumerate(scenario.submissions):
         namespace = submission.job["metadata"]["namespace"]
         if namespace not in cluster.state.namespaces:
@@ -184,7 +200,7 @@ def play(scenario: Scenario, policy: Policy | None = None, *, until: float | Non
     return played
 
 
-def _arrive(cluster: _Cluster, played: Played, submission: Submission, number: int) -> Arrival | None:
+def _arrive(cluster: World, played: Played, submission: Submission, number: int) -> Arrival | None:
     """A Job through admission and into its Workload."""
     given = {"uid": f"{number:08d}", "creationTimestamp": stamp(submission.at)}
     job = submission.job | {"metadata": submission.job["metadata"] | given}

@@ -39,7 +39,7 @@ def plane() -> Iterator[ControlPlane]:
 
 def helm(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = tools.ensure("helm")["helm"]
-    words = [program, *arguments, "--namespace", NAMESPACE]
+    words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
     return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
 
 

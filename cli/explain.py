@@ -1,0 +1,125 @@
+"""``seiretsu explain``: why a Job waits, who holds what it needs, and what would let it start."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from api import quantity
+from cli import live
+from cli.report import columns
+from cli.simulator import World
+from core.explain import Explanation, explain
+from core.model import Key, Raw
+from core.policy import Policy
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, or workload/NAME.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
+    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Tell why a Job waits, its place in line, who holds what it needs, and what would have to change."""
+    try:
+        objects = live.objects(kubeconfig)
+    except live.LiveError as error:
+        typer.echo(f"seiretsu explain: {error}", err=True)
+        raise typer.Exit(1) from None
+    told = answer(objects, name, namespace, time.time())
+    if isinstance(told, str):
+        typer.echo(f"seiretsu explain: {told}", err=True)
+        raise typer.Exit(1)
+    typer.echo(json.dumps(plain(told), indent=2) if output == "json" else text(told), nl=output == "json")
+
+
+def answer(objects: list[Raw], name: str, namespace: str, now: float) -> Explanation | str:
+    """The explanation of a Job or Workload among the objects of a cluster, or why there is none."""
+    workloads = [o for o in objects if o["kind"] == "Workload" and o["metadata"]["namespace"] == namespace]
+    wanted = name.split("/", 1)[-1]
+    found = [w for w in workloads if _is(w, wanted, by_job=not name.startswith("workload"))]
+    if not found:
+        return (
+            f"no Workload of a Job {wanted} in namespace {namespace}: a Job has one when it names a queue "
+            f"(label kueue.x-k8s.io/queue-name); see kubectl get workloads -n {namespace}"
+        )
+    world = World(tuple(o for o in objects), Policy(), trusted=True)
+    for workload in world.workloads:
+        world.state.set_workload(workload.key, workload)
+    key = Key(namespace, found[-1]["metadata"]["name"])
+    told = explain(world.state, key, now)
+    if told is None:
+        return f"{wanted} has finished"
+    return told
+
+
+def _is(workload: Raw, name: str, *, by_job: bool) -> bool:
+    owners = [o["name"] for o in workload["metadata"].get("ownerReferences") or () if o.get("controller")]
+    return workload["metadata"]["name"] == name or (by_job and name in owners)
+
+
+def plain(told: Explanation) -> Raw:
+    """The explanation in plain values, amounts as Kubernetes writes them."""
+    value = asdict(told) | {"key": str(told.key), "ahead": [str(key) for key in told.ahead]}
+    value["cells"] = [
+        {"flavor": c.flavor_resource.flavor, "resource": c.flavor_resource.resource}
+        | {
+            k: quantity.text(c.flavor_resource.resource, getattr(c, k))
+            for k in ("asked", "nominal", "used", "free", "most")
+        }
+        for c in told.cells
+    ]
+    value["holders"] = [
+        {"workload": str(h.key), "clusterQueue": h.cluster_queue, "priority": h.priority, "holds": _holds(h.amounts)}
+        for h in told.holders
+    ]
+    return value
+
+
+def _holds(amounts: object) -> str:
+    assert isinstance(amounts, dict)
+    return ", ".join(
+        f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(amounts.items())
+    )
+
+
+def text(told: Explanation) -> str:
+    """The explanation for a terminal."""
+    return "".join(f"{line}\n" for line in _lines(told))
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
+    place = f", place {told.place} of {told.waiting}" if told.place else ""
+    yield f"{told.key}: {told.state}{where}{place}"
+    if told.ahead:
+        shown = [str(key) for key in told.ahead[:5]] + ([f"{len(told.ahead) - 5} more"] if len(told.ahead) > 5 else [])
+        yield f"  behind {', '.join(shown)}"
+    if told.message:
+        yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
+    if told.cells:
+        rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
+        for c in told.cells:
+            amounts = (
+                quantity.text(c.flavor_resource.resource, n) for n in (c.asked, c.free, c.used, c.nominal, c.most)
+            )
+            rows.append((c.flavor_resource.flavor, c.flavor_resource.resource, *amounts))  # type: ignore[arg-type]
+        yield ""
+        yield from columns(rows).splitlines()
+    if told.holders:
+        yield ""
+        yield "Held by"
+        for h in told.holders[:10]:
+            yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h.amounts)}"
+        if len(told.holders) > 10:
+            yield f"  and {len(told.holders) - 10} more"
+    if told.ways:
+        yield ""
+        yield "What would let it start"
+        yield from (f"  - {way}" for way in told.ways)

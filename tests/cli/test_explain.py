@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.explain import answer, plain, text
+from cli.scenario import documents
+from core.explain import Explanation
+
+Raw = dict[str, Any]
+QUEUES = list(documents(Path(__file__).parents[2] / "examples" / "queues.yaml"))
+NOW = 1_000.0
+
+
+def workload(job: str, cpu: int, *, at: int, namespace: str = "team-a", holds: str = "", **spec: Any) -> Raw:
+    """A Workload of a Job of one pod; ``holds`` is the ClusterQueue that has admitted it."""
+    created = f"1970-01-01T00:00:{at:02d}Z"
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": str(cpu)}}}
+    status: Raw = {}
+    if holds:
+        usage = {"name": "main", "count": 1, "flavors": {"cpu": "standard"}, "resourceUsage": {"cpu": str(cpu)}}
+        status = {
+            "admission": {"clusterQueue": holds, "podSetAssignments": [usage]},
+            "conditions": [
+                {"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": created}
+                for kind in ("QuotaReserved", "Admitted")
+            ],
+        }
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": f"job-{job}",
+            "namespace": namespace,
+            "uid": f"uid-{job}",
+            "creationTimestamp": created,
+            "ownerReferences": [{"kind": "Job", "name": job, "uid": job, "apiVersion": "batch/v1", "controller": True}],
+        },
+        "spec": {
+            "queueName": "main",
+            "priority": 0,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
+            **spec,
+        },
+        "status": status,
+    }
+
+
+def explained(*workloads: Raw, of: str, change: Raw | None = None) -> Explanation:
+    queues = [merge(queue, change) if change and queue["metadata"]["name"] == "team-a" else queue for queue in QUEUES]
+    told = answer([*queues, *workloads], of, "team-a", NOW)
+    assert isinstance(told, Explanation), told
+    return told
+
+
+def merge(queue: Raw, change: Raw) -> Raw:
+    return queue | {"spec": queue["spec"] | change} if queue["kind"] == "ClusterQueue" else queue
+
+
+FULL = (workload("old", 8, at=1, holds="team-a"), workload("borrower", 4, at=2, holds="team-a"))
+
+
+def test_a_waiting_job_is_told_its_place_who_holds_the_quota_and_whose_end_lets_it_in() -> None:
+    told = explained(*FULL, workload("first", 4, at=3), workload("second", 4, at=4), of="second")
+    assert (told.state, told.place, told.waiting) == ("waiting", 2, 2)
+    assert [str(key) for key in told.ahead] == ["team-a/job-first"]
+    assert [str(holder.key) for holder in told.holders] == ["team-a/job-old", "team-a/job-borrower"]
+    assert told.ways[0] == "it starts when team-a/job-old ends"
+    assert told.message.endswith("insufficient unused quota for cpu in flavor standard, 4 more needed")
+
+
+def test_no_job_that_need_not_end_is_named_among_those_that_must() -> None:
+    held = [workload(f"small-{n}", 1, at=n, holds="team-a") for n in range(1, 5)]
+    told = explained(*held, workload("big", 8, at=5, holds="team-a"), workload("next", 8, at=6), of="next")
+    assert told.ways[0] == "it starts when team-a/job-big ends"
+
+
+def test_where_the_borrowing_limit_alone_is_in_the_way_it_is_named() -> None:
+    told = explained(*FULL, workload("next", 4, at=3), of="next")
+    assert (
+        "with 4 cpu more quota in flavor standard (nominalQuota of ClusterQueue team-a, or its borrowingLimit: the "
+        "cohort has it)"
+    ) in told.ways
+
+
+def test_a_priority_that_would_preempt_is_told_with_its_victims() -> None:
+    change = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    told = explained(*FULL, workload("next", 4, at=3), of="next", change=change)
+    assert told.ways[-1] == ("with priority 1 or more (it has 0) it would preempt team-a/job-borrower")
+
+
+def test_the_numbers_are_those_of_the_quota_as_it_stands() -> None:
+    (cell,) = plain(explained(*FULL, workload("next", 4, at=3), of="next"))["cells"]
+    assert cell == {
+        "flavor": "standard",
+        "resource": "cpu",
+        "asked": "4",
+        "free": "0",
+        "used": "12",
+        "nominal": "8",
+        "most": "12",
+    }
+
+
+def test_a_job_that_fits_only_waits_to_be_looked_at() -> None:
+    told = explained(workload("next", 4, at=3), of="next")
+    assert (told.reason, told.message, told.ways) == ("Fits", "It fits now.", ())
+
+
+@pytest.mark.parametrize(
+    ("raw", "state", "message"),
+    [
+        (workload("x", 1, at=1, queueName="mian"), "not queued", "LocalQueue mian doesn't exist in namespace team-a"),
+        (workload("x", 1, at=1, active=False), "not queued", "it is deactivated (spec.active is false)"),
+        (workload("x", 1, at=1, holds="team-a"), "admitted", "it holds quota of standard"),
+    ],
+    ids=["its queue does not exist", "it is deactivated", "it runs"],
+)
+def test_what_does_not_wait_in_line_is_told_as_it_is(raw: Raw, state: str, message: str) -> None:
+    told = explained(raw, of="x")
+    assert (told.state, told.message) == (state, message)
+
+
+def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
+    told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
+    assert told.message == "ClusterQueue team-a: Can't admit new workloads: is stopped."
+    assert told.ways == ("an administrator has to let the queue go on",)
+
+
+def test_a_job_without_workload_is_told_what_makes_one() -> None:
+    told = answer(QUEUES, "nobody", "team-a", NOW)
+    assert isinstance(told, str)
+    assert "label kueue.x-k8s.io/queue-name" in told
+
+
+def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
+    lines = text(explained(*FULL, workload("next", 4, at=3), of="next")).splitlines()
+    assert lines[0] == "team-a/job-next: waiting in ClusterQueue team-a, place 1 of 1"
+    assert lines.index("Held by") < lines.index("What would let it start")
