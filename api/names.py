@@ -20,6 +20,7 @@ SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 
 # Who we are. Field managers are Kueue's: controllers of admission checks and of other clusters tell writes by them.
 NAMESPACE: Final = "kueue-system"
+FIELD_MANAGER: Final = "seiretsu"  # of all writes that need not look like Kueue's
 ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
 JOB_FIELD_MANAGER: Final = "kueue-job-controller"
 WORKLOAD_FIELD_MANAGER: Final = "kueue-workload-controller"

@@ -6,8 +6,11 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 
 from __future__ import annotations
 
+from typing import Final
+
 from api import names
-from api.names import Label
+from api.errors import FieldError, forbidden
+from api.names import Condition, Label
 from core import decode, placement
 from core.feedback import PodSpec, submission
 from core.feedback.jobs import of_job
@@ -118,6 +121,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
         )
+        errors += _started_by_hand(kind, old, new, request, context)
     old_fashioned = meta.queued_by_annotation(new) and not (old and meta.queued_by_annotation(old))
     by_annotation = (BY_ANNOTATION,) if old_fashioned else ()
     if errors:
@@ -125,6 +129,29 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     verdict = _feedback(kind, old, new, request, context)
     warnings = by_annotation + verdict.warnings
     return deny("; ".join(verdict.refusals), warnings=warnings) if verdict.refusals else allow(warnings=warnings)
+
+
+_OURS: Final = (names.FIELD_MANAGER, names.JOB_FIELD_MANAGER)
+
+
+def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
+    """Only admission starts a job that waits in a queue.
+
+    Our own start is known by its field manager, which anybody can claim: the controller suspends such a job again. So
+    it does where the caches are cold, for then nobody is refused.
+    """
+    started = kind.suspended(old) and not kind.suspended(new)
+    if not started or request.field_manager in _OURS or not context.lookup.synced:
+        return []
+    if not _to_be_queued(new, request, context) or owners.queued_by_owner(new, request.namespace, context):
+        return []
+    workload = context.lookup.workload_of(str((new.get("metadata") or {}).get("uid") or ""))
+    if workload is not None and (workload.holds(Condition.ADMITTED) or workload.holds(Condition.FINISHED)):
+        return []
+    queue = meta.queue_name(new)
+    place = f'waits in LocalQueue "{queue}"' if queue else f"names no queue (label {Label.QUEUE_NAME})"
+    path = ".".join(kind.suspend)
+    return [forbidden(path, f"the job {place} and is started when its workload is admitted, not by hand")]
 
 
 def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:

@@ -16,6 +16,7 @@ from typing import Literal, Self
 import aiohttp
 import orjson
 
+from api import names
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.resource import Raw, Resource
@@ -63,7 +64,7 @@ class Client:
         throttle: Throttle | None = None,
         may_write: Callable[[], bool] = lambda: True,
         deadline_seconds: float = 30.0,
-        field_manager: str = "seiretsu",
+        field_manager: str = names.FIELD_MANAGER,
         throttle_retries: int = 4,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

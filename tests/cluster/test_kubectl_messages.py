@@ -163,6 +163,26 @@ def test_every_rule_for_a_suspended_job_as_kubectl_prints_it(
         plane.kubectl("delete", "job", "case", "-n", "team-a", check=True)
 
 
+def test_who_starts_a_waiting_job_by_hand_is_refused_and_where_that_was_bypassed_it_is_suspended_again(
+    plane: ControlPlane,
+) -> None:
+    apply(plane, "create", job(name="eager", cpu="20"), check=True)
+    patch = ("patch", "job", "eager", "-n", "team-a", "-p", '{"spec":{"suspend":false}}')
+    refused = plane.kubectl(*patch)
+    assert refused.stderr == (
+        'Error from server (Forbidden): admission webhook "vjob.kb.io" denied the request: spec.suspend: Forbidden: the'
+        ' job waits in LocalQueue "main" and is started when its workload is admitted, not by hand\n'
+    )
+    plane.kubectl(*patch, "--field-manager=seiretsu", check=True)
+
+    def suspended() -> bool:
+        found = plane.kubectl("get", "job", "eager", "-n", "team-a", "-o", "jsonpath={.spec.suspend}")
+        return found.stdout == "true"
+
+    asyncio.run(eventually(suspended, within=2))
+    plane.kubectl("delete", "job", "eager", "-n", "team-a", check=True)
+
+
 def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
     queue = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -1,0 +1,72 @@
+"""A job that waits is started by admission, and by nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.names import Label
+from core.lookup import Lookup
+from core.model import Condition, Key, Raw, Workload
+from core.state import State
+from core.state_lookup import StateLookup
+from tests.webhook.cluster import ask, job, review
+from webhook.settings import Settings
+
+QUEUE = {Label.QUEUE_NAME: "main"}
+REFUSAL = (
+    'spec.suspend: Forbidden: the job waits in LocalQueue "main" and is started when its workload is admitted,'
+    " not by hand"
+)
+
+
+def knows(*true: str, synced: bool = True, exists: bool = True) -> Lookup:
+    workload = Workload(Key("team-a", "w"), "w", 0.0, "main", 0, (), tuple(Condition(kind, True) for kind in true))
+    return StateLookup(
+        State(), ready=lambda: synced, job_workload=lambda uid: workload if exists and uid == "job-1" else None
+    )
+
+
+def with_uid(raw: Raw) -> Raw:
+    return {**raw, "metadata": {**raw["metadata"], "uid": "job-1"}}
+
+
+def started(lookup: Lookup, *, labels: Raw | None = None, settings: Settings | None = None, **request: Any) -> str:
+    """What is said when the job is unsuspended; '' where that is let through."""
+    found = QUEUE if labels is None else labels
+    new, old = with_uid(job(labels=found)), with_uid(job(labels=found, suspend=True))
+    response = ask("/validate-batch-v1-job", review(new, old=old, **request), knows=lookup, settings=settings)
+    return str(response.get("status", {}).get("message", ""))
+
+
+@pytest.mark.parametrize(
+    ("lookup", "message"),
+    [
+        pytest.param(knows(), REFUSAL, id="it waits for quota"),
+        pytest.param(knows("QuotaReserved"), REFUSAL, id="it waits for its checks"),
+        pytest.param(knows(exists=False), REFUSAL, id="it was just created"),
+        pytest.param(knows("QuotaReserved", "Admitted"), "", id="it is admitted"),
+        pytest.param(knows("Finished"), "", id="it has finished"),
+        pytest.param(knows(synced=False), "", id="we know nothing yet: the controller will suspend it"),
+    ],
+)
+def test_who_may_be_started(lookup: Lookup, message: str) -> None:
+    assert started(lookup) == message
+
+
+@pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller"])
+def test_we_may_start_it(manager: str) -> None:
+    assert started(knows(), options={"fieldManager": manager}) == ""
+
+
+def test_a_job_outside_of_queues_is_anybodys_to_start() -> None:
+    assert started(knows(), labels={}) == ""
+
+
+def test_where_all_jobs_are_managed_one_without_a_queue_does_not_start_either() -> None:
+    settings = Settings(manage_jobs_without_queue_name=True)
+    assert started(knows(), labels={}, settings=settings) == (
+        "spec.suspend: Forbidden: the job names no queue (label kueue.x-k8s.io/queue-name) and is started when its"
+        " workload is admitted, not by hand"
+    )
