@@ -33,9 +33,16 @@ class Target(NamedTuple):
         return self.held.workload.key
 
 
+Borrowers = dict[FlavorResource, list[QueueNode]]
+"""Who uses more than its own quota, as far as that has been asked; to be emptied when usage changes."""
+
+
 @dataclass(slots=True)
 class Preemptor:
-    """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more."""
+    """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more.
+
+    ``borrowers`` is shared by those who look at the same usage of the same tree.
+    """
 
     workload: Workload
     time: float
@@ -43,6 +50,34 @@ class Preemptor:
     policy: Policy
     local_usage: Mapping[Key, float] = field(default_factory=dict)
     gone: set[Key] = field(default_factory=set)
+    borrowers: Borrowers = field(default_factory=dict)
+
+    def hopeless(self, need: frozenset[FlavorResource]) -> bool:
+        """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
+        node, rules = self.node, self.node.spec.preemption
+        if self._reaches(node, rules.within_cluster_queue):
+            return False
+        if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
+            return True
+        return not any(
+            queue is not node and self._reaches(queue, rules.reclaim_within_cohort)
+            for fr in need
+            for queue in self._borrowing(fr)
+        )
+
+    def _reaches(self, queue: QueueNode, policy: str) -> bool:
+        """Whether the policy could allow anyone there to be preempted."""
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return queue.lowest() < self.workload.priority
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return queue.lowest() <= self.workload.priority
+        return policy != PreemptionPolicy.NEVER and bool(queue.reserved)
+
+    def _borrowing(self, fr: FlavorResource) -> list[QueueNode]:
+        found = self.borrowers.get(fr)
+        if found is None:
+            found = self.borrowers[fr] = [queue for queue in self.node.root().members() if queue.exceeds(fr)]
+        return found
 
     def satisfies(self, policy: str, candidate: Workload) -> bool:
         """Whether a preemption policy allows this workload to preempt the candidate."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from api.names import CheckState, PendingReason
 from core import messages
-from core.candidates import Preemptor, Target, add_usage, remove_usage
+from core.candidates import Borrowers, Preemptor, Target, add_usage, remove_usage
 from core.flavors import Mode
 from core.forest import Tree
 from core.model import (
@@ -71,6 +71,8 @@ class _Cycle:
     """Copies of the trees that have heads."""
     preempted: dict[str, dict[Key, Target]] = field(default_factory=dict)
     """Who has been chosen as victim, by tree."""
+    borrowers: dict[str, Borrowers] = field(default_factory=dict)
+    """Who borrows, by tree, while usage is as it was at the start."""
     decisions: list[Decision] = field(default_factory=list)
     pods_ready: bool = True
 
@@ -86,7 +88,7 @@ class _Cycle:
                 continue
             tree = self._tree(head.cluster_queue)
             entry = Entry(head, tree.queues[head.cluster_queue], tree)
-            nomination.settle(entry, self._preemptor(entry))
+            nomination.settle(entry, self._preemptor(entry, self.borrowers.setdefault(tree.root, {})))
             entries.append(entry)
         for entry in self._ordered(entries):
             self.decisions.append(self._decide(entry, nomination))
@@ -99,10 +101,9 @@ class _Cycle:
             tree = self.trees[root] = self.snapshot.trees[root].copy()
         return tree
 
-    def _preemptor(self, entry: Entry, gone: set[Key] | None = None) -> Preemptor:
-        head = entry.head
-        local_usage = self.snapshot.local_usage
-        return Preemptor(head.workload, head.time, entry.node, self.policy, local_usage, gone or set())
+    def _preemptor(self, entry: Entry, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
+        head, local_usage = entry.head, self.snapshot.local_usage
+        return Preemptor(head.workload, head.time, entry.node, self.policy, local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
         if self.policy.fair_sharing is not None:
@@ -151,13 +152,14 @@ class _Cycle:
     def _decide(self, entry: Entry, nomination: Nomination) -> Decision:
         preempted = self.preempted.setdefault(entry.tree.root, {})
         fits = self._fits(entry, preempted)
-        if self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
+        if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
             fits = self._fits(entry, preempted)
         mode = entry.assignment.mode
+        preempts = mode.preempts
         if mode is Mode.NO_FIT:
             return self._wait(entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True)
-        if mode.preempts and not entry.targets:
+        if preempts and not entry.targets:
             if entry.node.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add_all(_reserved_for(entry))
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, entry.assignment.message, alike=True)
@@ -165,14 +167,14 @@ class _Cycle:
             entry.node.add_all(entry.usage)
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
-        if _overlaps(entry.targets, preempted):
+        if entry.targets and _overlaps(entry.targets, preempted):
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
         if not fits:
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
         entry.node.add_all(entry.usage)
-        if mode.preempts:
+        if preempts:
             return self._preempt(entry)
         if self.policy.block_admission and not self.pods_ready:
             reason = PendingReason.WAITING_FOR_PODS_READY
@@ -194,7 +196,7 @@ class _Cycle:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
         remove_usage(others)
-        preemptor = self._preemptor(entry, gone=set(preempted))
+        preemptor = self._preemptor(entry, {}, gone=set(preempted))
         nomination.settle(entry, preemptor, pinned=entry.assignment.chosen)
         add_usage(others)
         entry.recomputed = True
@@ -283,19 +285,13 @@ def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
 
 
 def _reserve(entry: Entry) -> Reserve:
-    admission = Admission(
-        cluster_queue=entry.node.name,
-        pod_sets=tuple(
-            PodSetAssignment(
-                name=assigned.name,
-                flavors={resource: choice.flavor for resource, choice in assigned.choices.items()},
-                usage={resource: assigned.requests[resource] for resource in assigned.choices},
-                count=assigned.count,
-            )
-            for assigned in entry.assignment.pod_sets
-        ),
-    )
+    pod_sets = []
+    for assigned in entry.assignment.pod_sets:
+        flavors = {resource: choice.flavor for resource, choice in assigned.choices.items()}
+        usage = {resource: assigned.requests[resource] for resource in flavors}
+        pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
     workload = entry.head.workload
+    admission = Admission(entry.node.name, tuple(pod_sets))
     return Reserve(workload, admission, _admitted(workload, entry), entry.assignment.considered)
 
 

@@ -50,20 +50,13 @@ def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[s
     found: dict[str, list[Target]] = {}
     members = [node] if rules.within_cluster_queue != PreemptionPolicy.NEVER else []
     if node.parent is not None and rules.reclaim_within_cohort != PreemptionPolicy.NEVER:
-        members += [q for q in _queues(node.root()) if q is not node and not q.within(need)]
+        members += [q for q in node.root().members() if q is not node and not q.within(need)]
     for member in members:
         policy = rules.within_cluster_queue if member is node else rules.reclaim_within_cohort
         held = sorted(preemptor.candidates(member, policy, need), key=preemptor.rank)
         if held:
             found[member.name] = [Target(each, member, "") for each in held]
     return found
-
-
-def _queues(node: Node) -> Iterator[QueueNode]:
-    if isinstance(node, CohortNode):
-        yield from node.queues
-        for child in node.cohorts:
-            yield from _queues(child)
 
 
 @dataclass(slots=True)

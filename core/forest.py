@@ -44,7 +44,7 @@ class Tree:
             queue = queues[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
             queue.spec, queue.active, queue.groups = member.spec, member.active, member.groups
-            queue.share(member.reserved)
+            queue.share(member)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
             cohorts[name].cohorts = [cohorts[child.name] for child in old.cohorts]

@@ -21,6 +21,8 @@ from core.shape import Shape
 from core.snapshot import Head
 from core.usage import PodSetTotal
 
+_FIT = Mode.FIT
+
 
 @dataclass(slots=True)
 class Entry:
@@ -64,13 +66,16 @@ class Nomination:
             node=entry.node,
             flavors=self.flavors,
             policy=self.policy,
-            simulate=lambda fr, amount: simulate(preemptor, fr, amount),
+            simulate=lambda fr, amount, level: simulate(preemptor, fr, amount, level),
             resume=None if outdated or pinned is not None else tried,
             pinned=pinned,
         )
         entry.assignment = search.assign(shape.totals)
+        if entry.assignment.mode is _FIT:
+            entry.targets = []
+            return
         entry.targets = self._targets(entry.assignment, preemptor, shape)
-        if entry.assignment.mode is Mode.FIT or entry.targets:
+        if entry.targets:
             return
         if self.policy.partial_admission and shape.reducible:
             self._reduce(entry, search, preemptor)
@@ -91,7 +96,7 @@ class Nomination:
             totals = _smaller(shape, deltas, middle)
             assignment = search.assign(totals)
             targets = self._targets(assignment, preemptor, shape)
-            if assignment.mode is Mode.FIT or targets:
+            if assignment.mode is _FIT or targets:
                 found, high = (middle, assignment, targets), middle
             else:
                 low = middle + 1

@@ -19,16 +19,21 @@ def find_targets(
     preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
 ) -> list[Target]:
     """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    if preemptor.hopeless(need):
+        return []
     if preemptor.policy.fair_sharing is None:
         return classical_targets(preemptor, need, requests)
     return fair_targets(preemptor, need, requests, preemptor.policy.fair_sharing)
 
 
-def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-    """Whether preemption makes room for an amount of one flavor-resource, and how far it borrows then."""
+def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) -> tuple[Mode, int]:
+    """Whether preemption makes room for an amount of one flavor-resource, and how far it borrows then.
+
+    ``level`` is how far it would borrow without; that is the answer where nobody can be preempted.
+    """
     targets = find_targets(preemptor, frozenset((fr,)), {fr: amount})
     if not targets:
-        return Mode.NO_CANDIDATES, borrowing_level(preemptor.node, fr, amount)[0]
+        return Mode.NO_CANDIDATES, level
     remove_usage(targets)
     level, _ = borrowing_level(preemptor.node, fr, amount)
     add_usage(targets)

@@ -9,6 +9,7 @@ All amounts are integers in base units; ``None`` in a limit is "no limit". Reads
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from core.model import ClusterQueue, FlavorResource, Key, Quota
@@ -134,6 +135,10 @@ class Node:
             yield node
             node = node.parent
 
+    def members(self) -> Iterator[QueueNode]:
+        """All ClusterQueues below that take part in scheduling."""
+        return iter(())
+
     def root(self) -> Node:
         """The top of the tree this node is in; itself where it has no cohort."""
         node: Node = self
@@ -163,6 +168,12 @@ class CohortNode(Node):
         self.height = 0
         self._lendable: dict[str, int] | None = None
 
+    def members(self) -> Iterator[QueueNode]:
+        """All ClusterQueues below that take part in scheduling."""
+        yield from self.queues
+        for cohort in self.cohorts:
+            yield from cohort.members()
+
     def measure(self) -> int:
         """Work out the height: the distance to the furthest leaf that takes part."""
         below = [cohort.measure() + 1 for cohort in self.cohorts]
@@ -182,7 +193,7 @@ class CohortNode(Node):
 class QueueNode(Node):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
 
-    __slots__ = ("_owned", "active", "groups", "reserved", "spec")
+    __slots__ = ("_lowest", "_owned", "active", "groups", "reserved", "spec")
 
     def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
         super().__init__(spec.name, spec.quotas, spec.weight)
@@ -192,18 +203,27 @@ class QueueNode(Node):
         """The resource group of each resource that is covered."""
         self.reserved: dict[Key, Reservation] = {}
         self._owned = True
+        self._lowest: float | None = None
 
     def own(self) -> dict[Key, Reservation]:
         """``reserved``, ours to change: copied first where a snapshot reads it too."""
+        self._lowest = None
         if not self._owned:
             self.reserved = dict(self.reserved)
             self._owned = True
         return self.reserved
 
-    def share(self, reserved: dict[Key, Reservation]) -> None:
+    def share(self, other: QueueNode) -> None:
         """Read the reservations of another node without copying them."""
-        self.reserved = reserved
+        self._lowest = other.lowest()
+        self.reserved = other.reserved
         self._owned = False
+
+    def lowest(self) -> float:
+        """The lowest priority of those that hold quota here; infinity where nobody does."""
+        if self._lowest is None:
+            self._lowest = min((held.workload.priority for held in self.reserved.values()), default=math.inf)
+        return self._lowest
 
 
 def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
