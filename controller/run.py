@@ -65,10 +65,13 @@ class Controller:
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)
         writer, events = Writer(client, self.caches.stores), Events(self._recorder)
-        self.scheduler = Scheduler(self.caches, writer, events, self.metrics)
+        self.scheduler = Scheduler(
+            self.caches, writer, events, self.metrics, follow_pods=self.settings.wait_for_pods_ready
+        )
         self.workloads = WorkloadReconciler(self.caches, writer, events, self.metrics, self.settings)
         self.queues = QueueStatuses(self.caches, writer)
         self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
+        self.scheduler.taken_back = self.workloads.changed
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
 
     async def run(self) -> None:

@@ -19,7 +19,7 @@ from api import names
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import ApiError, Fenced
+from controller.kube.errors import ApiError, Conflict, Fenced, Unreachable
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.writes import Writer
@@ -27,13 +27,15 @@ from core import transitions
 from core.conditions import status_patch, texts
 from core.cycle import drain
 from core.life import required_checks
-from core.model import Key, Plan, Raw, Reserve, Victim, Wait, Workload
+from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.order import queue_time
 
 log = structlog.get_logger(__name__)
 
 DECIDED_WRITES = 20
 WAITING_WRITES = 4
+ATTEMPTS = 5
+"""How often a decision is written again at a new version of its workload before it is taken back."""
 MESSAGE_SECONDS = 5.0
 """A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
 
@@ -48,15 +50,18 @@ class Scheduler:
         recorder: Recorder,
         metrics: Metrics,
         *,
+        follow_pods: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.caches = caches
+        self.follow_pods = follow_pods
         self.state = caches.state
         self.writer = writer
         self.recorder = recorder
         self.metrics = metrics
         self.clock = clock
         self.cycles = 0
+        self.taken_back: Callable[[Key], None] = lambda key: None
         self._woken = asyncio.Event()
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
@@ -123,36 +128,35 @@ class Scheduler:
             await self._settle(key, lambda workload: self._preempted(workload, *eviction))
 
     async def _settle(self, key: Key, change: Callable[[Workload], tuple[Workload, Callable[[], None]] | None]) -> None:
-        """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide
-        anew.
-        """
-        before = self.caches.get(key)
-        changed = change(before) if before is not None else None
-        if before is None or changed is None:
-            self._take_back(key)
-            return
-        after, tell = changed
-        patch = status_patch(before, after)
-        if patch is None:
-            return
-        try:
-            await self._written(key, before, patch)
-        except ApiError as error:
-            log.info("decision not written", workload=str(key), error=str(error))
-            await self._learn(key, before.uid, error)
-            self._take_back(key)
-        else:
-            tell()
+        """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide anew.
 
-    async def _written(self, key: Key, before: Workload, patch: Raw) -> None:
-        await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
+        A workload that changed meanwhile in what the decision does not rest on is written again, at its new version.
+        """
+        for _ in range(ATTEMPTS):
+            before = self.caches.get(key)
+            changed = change(before) if before is not None else None
+            if before is None or changed is None:
+                break
+            after, tell = changed
+            patch = status_patch(before, after)
+            if patch is None:
+                break
+            try:
+                await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
+            except ApiError as error:
+                log.info("decision not written", workload=str(key), error=str(error))
+                await self._learn(key, before.uid, error)
+                if not isinstance(error, Conflict | Unreachable):
+                    break
+            else:
+                tell()
+                return
+        self._take_back(key)
 
     async def _learn(self, key: Key, uid: str, error: ApiError) -> None:
         """A write failed, or nobody knows whether: read the object anew before anything else is decided about it."""
-        if isinstance(error, Fenced):
-            return
         delay = 0.05
-        while True:
+        while not isinstance(error, Fenced):
             try:
                 await self.writer.refreshed(resources.WORKLOADS, key, uid)
             except ApiError:
@@ -163,6 +167,7 @@ class Scheduler:
 
     def _take_back(self, key: Key) -> None:
         self.state.unassume(key)
+        self.taken_back(key)
         self.wake()
 
     def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
@@ -175,6 +180,8 @@ class Scheduler:
         given = replace(workload, admission=decision.admission)
         checks = required_checks(given, target) if target is not None else []
         after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
+        if self.follow_pods:
+            after = _not_ready(after, now)
         queued = queue_time(workload, self.state.policy)
         cluster_queue = decision.admission.cluster_queue
 
@@ -238,7 +245,7 @@ class Scheduler:
                 {"name": name, "resources": texts(requests)} for name, requests in decision.requests.items()
             ]
         try:
-            await self._written(key, workload, patch)
+            await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
         except ApiError:
             self._waiting.setdefault(key, decision)
             raise
@@ -248,6 +255,15 @@ class Scheduler:
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
+
+
+def _not_ready(workload: Workload, now: float) -> Workload:
+    """PodsReady begins with admission, in the same write."""
+    kind = names.Condition.PODS_READY
+    if not workload.holds(names.Condition.ADMITTED) or workload.condition(kind) is not None:
+        return workload
+    reason, message = names.PodsReadyReason.WAIT_FOR_START, "Not all pods are ready or succeeded"
+    return transitions.condition(workload, kind, status=False, reason=reason, message=message, now=now)
 
 
 def _alike(workload: Workload, judged: Workload) -> bool:

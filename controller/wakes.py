@@ -132,12 +132,12 @@ class Wakes:
                 self.queues.changed(resources.LOCAL_QUEUES, key)
                 self._workloads_in(f"{key.namespace}/{key.name}")
             for workload in self.caches.workloads.by_index("cluster-queue", name):
-                self.workloads.changed(decode.key(workload))
+                self.workloads.changed_soon(decode.key(workload))
         self.scheduler.wake()
 
     def _workloads_in(self, queue: str) -> None:
         for workload in self.caches.workloads.by_index("queue", queue):
-            self.workloads.changed(decode.key(workload))
+            self.workloads.changed_soon(decode.key(workload))
 
     def _cohort(self, old: Raw | None, new: Raw | None) -> None:
         name = (new or old or {})["metadata"]["name"]

@@ -31,6 +31,7 @@ from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surrounding
 log = structlog.get_logger(__name__)
 
 WORKERS = 10
+SOON_SECONDS = 0.05
 
 
 class WorkloadReconciler:
@@ -60,6 +61,10 @@ class WorkloadReconciler:
         """Look at this Workload."""
         self.queue.add(key)
 
+    def changed_soon(self, key: Key) -> None:
+        """Look at this Workload once the scheduler has had its say about the same change: that may be all there is."""
+        self.queue.add_after(key, SOON_SECONDS)
+
     async def run(self) -> None:
         """Reconcile until cancelled."""
         await self.queue.run(WORKERS, self.reconcile)
@@ -67,7 +72,7 @@ class WorkloadReconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Bring one Workload one step on. Returns when to look again, in seconds."""
         workload = self.caches.get(key)
-        if workload is None:
+        if workload is None or self.caches.state.assumed(key):  # a reservation is being written; then it is looked at
             return None
         step = next_step(workload, self._surroundings(workload))
         try:

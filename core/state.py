@@ -163,6 +163,10 @@ class State:
             if workload is not None and queueable(workload):
                 self._stir(self.lines.enqueue(workload))
 
+    def assumed(self, key: Key) -> bool:
+        """Whether a plan gave the workload quota that its object does not show yet."""
+        return key in self._assumed
+
     # The cycle.
 
     def heads(self, now: float) -> tuple[Head, ...]:

@@ -218,6 +218,8 @@ def readiness(s: Situation) -> Action | None:
     if not s.wait_for_pods_ready:
         return None
     old = s.found.condition(names.Condition.PODS_READY)
+    if old is None and not s.found.holds(names.Condition.ADMITTED):
+        return None  # nobody expects pods yet, and ten thousand waiting jobs would cost as many writes
     ready, reason, message = _readiness(s)
     if old is not None and (old.status, old.reason) == (ready, reason):
         return None
