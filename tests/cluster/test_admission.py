@@ -1,0 +1,83 @@
+"""Who may start: borrowing, the order in a queue, and what becomes of a Job that is deleted or unsuspended by hand."""
+
+import time
+
+import pytest
+
+from tests.cluster.world import World, done, holds
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_queue_borrows_what_its_cohort_does_not_use_and_no_more(world: World) -> None:
+    world.queue("a", 2, cohort=True)
+    world.queue("b", 2, cohort=True)
+    world.job("borrows", "a", cpu=3, seconds=30)
+    world.until("borrowing", lambda: world.used("a") == ("3", "1"))
+    world.job("too-much", "b", cpu=2, seconds=30)
+    world.job("fits", "b", cpu=1, seconds=30)
+    world.until("the rest is taken", lambda: "fits" in world.running())
+    assert world.running() == {"borrows", "fits"}
+
+
+def test_a_strict_queue_lets_nobody_pass_its_head_and_a_best_effort_queue_does(world: World) -> None:
+    world.queue("strict", 2, queueingStrategy="StrictFIFO")
+    world.queue("best", 2)
+    for queue in ("strict", "best"):
+        world.job(f"{queue}-runs", queue, cpu=1, seconds=60)
+        world.until("the first runs", lambda queue=queue: f"{queue}-runs" in world.running())  # type: ignore[misc]
+        world.job(f"{queue}-big", queue, cpu=2, seconds=1)
+        time.sleep(1.1)  # creation times are told in whole seconds
+        world.job(f"{queue}-small", queue, cpu=1, seconds=60)
+    world.until("the small one passes", lambda: "best-small" in world.running())
+    assert world.running() == {"strict-runs", "best-runs", "best-small"}
+
+
+def test_a_job_that_is_deleted_gives_its_quota_to_the_next(world: World) -> None:
+    world.queue("team", 1)
+    world.job("gone", "team", seconds=600)
+    world.until("it runs", lambda: "gone" in world.running())
+    world.job("next", "team", seconds=600)
+    world.plane.kubectl("delete", "job", "gone", "-n", world.namespace, check=True)
+    world.until("the next runs", lambda: world.running() == {"next"})
+    world.until("no Workload is left behind", lambda: set(world.workloads()) == {"next"})
+
+
+def test_a_job_unsuspended_behind_our_back_is_suspended_again(world: World) -> None:
+    world.queue("team", 1)
+    world.job("runs", "team", seconds=600)
+    world.until("it runs", lambda: "runs" in world.running())
+    world.job("sneaks", "team", seconds=600)
+    world.until("it has its Workload", lambda: world.workloads().get("sneaks"))
+    patch = '{"spec": {"suspend": false}}'
+    world.plane.kubectl("patch", "job", "sneaks", "-n", world.namespace, "-p", patch, check=True)
+    world.until("it is suspended again", lambda: "sneaks" not in world.running(), within=10)
+    world.until("it is told why", lambda: "Stopped" in world.events("Job", "sneaks"))
+    assert world.running() == {"runs"}
+    assert not holds(world.workloads()["sneaks"], "Admitted")
+
+
+def test_a_queue_that_is_drained_stops_its_jobs_and_goes_on_when_it_is_started_again(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=3)
+    world.until("it runs", lambda: "job" in world.running())
+    name = f"clusterqueue.kueue.x-k8s.io/{world.full('team')}"
+    for policy in ("HoldAndDrain", "None"):
+        patch = f'{{"spec": {{"stopPolicy": "{policy}"}}}}'
+        world.plane.kubectl("patch", name, "--type", "merge", "-p", patch, check=True)
+        if policy == "HoldAndDrain":
+            world.until("it is stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
+            assert holds(world.workloads()["job"], "Evicted")
+    world.until("it completes", lambda: done(world.jobs()["job"]))
+
+
+def test_a_cluster_queue_in_use_stays_until_its_last_job_is_gone(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    world.until("it runs", lambda: "job" in world.running())
+    name = f"clusterqueue.kueue.x-k8s.io/{world.full('team')}"
+    world.plane.kubectl("delete", name, "--wait=false", check=True)
+    world.until("it says so", lambda: world.status("team").get("conditions", [{}])[0].get("reason") == "Terminating")
+    assert world.running() == {"job"}
+    world.plane.kubectl("delete", "job", "job", "-n", world.namespace, check=True)
+    world.until("it is gone", lambda: not world.get("clusterqueues.kueue.x-k8s.io", world.full("team")))
