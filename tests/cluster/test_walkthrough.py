@@ -19,10 +19,8 @@ def test_walkthrough(world: World) -> None:
     world.until("2: the Job has its Workload", lambda: "first" in world.workloads())
     assert world.workloads()["first"]["spec"]["queueName"] == "team"
     world.until("3: quota is reserved", lambda: holds(world.workloads()["first"], "QuotaReserved"))
-    admitted = world.until(
-        "4: it is admitted", lambda: w if holds(w := world.workloads()["first"], "Admitted") else None
-    )
-    assert admitted["status"]["admission"]["clusterQueue"] == world.full("team")
+    world.until("4: it is admitted", lambda: holds(world.workloads()["first"], "Admitted"))
+    assert world.workloads()["first"]["status"]["admission"]["clusterQueue"] == world.full("team")
     world.until("5: the Job is unsuspended", lambda: "first" in world.running())
     world.until("6: its pods run", lambda: world.jobs()["first"]["status"].get("ready") == 1)
     world.until("7: the queue tells of it", lambda: world.used("team") == ("2", "0"))
