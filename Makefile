@@ -40,9 +40,10 @@ format: $(STAMP) ## Put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(STAMP) ## Make the generated files anew: CRDs and webhook configurations of the chart
+generate: $(STAMP) ## Make the generated files anew: CRDs and webhooks of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
+	$(BIN)/python -m core.feedback.page docs/feedback.md
 
 tools: $(STAMP) ## Build the control plane's programs, where they are missing
 	@$(BIN)/seiretsu cluster tools $(CONTROL_PLANE) >/dev/null

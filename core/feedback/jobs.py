@@ -180,46 +180,107 @@ def _of_capacity(says: capacity.Judgement) -> capacity.OfJob:
 
 
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
-    Rule("local-queue-not-found", "The queue that the job names does not exist in its namespace.", _queue_not_found),
-    Rule("priority-class-not-found", "The WorkloadPriorityClass does not exist.", _priority_class_not_found),
     Rule(
-        "cluster-queue-not-found", "The LocalQueue leads to a ClusterQueue that is not there.", _cluster_queue_not_found
+        "local-queue-not-found",
+        "The queue that the job names does not exist in its namespace.",
+        _queue_not_found,
+        example='LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?',
     ),
-    Rule("namespace-not-selected", "The ClusterQueue does not admit the namespace.", _namespace_not_selected),
-    Rule("invalid-pods", "Kubernetes or a LimitRange of the namespace forbids the pods.", _complaints),
+    Rule(
+        "priority-class-not-found",
+        "The WorkloadPriorityClass does not exist.",
+        _priority_class_not_found,
+        example='WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
+    ),
+    Rule(
+        "cluster-queue-not-found",
+        "The LocalQueue leads to a ClusterQueue that is not there.",
+        _cluster_queue_not_found,
+        example='LocalQueue "main" leads to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
+    ),
+    Rule(
+        "namespace-not-selected",
+        "The ClusterQueue does not admit the namespace.",
+        _namespace_not_selected,
+        example='ClusterQueue "team-a" admits no namespace at all: its namespaceSelector is not set',
+    ),
+    Rule(
+        "invalid-pods",
+        "Kubernetes or a LimitRange of the namespace forbids the pods.",
+        _complaints,
+        example="never admitted: containers[0]: cpu: requests must not exceed its limits",
+    ),
     Rule(
         "resource-not-covered",
         "The ClusterQueue gives none of a resource that the job asks for.",
         _of_capacity(capacity.not_covered),
+        example='ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory',
     ),
     Rule(
         "no-matching-flavor",
         "Node selector, affinity or missing tolerations keep the pods off every flavor of the queue.",
         _of_capacity(capacity.no_flavor),
+        example='no flavor of ClusterQueue "team-a" takes pod set main: standard has pool=standard, not fast',
     ),
     Rule(
         "nobody-lends",
         "More than the queue's own quota is asked, and nobody in its cohort lends any.",
         _of_capacity(capacity.nobody_lends),
+        example=(
+            'never starts: asks for 40Gi memory, ClusterQueue "team-a" owns 32Gi, nobody in cohort "research" lends'
+        ),
     ),
     Rule(
         "request-too-large",
         "No flavor could ever hold the request, with all that can be borrowed.",
         _of_capacity(capacity.too_large),
+        example=(
+            'never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard (8 own, 4 borrowed)'
+        ),
     ),
-    Rule("local-queue-stopped", "The LocalQueue is stopped.", _queue_stopped),
-    Rule("cluster-queue-stopped", "The ClusterQueue is stopped.", _cluster_queue_stopped),
-    Rule("cluster-queue-inactive", "The ClusterQueue is inactive for another reason.", _cluster_queue_inactive),
-    Rule("no-requests", "Containers request nothing, and so take no quota.", _no_requests),
-    Rule("limits-as-requests", "Limits without requests: the limit is what counts.", _limits_as_requests),
+    Rule(
+        "local-queue-stopped",
+        "The LocalQueue is stopped.",
+        _queue_stopped,
+        example='LocalQueue "main" is stopped (stopPolicy Hold): the job waits until it is resumed',
+    ),
+    Rule(
+        "cluster-queue-stopped",
+        "The ClusterQueue is stopped.",
+        _cluster_queue_stopped,
+        example='ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): the job waits until it is resumed',
+    ),
+    Rule(
+        "cluster-queue-inactive",
+        "The ClusterQueue is inactive for another reason.",
+        _cluster_queue_inactive,
+        example=(
+            'ClusterQueue "team-a" admits nothing until an administrator mends it: references missing'
+            " ResourceFlavor(s): gone"
+        ),
+    ),
+    Rule(
+        "no-requests",
+        "Containers request nothing, and so take no quota.",
+        _no_requests,
+        example="no container requests anything (main): the job takes no quota; add resources.requests",
+    ),
+    Rule(
+        "limits-as-requests",
+        "Limits without requests: the limit is what counts.",
+        _limits_as_requests,
+        example="container main limits cpu to 4 but requests none: the limit counts as request",
+    ),
     Rule(
         "only-by-borrowing",
         "The request is above the queue's own quota: it starts only when others leave theirs unused.",
         _of_capacity(capacity.only_by_borrowing),
+        example='asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"',
     ),
     Rule(
         "will-wait",
         "The job will not start at once: what is ahead of it, and what is missing.",
         _of_capacity(capacity.will_wait),
+        example='will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
     ),
 )

@@ -264,26 +264,119 @@ def _flavor_in_use(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[s
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
-    Rule("flavor-not-found", "A ClusterQueue names a ResourceFlavor that does not exist.", _missing_flavors),
-    Rule("admission-check-not-found", "A ClusterQueue names an AdmissionCheck that does not exist.", _missing_checks),
-    Rule("no-namespace-admitted", "A ClusterQueue has no namespaceSelector, so admits nobody.", _no_namespaces),
-    Rule("cohort-cycle", "The parents of a cohort run in a circle.", _cycle_of_queue),
-    Rule("borrowing-limit-idle", "A borrowingLimit above all that the cohort could ever lend.", _idle_limits),
-    Rule("fungibility-idle", "whenCanPreempt is set where nothing may be preempted.", _idle_fungibility),
-    Rule("fungibility-contradiction", "Preemption is preferred to a later flavor's free quota.", _stops_and_preempts),
-    Rule("preemption-idle", "A preemption setting that can do nothing as the others are.", _idle_preemption),
-    Rule("quota-below-usage", "Quota is lowered below what is in use.", _below_usage),
-    Rule("cohort-left-in-debt", "A ClusterQueue leaves its cohort while it borrows from it.", _cohort_changed),
-    Rule("cluster-queue-in-use", "A ClusterQueue with workloads is deleted.", _queue_in_use),
+    Rule(
+        "flavor-not-found",
+        "A ClusterQueue names a ResourceFlavor that does not exist.",
+        _missing_flavors,
+        example=(
+            'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does: did'
+            ' you mean "standard"?'
+        ),
+    ),
+    Rule(
+        "admission-check-not-found",
+        "A ClusterQueue names an AdmissionCheck that does not exist.",
+        _missing_checks,
+        example='AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+    ),
+    Rule(
+        "no-namespace-admitted",
+        "A ClusterQueue has no namespaceSelector, so admits nobody.",
+        _no_namespaces,
+        example="no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+    ),
+    Rule(
+        "cohort-cycle",
+        "The parents of a cohort run in a circle.",
+        _cycle_of_queue,
+        example=(
+            "the parents of cohort research run in a circle: research -> research; its ClusterQueues admit nothing"
+        ),
+    ),
+    Rule(
+        "borrowing-limit-idle",
+        "A borrowingLimit above all that the cohort could ever lend.",
+        _idle_limits,
+        example='borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most',
+    ),
+    Rule(
+        "fungibility-idle",
+        "whenCanPreempt is set where nothing may be preempted.",
+        _idle_fungibility,
+        example=("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never"),
+    ),
+    Rule(
+        "fungibility-contradiction",
+        "Preemption is preferred to a later flavor's free quota.",
+        _stops_and_preempts,
+        example=(
+            "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow"
+        ),
+    ),
+    Rule(
+        "preemption-idle",
+        "A preemption setting that can do nothing as the others are.",
+        _idle_preemption,
+        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+    ),
+    Rule(
+        "quota-below-usage",
+        "Quota is lowered below what is in use.",
+        _below_usage,
+        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+    ),
+    Rule(
+        "cohort-left-in-debt",
+        "A ClusterQueue leaves its cohort while it borrows from it.",
+        _cohort_changed,
+        example=(
+            'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2 workloads have released as much'
+        ),
+    ),
+    Rule(
+        "cluster-queue-in-use",
+        "A ClusterQueue with workloads is deleted.",
+        _queue_in_use,
+        example="2 workloads hold quota here and 1 wait: it goes when the last has finished",
+    ),
 )
 LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
-    Rule("cluster-queue-not-found", "A LocalQueue leads to a ClusterQueue that is not there.", _leads_nowhere),
-    Rule("namespace-not-selected", "The ClusterQueue does not admit the LocalQueue's namespace.", _not_selected),
+    Rule(
+        "cluster-queue-not-found",
+        "A LocalQueue leads to a ClusterQueue that is not there.",
+        _leads_nowhere,
+        example=(
+            'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?'
+        ),
+    ),
+    Rule(
+        "namespace-not-selected",
+        "The ClusterQueue does not admit the LocalQueue's namespace.",
+        _not_selected,
+        example='ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+    ),
 )
 COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
-    Rule("cohort-cycle", "The parents of a cohort run in a circle.", _cycle_of_cohort),
+    Rule(
+        "cohort-cycle",
+        "The parents of a cohort run in a circle.",
+        _cycle_of_cohort,
+        example=(
+            "the parents of cohort root run in a circle: root -> research -> root; its ClusterQueues admit nothing"
+        ),
+    ),
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
-    Rule("flavor-without-nodes", "No node has the labels of a ResourceFlavor.", _no_nodes),
-    Rule("flavor-in-use", "A ResourceFlavor that ClusterQueues use is deleted.", _flavor_in_use),
+    Rule(
+        "flavor-without-nodes",
+        "No node has the labels of a ResourceFlavor.",
+        _no_nodes,
+        example="no node has the labels pool=fast: what is admitted to the flavor stays pending",
+    ),
+    Rule(
+        "flavor-in-use",
+        "A ResourceFlavor that ClusterQueues use is deleted.",
+        _flavor_in_use,
+        example="the flavor is used by ClusterQueue team-a, team-b: it goes when they drop it",
+    ),
 )

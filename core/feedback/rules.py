@@ -24,11 +24,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[_Subject]):
-    """A named rule. ``about`` is its line in the documentation, ``texts`` what it says of a subject, mostly nothing."""
+    """A named rule. ``about`` is its line in the documentation, ``texts`` what it says of a subject, mostly nothing.
+
+    ``example`` is such a text, for the documentation; the tests hold it to what the rule really says.
+    """
 
     name: str
     about: str
     texts: Callable[[_Subject, Lookup], Iterable[str]]
+    example: str
 
 
 def findings(rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup) -> tuple[Finding, ...]:

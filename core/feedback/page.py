@@ -1,0 +1,76 @@
+"""The documentation of all rules, made from the rules: ``python -m core.feedback.page FILE`` writes it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from core.feedback.catalog import TABLES
+from core.feedback.rules import LIMIT, Rule
+
+_HEAD: Final = f"""<!-- Made by `make generate` from the rules in core/feedback. -->
+# Feedback: what kubectl tells people at once
+
+A Job that names a queue which does not exist would wait for ever without a word. Seiretsu looks at what is submitted
+with the eyes of its scheduler and says at once what will not work, why, and what to do. By default a finding is a
+warning: kubectl prints it and the object is created. A warning has at most {LIMIT} characters; there are at most five,
+the most important first.
+
+What a rule does is the operator's choice, by namespace, in the Configuration:
+
+```yaml
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+seiretsu:
+  feedback:
+    rules:
+    - name: request-too-large      # refuse in production what can never start
+      action: Deny                 # Ignore | Warn | Deny
+      namespaceSelector:
+        matchLabels: {{env: production}}
+    - name: will-wait              # everybody knows that there is a line
+      action: Ignore
+```
+
+Of several entries for a rule the first whose `namespaceSelector` matches counts (none matches all namespaces); a rule
+without entry warns. A refusal ends in `(rule NAME)`. Findings come from the caches: until those have been read once
+after a start nothing is said, and nothing is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
+immutable fields) is always an error and no rule.
+"""
+_SECTIONS: Final = {
+    "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits.",
+    "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
+    " while it answers.",
+    "LocalQueues": "",
+    "Cohorts": "",
+    "ResourceFlavors": "",
+}
+
+
+_COLUMNS: Final = "| rule | what it finds | what it says, for example |\n|---|---|---|\n"
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for subject, rules in TABLES.items():
+        intro = f"{_SECTIONS[subject]}\n\n" if _SECTIONS[subject] else ""
+        rows = "".join(_row(rule) for rule in rules)
+        parts.append(f"\n## About {subject}\n\n{intro}{_COLUMNS}{rows}")
+    return "".join(parts)
+
+
+def _row(rule: Rule[Any]) -> str:
+    example = rule.example.replace("|", "\\|")
+    return f"| `{rule.name}` | {rule.about} | {example} |\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page to the file that is named."""
+    Path(arguments[0]).write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,26 @@
+"""The documentation says what the rules say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.feedback.catalog import TABLES
+from core.feedback.page import page
+from core.feedback.rules import LIMIT, Rule
+from tests.core.feedback import test_jobs, test_queues
+
+PAGE = Path(__file__).parents[3] / "docs" / "feedback.md"
+
+
+def test_the_page_is_the_one_the_rules_give() -> None:
+    assert PAGE.read_text() == page(), "run `make generate`"
+
+
+@pytest.mark.parametrize("rule", [rule for rules in TABLES.values() for rule in rules], ids=lambda rule: rule.name)
+def test_every_example_is_a_text_that_the_rule_has_been_seen_to_say(rule: Rule[Any]) -> None:
+    said = {(case.values[-2], case.values[-1]) for case in (*test_jobs.CASES, *test_queues.CASES)}
+    assert (rule.name, rule.example) in said
+    assert len(rule.example) <= LIMIT
