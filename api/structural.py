@@ -35,7 +35,8 @@ def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
     expected = schema.get("type")
     if expected is not None and not _TYPES[expected](value):
         found = _type_name(value)
-        return [type_invalid(path, found, f'{path} in body must be of type {expected}: "{found}"')]
+        choices = [not_supported(path, value, schema["enum"])] if "enum" in schema else []
+        return [type_invalid(path, found, f'{path} in body must be of type {expected}: "{found}"'), *choices]
     match value:
         case dict():
             return _object(schema, value, path)
