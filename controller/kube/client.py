@@ -54,7 +54,8 @@ class Client:
 
     ``may_write`` is asked right before every write is sent; False raises ``Fenced``. ``requests`` counts what went
     over the wire by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and
-    HTTP status (0: none).
+    HTTP status (0: none). ``impersonate`` are the headers that name whom we act
+    as, by leave of the one whose credentials we have.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Client:
         self.may_write = may_write
         self.deadline_seconds = deadline_seconds
         self.field_manager = field_manager
+        self.impersonate: Mapping[str, str] = {}
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
         self._throttle_retries = throttle_retries
@@ -267,7 +269,7 @@ class Client:
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request on the wire, its transport faults told as ``Unreachable``; the fence is asked last of all."""
-        headers = {"Content-Type": content_type} if data is not None else {}
+        headers = {**self.impersonate, **({"Content-Type": content_type} if data is not None else {})}
         if authorization := await self.connection.credentials.authorization(fresh=fresh):
             headers["Authorization"] = authorization
         session = self._session("watch" if verb == "watch" else "call")

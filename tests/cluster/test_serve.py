@@ -190,3 +190,16 @@ async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlan
         told = process.logged("A task of this process ended: stopping")
         assert told["task"] == "controller"
         assert "LeadershipLostError" in told["error"]
+
+
+async def test_what_the_controller_writes_is_not_sent_back_to_us(
+    plane: ControlPlane, served: Served, tmp_path: Path
+) -> None:
+    assert create(plane).returncode == 0
+    served.logged("workload status")
+    async with Wire(served.address, trust(tmp_path)) as wire:
+        page = (await wire.call(get("/metrics"))).body.decode()
+    counted = [line for line in page.splitlines() if line.startswith("seiretsu_webhook_requests_total{")]
+    assert any("/validate-batch-v1-job" in line for line in counted)
+    assert not any("-workload" in line for line in counted)
+    assert 'rest_client_requests_total{code="201",method="create",resource="workloads"}' in page
