@@ -88,11 +88,13 @@ class Keeper:
 
     async def tick(self) -> None:
         """One pass. Raises what the store raises; on any error the live context still serves what it served."""
-        published = await self._published()
+        carried = self.bundle
+        published = bool(carried) and await self._carried(carried)
         self.record = await self._settle(published=published)
         if not self._changes_issuer(self.record):
             self._renew_leaf(self.record)  # nothing that a client would have to learn first
-        await self._publish()
+        if not published or self.bundle != carried:
+            await self._publish()
         self.published = True
         self._renew_leaf(self.record)
 
@@ -153,12 +155,10 @@ class Keeper:
             return True
         return now >= self.live.pair.certificate.due_at(self.policy.renew_fraction)
 
-    async def _published(self) -> bool:
-        """Every target has just been read and carries the bundle of the last pass."""
-        if self.record is None:
-            return False
+    async def _carried(self, bundle: bytes) -> bool:
+        """Every target has just been read and carries the bundle."""
         for target in self.targets:
-            if not await target.carries(self.bundle):
+            if not await target.carries(bundle):
                 return False
         return True
 
