@@ -7,6 +7,7 @@ CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kube
 
 # What the oracle is played on: a folder of recorded cycles, and one of scenarios with their golden results.
 CYCLE ?= ../shared/oracle/cycle
+SCENARIOS ?= ../shared/oracle/golden
 
 .PHONY: help demo up test check bench oracle format generate tools clean
 .DEFAULT_GOAL := help
@@ -33,8 +34,11 @@ check: $(STAMP) ## Format, lint, types, import contracts
 bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench
 
-oracle: tools ## Compare with recorded decisions: CYCLE=folder
-	@$(BIN)/python -m bench.oracle $(CYCLE)
+oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder
+	@cycles=0; scenarios=0; \
+	$(BIN)/python -m bench.oracle $(CYCLE) || cycles=$$?; \
+	$(BIN)/python -m bench.played $(SCENARIOS) || scenarios=$$?; \
+	exit $$((cycles > scenarios ? cycles : scenarios))
 
 format: $(STAMP) ## Put the code in order
 	$(BIN)/ruff check --fix .

@@ -14,11 +14,11 @@ END_SECONDS = 30.0
 
 
 @contextlib.contextmanager
-def served(kubeconfig: Path, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+def served(kubeconfig: Path, scratch: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Serve, from the line ``ready`` until the block ends; ``RuntimeError`` with the log's end where it fails to."""
     said, log = scratch / "serve.out", scratch / "serve.log"
     words = ["serve", "--install", "--kubeconfig", str(kubeconfig), "--bind", "127.0.0.1:0", "--lame-duck", "0"]
-    words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning"]
+    words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning", *more]
     with said.open("wb") as out, log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", "from cli.main import main; main()", *words],

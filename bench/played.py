@@ -1,0 +1,103 @@
+"""Play recorded scenarios on a real control plane and compare: `python -m bench.played FOLDER...` (`make oracle
+SCENARIOS=FOLDER`).
+
+A folder holds scenarios (`*.yaml`), the golden results lie beside it as `FOLDER.json`; a folder of such folders stands
+for all of them. The runner and the comparer (`run.py`, `compare.py`) are looked for in the folders above, else in
+`../shared/oracle`. Scenarios of a folder whose name begins with `fair` are played with fair sharing on. The last line
+is `agreement: X/Y`; the exit code is 0 when all agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.served import served
+from devcluster.controlplane import ControlPlane, Spec
+
+FAIR = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+fairSharing:
+  preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]
+"""
+CLASSIC = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+"""
+FAST = "clientConnection: {qps: 1000, burst: 2000}\n"
+HOME = Path("../shared/oracle")
+
+
+def folders(given: Path) -> Iterator[Path]:
+    """The folders of scenarios that a path stands for: itself, or those in it that have golden results."""
+    if golden(given).exists():
+        yield given
+        return
+    yield from (each for each in sorted(given.iterdir()) if each.is_dir() and golden(each).exists())
+
+
+def golden(folder: Path) -> Path:
+    """The recorded results of a folder of scenarios."""
+    return folder.with_name(f"{folder.name}.json")
+
+
+def runner(folder: Path) -> Path:
+    """Where the scripts are that play and compare."""
+    for above in (*folder.resolve().parents, HOME.resolve()):
+        if (above / "run.py").exists() and (above / "compare.py").exists():
+            return above
+    raise FileNotFoundError(f"no run.py and compare.py above {folder}, nor in {HOME}")
+
+
+def play(folder: Path, scratch: Path, *, only: str, parallel: int) -> tuple[int, int]:
+    """Play one folder on a control plane of its own; how many scenarios agree, and how many there are."""
+    scripts, results, configuration = runner(folder), scratch / "results.json", scratch / "configuration.yaml"
+    configuration.write_text((FAIR if folder.name.startswith("fair") else CLASSIC) + FAST)
+    script = [sys.executable, "-B"]
+    with (
+        ControlPlane.start(spec=Spec(nodes=())) as plane,
+        served(plane.kubeconfig, scratch, "--config", str(configuration)),
+    ):
+        playing = [*script, "run.py", str(plane.kubeconfig), str(folder.resolve()), "--out", str(results)]
+        playing += ["--parallel", str(parallel), *(["--only", only] if only else [])]
+        subprocess.run(playing, cwd=scripts, check=True)
+    comparing = [*script, "compare.py", str(golden(folder).resolve()), str(results), *(["--played"] if only else [])]
+    told = subprocess.run(comparing, cwd=scripts, capture_output=True, text=True, check=False)
+    print(told.stdout, told.stderr, sep="", end="", flush=True)
+    found = re.search(r"^agreement: (\d+)/(\d+)", told.stdout, re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"the comparer said nothing of agreement: exit {told.returncode}")
+    return int(found[1]), int(found[2])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play all folders, one after the other."""
+    parser = argparse.ArgumentParser(description="Play recorded scenarios on a real control plane and compare.")
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--only", default="", help="scenarios with this text in their names")
+    parser.add_argument("--parallel", type=int, default=8 * (os.cpu_count() or 1))
+    options = parser.parse_args(arguments)
+    wanted = [each for given in options.folders if given.is_dir() for each in folders(given)]
+    if not wanted:
+        where = ", ".join(map(str, options.folders))
+        print(f"no scenarios with golden results in {where}: give FOLDER, with FOLDER.json beside it")
+        return 2
+    agreed = total = 0
+    for folder in wanted:
+        print(f"{folder}:", flush=True)
+        with tempfile.TemporaryDirectory(prefix="seiretsu-played-") as scratch:
+            some, all_of_them = play(folder, Path(scratch), only=options.only, parallel=options.parallel)
+        agreed, total = agreed + some, total + all_of_them
+    print(f"agreement: {agreed}/{total}")
+    return 0 if agreed == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
