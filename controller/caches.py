@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from api import names
 from controller import resources
 from controller.kube.resource import Raw, Resource
@@ -36,6 +38,25 @@ class Reading:
     priority_boost: bool = False
 
 
+class Interned:
+    """Keeps a Workload with pod templates that are equal to others' kept once: most of its size, and most are equal."""
+
+    MOST = 20_000
+
+    def __init__(self) -> None:
+        self._templates: dict[bytes, Raw] = {}
+
+    def __call__(self, raw: Raw) -> Raw:
+        """The Workload as it is to be kept."""
+        for pod_set in (raw.get("spec") or {}).get("podSets") or ():
+            template = pod_set.get("template")
+            if template:
+                if len(self._templates) >= self.MOST:  # bounds memory; templates still met come back at once
+                    self._templates.clear()
+                pod_set["template"] = self._templates.setdefault(orjson.dumps(template), template)
+        return verbatim(raw)
+
+
 class Caches:
     """One store a kind, and State. ``start`` is to be called once all are synced; until then State stays empty."""
 
@@ -49,8 +70,9 @@ class Caches:
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, requests.Amounts] | None = None
         self._classes: PriorityClasses | None = None
+        keep = {resources.WORKLOADS: Interned()}
         self.stores: dict[Resource, Store[Raw]] = {
-            resource: Store(resource.plural, verbatim, INDEXES.get(resource)) for resource in ALL
+            resource: Store(resource.plural, keep.get(resource, verbatim), INDEXES.get(resource)) for resource in ALL
         }
         for kind in self.kinds:
             self.stores[resources.of_kind(kind)] = Store(kind.plural, verbatim, {"priority-class": _class_label})

@@ -110,6 +110,7 @@ class Scheduler:
             key = decision.workload.key
             if isinstance(decision, Reserve):
                 self._waiting.pop(key, None)
+                self._told_at.pop(key, None)
                 self._reserving[key] = decision
                 self._decided.add(key)
                 continue
@@ -141,6 +142,9 @@ class Scheduler:
             patch = status_patch(before, after)
             if patch is None:
                 break
+            raw = self.caches.workloads.get(key) or {}
+            if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
+                patch["status"]["resourceRequests"] = None  # they tell what was asked for as long as it waits
             try:
                 await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
@@ -227,6 +231,7 @@ class Scheduler:
         decision, workload = self._waiting.get(key), self.caches.get(key)
         if decision is None or workload is None or workload.admission is not None or key in self._reserving:
             self._waiting.pop(key, None)
+            self._told_at.pop(key, None)
             return None
         now = self.clock()
         after = transitions.waiting(workload, decision.reason, decision.message, now)

@@ -1,0 +1,119 @@
+"""What the caches make of what the API server holds: in which order State learns of it, and what makes it read
+again.
+"""
+
+from typing import Any
+
+from controller.caches import Caches
+from core.model import Key
+from core.state import State
+
+Raw = dict[str, Any]
+
+
+def made(kind: str, name: str, spec: Raw | None = None, *, namespace: str = "", **more: Any) -> Raw:
+    metadata = {
+        "name": name,
+        "uid": f"{kind}-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"kind": kind, "metadata": metadata, "spec": spec or {}, **more}
+
+
+def workload(name: str, cpu: str | None = "1") -> Raw:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    return made("Workload", name, {"queueName": "lq", "podSets": [pod_set]}, namespace="ns")
+
+
+def limit_range(cpu: str, version: str = "1") -> Raw:
+    found = made(
+        "LimitRange", "defaults", {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}}]}, namespace="ns"
+    )
+    found["metadata"]["resourceVersion"] = version
+    return found
+
+
+def filled() -> Caches:
+    caches = Caches(State())
+    covered = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
+    groups = [{"coveredResources": ["cpu"], "flavors": covered}]
+    # In the order in which it must not matter: the workload first, what it depends on last.
+    caches.workloads.observe("ADDED", workload("w", cpu=None))
+    caches.local_queues.observe("ADDED", made("LocalQueue", "lq", {"clusterQueue": "cq"}, namespace="ns"))
+    spec = {"namespaceSelector": {}, "resourceGroups": groups}
+    caches.cluster_queues.observe("ADDED", made("ClusterQueue", "cq", spec))
+    caches.resource_flavors.observe("ADDED", made("ResourceFlavor", "default"))
+    caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+    caches.limit_ranges.observe("ADDED", limit_range("2"))
+    return caches
+
+
+def asked(caches: Caches, name: str = "w") -> int:
+    found = caches.get(Key("ns", name))
+    assert found is not None
+    return found.pod_sets[0].requests["cpu"]
+
+
+def test_state_is_empty_until_everything_was_listed_and_then_knows_it_all() -> None:
+    caches = filled()
+    assert (caches.state.workloads, caches.started) == ({}, False)
+    caches.start()
+    assert caches.started
+    assert [head.workload.key.name for head in caches.state.heads(0.0)] == ["w"]
+
+
+def test_a_workload_is_read_with_the_limits_of_its_namespace_whatever_was_listed_first() -> None:
+    caches = filled()
+    caches.start()
+    assert asked(caches) == 2000
+
+
+def test_a_changed_limit_range_makes_the_workloads_of_its_namespace_be_read_again() -> None:
+    caches = filled()
+    caches.start()
+    caches.limit_ranges.observe("MODIFIED", limit_range("3", "2"))
+    assert asked(caches) == 3000
+    caches.limit_ranges.observe("DELETED", limit_range("3", "3"))
+    found = caches.get(Key("ns", "w"))
+    assert found is not None
+    assert "cpu" not in found.pod_sets[0].requests
+
+
+def test_a_deleted_workload_leaves_its_queue() -> None:
+    caches = filled()
+    caches.start()
+    gone = workload("w")
+    gone["metadata"]["resourceVersion"] = "9"
+    caches.workloads.observe("DELETED", gone)
+    assert (caches.get(Key("ns", "w")), caches.state.heads(0.0)) == (None, ())
+
+
+def test_pod_templates_that_are_equal_are_kept_once() -> None:
+    caches = Caches(State())
+    for name in ("a", "b"):
+        caches.workloads.observe("ADDED", workload(name))
+    templates = [raw["spec"]["podSets"][0]["template"] for raw in caches.workloads]
+    assert templates[0] is templates[1]
+
+
+def test_the_workloads_of_a_job_are_found_by_its_kind_and_name() -> None:
+    caches = Caches(State())
+    owned = workload("w")
+    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}]
+    caches.workloads.observe("ADDED", owned)
+    caches.workloads.observe("ADDED", workload("other"))
+    assert [raw["metadata"]["name"] for raw in caches.workloads_of("Job", Key("ns", "j"))] == ["w"]
+
+
+def test_the_default_priority_class_is_the_global_one() -> None:
+    caches = Caches(State())
+    caches.priority_classes.observe("ADDED", made("PriorityClass", "low", value=1, globalDefault=True))
+    caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=9))
+    caches.start()
+    assert (caches.classes.default, caches.classes.pod, caches.classes.workload) == ("low", {"low": 1}, {"high": 9})
+    caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "higher", value=10))
+    assert caches.classes.workload == {"high": 9, "higher": 10}

@@ -1,0 +1,48 @@
+"""What the controller makes of a Configuration."""
+
+from api.configuration import load
+from controller.settings import Settings, from_configuration
+from core.policy import Strategy
+
+FULL = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: true
+fairSharing: {preemptionStrategies: [LessThanInitialShare]}
+featureGates: {PartialAdmission: false}
+waitForPodsReady:
+  timeout: 5m
+  blockAdmission: true
+  requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, backoffBaseSeconds: 10}
+resources: {excludeResourcePrefixes: [example.com/]}
+objectRetentionPolicies: {workloads: {afterFinished: 1h}}
+leaderElection: {leaderElect: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s}
+"""
+
+
+def read(text: str, *, elect: bool = False) -> Settings:
+    return from_configuration(load(text).configuration, elect=elect)
+
+
+def test_every_section_that_queueing_depends_on_is_taken_over() -> None:
+    found = read(FULL, elect=True)
+    assert found.policy.fair_sharing == (Strategy.LESS_THAN_INITIAL_SHARE,)
+    assert (found.policy.partial_admission, found.policy.block_admission) == (False, True)
+    assert not found.policy.requeue_by_eviction
+    assert found.life.pods_ready is not None
+    assert (found.life.pods_ready.timeout, found.life.pods_ready.recovery_timeout) == (300, 300)
+    assert (found.life.pods_ready.limit, found.life.pods_ready.backoff.base) == (3, 10)
+    assert found.life.after_finished == 3600
+    assert found.reading.excluded_prefixes == ("example.com/",)
+    assert found.manage_jobs_without_queue_name
+    assert found.leader_election is not None
+    assert (found.leader_election.lease_duration, found.leader_election.namespace) == (30, "kueue-system")
+
+
+def test_the_defaults_are_kueues_and_nobody_is_elected_where_nobody_else_may_run() -> None:
+    found = read("")
+    assert found.leader_election is None
+    assert found.policy.fair_sharing is None
+    assert found.life.pods_ready is not None
+    assert (found.life.pods_ready.timeout, found.life.pods_ready.limit) == (1800, None)
+    assert found.frameworks == ("batch/job",)
