@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from controller import resources
 from controller.caches import Caches
 from controller.events import Events
+from controller.gauges import Gauges
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
@@ -33,6 +34,8 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import KINDS
 from core.lookup import Lookup
+from core.model import Key
+from core.placement import matches
 from core.state import State
 
 log = structlog.get_logger(__name__)
@@ -61,7 +64,11 @@ class Controller:
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
         self.lookup: Lookup = cache_lookup(self.caches)
-        self.metrics = Metrics(registry or CollectorRegistry(), role=self._role)
+        registry = registry or CollectorRegistry()
+        self.metrics = Metrics(registry, role=self._role, local_queues=self._shows)
+        registry.register(
+            Gauges(self.caches, role=self._role, resources=self.settings.queue_resources, local_queues=self._shows)
+        )
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)
         writer, events = Writer(client, self.caches.stores), Events(self._recorder)
@@ -135,6 +142,12 @@ class Controller:
             group.create_task(self.queues.run(), name="queues")
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
+
+    def _shows(self, key: Key) -> bool:
+        """Whether there are series of this LocalQueue."""
+        wanted = self.settings.local_queue_metrics
+        raw = self.caches.local_queues.get(key)
+        return wanted is not None and raw is not None and matches(wanted, raw["metadata"].get("labels") or {})
 
     def _role(self) -> str:
         if self.settings.leader_election is None:

@@ -15,6 +15,7 @@ from core.policy import AdmissionFairSharing, Policy, Strategy
 from core.steps import LifePolicy, PodsReadyPolicy
 from core.transitions import Backoff
 
+EVERY = Selector()
 NO_SYSTEM_NAMESPACES = Selector((Requirement(names.NAMESPACE_NAME_LABEL, "NotIn", names.SYSTEM_NAMESPACES),))
 
 
@@ -44,6 +45,8 @@ class Settings:
     labels_to_copy: tuple[str, ...] = ()
     retention_after_deactivation: float | None = None
     leader_election: LeaderElection | None = None
+    queue_resources: bool = False
+    local_queue_metrics: Selector | None = EVERY
 
     @property
     def wait_for_pods_ready(self) -> bool:
@@ -79,7 +82,19 @@ def from_configuration(configuration: Configuration, *, elect: bool) -> Settings
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
         leader_election=_leader_election(configuration) if elect else None,
+        queue_resources=configuration.metrics.enable_cluster_queue_resources,
+        local_queue_metrics=_local_queue_metrics(configuration),
     )
+
+
+def _local_queue_metrics(configuration: Configuration) -> Selector | None:
+    """Which LocalQueues have series; None for none of them."""
+    wanted = configuration.metrics.local_queue_metrics
+    if not wanted.enable:
+        return None
+    chosen = wanted.local_queue_selector
+    found = decode.selector(chosen.model_dump(by_alias=True, exclude_none=True)) if chosen is not None else None
+    return found if found is not None else EVERY
 
 
 def _policy(configuration: Configuration) -> Policy:
