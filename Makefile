@@ -32,6 +32,7 @@ check: $(STAMP) ## Format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 bench: tools ## Measure latency, throughput and cost
+	@$(BIN)/python -m bench.cycle
 	@$(BIN)/python -m bench
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder

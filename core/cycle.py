@@ -158,7 +158,9 @@ class _Cycle:
         mode = entry.assignment.mode
         preempts = mode.preempts
         if mode is Mode.NO_FIT:
-            return self._wait(entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True)
+            return self._wait(
+                entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True, hopeless=_hopeless(entry)
+            )
         if preempts and not entry.targets:
             if entry.node.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add_all(_reserved_for(entry))
@@ -199,7 +201,6 @@ class _Cycle:
         preemptor = self._preemptor(entry, {}, gone=set(preempted))
         nomination.settle(entry, preemptor, pinned=entry.assignment.chosen)
         add_usage(others)
-        entry.recomputed = True
         entry.deferred = entry.assignment.mode is Mode.FIT
 
     def _preempt(self, entry: Entry) -> Wait:
@@ -225,6 +226,7 @@ class _Cycle:
         message: str,
         *,
         alike: bool = False,
+        hopeless: bool = False,
         again: bool = False,
         preempting: bool = False,
         victims: tuple[Victim, ...] = (),
@@ -248,6 +250,7 @@ class _Cycle:
             alike=alike and not strict,
             preempting=preempting,
             tried=tried,
+            hopeless=hopeless,
         )
 
 
@@ -264,6 +267,16 @@ def _requests(head: Head) -> dict[str, Requests]:
 
 def _overlaps(targets: list[Target], preempted: dict[Key, Target]) -> bool:
     return any(target.key in preempted for target in targets)
+
+
+def _hopeless(entry: Entry) -> bool:
+    """Whether no flavor could take it were nothing in use: so it is, where what came before could not change that."""
+    shape = entry.head.shape
+    alone = len(shape.totals) == 1 and not shape.reducible and entry.whole
+    return alone and entry.assignment.no_fit_reason in (
+        PendingReason.EXCEEDS_MAX_QUOTA,
+        PendingReason.NO_MATCHING_FLAVOR,
+    )
 
 
 def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:

@@ -373,7 +373,7 @@ class Wait:
 
     ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes (with ``alike``, those of its
     shape go too), and ``victims`` are to be evicted for it (those already on their way are not listed). ``tried`` is
-    where the search for flavors goes on.
+    where the search for flavors goes on, and ``hopeless`` whether quota that becomes free would not help.
     """
 
     workload: Workload
@@ -387,6 +387,7 @@ class Wait:
     preempting: bool = False
     """Whether it waits for victims to go, its own or another's, and so keeps its place in the queue."""
     tried: Tried | None = None
+    hopeless: bool = False
 
 
 Decision = Reserve | Wait

@@ -34,7 +34,8 @@ class Entry:
     assignment: Assignment = field(default_factory=Assignment)
     targets: list[Target] = field(default_factory=list)
     deferred: bool = False
-    recomputed: bool = False
+    whole: bool = True
+    """Whether the search for flavors began with the first one."""
 
     @property
     def usage(self) -> dict[FlavorResource, int]:
@@ -70,6 +71,7 @@ class Nomination:
             resume=None if outdated or pinned is not None else tried,
             pinned=pinned,
         )
+        entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
         entry.assignment = search.assign(shape.totals)
         if entry.assignment.mode is _FIT:
             entry.targets = []

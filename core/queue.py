@@ -38,7 +38,7 @@ class Pending:
 class _Family:
     """The class of workloads of one shape and priority (and LocalQueue, where that matters)."""
 
-    __slots__ = ("awake", "heap", "lane", "members", "parked", "priority", "shape")
+    __slots__ = ("awake", "heap", "hopeless", "lane", "members", "parked", "priority", "shape")
 
     def __init__(self, shape: Shape, priority: int, lane: Lane) -> None:
         self.shape = shape
@@ -46,6 +46,8 @@ class _Family:
         self.lane = lane
         self.heap: list[tuple[QueueKey, int, Pending]] = []
         self.parked = False
+        self.hopeless = False
+        """Parked, and no quota that becomes free helps."""
         self.members = 0
         self.awake = 0
         """Members that are not asleep."""
@@ -54,6 +56,10 @@ class _Family:
     def name(self) -> tuple[int, int, Lane]:
         """What tells it from others, as long as it lives."""
         return (id(self.shape), self.priority, self.lane)
+
+    def hopes_for(self, resources: Collection[str]) -> bool:
+        """Whether these resources becoming free could let it in."""
+        return not self.hopeless and not self.shape.resources.isdisjoint(resources)
 
     def top(self) -> Pending | None:
         heap = self.heap
@@ -140,10 +146,14 @@ class Queue:
                 best, best_rank = top, rank
         return best
 
-    def park(self, key: Key, *, family: bool) -> None:
-        """Do not look at the workload (with ``family``: and at those like it) until woken."""
+    def park(self, key: Key, *, family: bool, hopeless: bool = False) -> None:
+        """Do not look at the workload (with ``family``: and at those like it) until woken.
+
+        With ``hopeless`` it takes more than quota that becomes free to wake them.
+        """
         entry = self._entries[key]
         if family and not self.strict:
+            entry.family.hopeless = hopeless
             if not entry.family.parked:
                 entry.family.parked = True
                 self._active -= entry.family.awake
@@ -151,13 +161,13 @@ class Queue:
             self._fall_asleep(entry)
 
     def wake(self, resources: Collection[str] | None = None) -> bool:
-        """Look again at parked classes that ask for one of the resources; all of them for None. Whether any was
-        parked.
+        """Look again at parked classes that ask for one of the resources, which became free; None: at all of them, for
+        anything may have changed. Whether any was parked.
         """
         woken = False
         for family in list(self._families.values()):
-            if family.parked and (resources is None or not family.shape.resources.isdisjoint(resources)):
-                family.parked = False
+            if family.parked and (resources is None or family.hopes_for(resources)):
+                family.parked = family.hopeless = False
                 self._active += family.awake
                 woken = woken or family.awake > 0
                 self._rank(family)

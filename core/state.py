@@ -279,7 +279,7 @@ class State:
         for victim in decision.victims:
             self._expel(victim)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
-            queue.park(key, family=decision.alike)
+            queue.park(key, family=decision.alike, hopeless=decision.hopeless)
             return True
         return advanced or bool(decision.victims)
 

@@ -1,6 +1,7 @@
 """What State makes of changes: who waits where, who is looked at, and what wakes whom."""
 
 from core import transitions
+from core.cycle import drain
 from core.model import Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
@@ -75,6 +76,17 @@ def test_a_workload_that_is_deleted_lets_those_parked_behind_it_be_looked_at() -
     settle(found)
     found.set_workload(Key("ns", "one"), None)
     assert names(found) == ["two"]
+
+
+def test_what_could_never_fit_is_not_looked_at_when_quota_is_released_but_when_there_is_more_of_it() -> None:
+    found = state(cluster_queue("a", 5))
+    found.set_workload(Key("ns", "run"), reserved("run", 5, "a"))
+    found.set_workload(Key("ns", "huge"), workload("huge", 7))
+    assert len(list(drain(found, found.policy, 0.0))) > 0
+    found.set_workload(Key("ns", "run"), None)
+    assert names(found) == []
+    found.set_cluster_queue("a", cluster_queue("a", 9))
+    assert names(found) == ["huge"]
 
 
 def test_a_strict_queue_keeps_its_head_and_is_not_looked_at_until_something_changes() -> None:
