@@ -15,6 +15,8 @@ from typing import Literal, Self
 
 import aiohttp
 import orjson
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 
 from api import names
 from controller.kube.config import Connection
@@ -45,6 +47,8 @@ METHODS: Mapping[Verb, str] = {
 READS = ("get", "list", "watch")
 PAGE_SIZE = 500
 CONNECT_SECONDS = 5.0
+CALL_CONNECTIONS = 64
+"""A thousand calls at once would open a thousand connections, whose handshakes starve the API server for seconds."""
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 
 
@@ -305,7 +309,11 @@ class Client:
         session = self._sessions.get(purpose)
         if session is None:
             session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30, ssl=self.connection.tls or True),
+                connector=_Connector(
+                    limit=0 if purpose == "watch" else CALL_CONNECTIONS,
+                    keepalive_timeout=30,
+                    ssl=self.connection.tls or True,
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # The API server zips big lists at a cost to its CPU, the scarcest thing here; the network is not.
                 headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self.field_manager},
@@ -317,6 +325,17 @@ class Client:
     def _written(self, dry_run: bool) -> dict[str, str]:
         params = {"fieldManager": self.field_manager}
         return params | {"dryRun": "All"} if dry_run else params
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Drops a TLS connection it gives up at once, instead of waiting half a minute for a farewell that a frozen server,
+    the likely reason, never sends.
+    """
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if should_close:
+            protocol.abort()
+        super()._release(key, protocol, should_close=should_close)
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
