@@ -50,8 +50,11 @@ class Admissions:
 
     async def all(self) -> None:
         """Return when every one of them has been let go; ``TimeoutError`` when that takes longer than five minutes."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await self._done.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._done.wait()
+        except TimeoutError:
+            raise TimeoutError(f"{len(self.at)} of {self._count} Jobs let go in {PATIENCE_SECONDS:.0f} s") from None
 
     def _look(self, raw: Raw) -> bool:
         name, suspended = raw["metadata"]["name"], bool(raw["spec"].get("suspend"))

@@ -29,8 +29,8 @@ class Size(NamedTuple):
 
     @property
     def quota(self) -> int:
-        """Room for every Job of a queue at once: what is measured is us, not the wait for a free place."""
-        return -(-self.jobs // self.queues) * 2
+        """Room for every Job there will ever be: what is measured is us, not the wait for a free place."""
+        return 10 * self.jobs + 100_000
 
 
 def setting(size: Size) -> list[tuple[Resource, str, Raw]]:
