@@ -83,13 +83,16 @@ class BatchJob:
         return [*patches, Patch({"metadata": metadata, "spec": merge_diff(job["spec"], spec)})]
 
     def stop(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Patch]:
-        """Suspend, forget the start time, restore template and parallelism: each only where it is needed."""
+        """Suspend, forget the start time, restore template and parallelism: each only where it is needed.
+
+        The API server lets nobody change the template as long as the Job's status counts pods.
+        """
         patches = []
         if not job["spec"].get("suspend"):
             patches.append(Patch({"metadata": guard(job, version=True), "spec": {"suspend": True}}))
         patches += _start_time_reset(job)
         spec, metadata = dict(job["spec"]), guard(job, version=False)
-        if pod_sets:
+        if pod_sets and not self.active(job):
             (original,) = pod_sets
             spec["template"] = template.restore(
                 spec["template"], original["template"], keep_labels=_PER_RUN | {_JOB_NAME}

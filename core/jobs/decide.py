@@ -181,6 +181,8 @@ def deleted_workload(s: Situation) -> Action | None:
     if s.match is None or not s.found.deleting:
         return None
     stop = _stop(s, s.match["spec"]["podSets"], "WorkloadDeleted", "Workload is deleted")
+    if stop is None and s.kind.active(s.job):
+        return Nothing()  # its pods are going; then the template is restored
     return stop or _without_finalizer(s.match) or Nothing()
 
 

@@ -118,6 +118,19 @@ def test_a_stop_that_was_cut_short_is_finished_by_asking_again() -> None:
     assert merge_diff(original["spec"], applied(half, BATCH_JOB.stop(half, pod_sets))["spec"]) == {}
 
 
+def test_the_template_is_restored_when_the_last_pod_is_gone() -> None:
+    original = job()
+    pod_sets = BATCH_JOB.pod_sets(original)
+    running = applied(original, BATCH_JOB.start(original, [INJECTION]))
+    running["status"] = {"active": 1, "startTime": "2024-11-01T00:00:00Z"}
+    going = applied(running, BATCH_JOB.stop(running, pod_sets))
+    assert BATCH_JOB.suspended(going)
+    assert going["spec"]["template"] == running["spec"]["template"]
+    assert BATCH_JOB.stop(going, pod_sets) == []
+    gone = {**going, "status": {}}
+    assert merge_diff(original["spec"], applied(gone, BATCH_JOB.stop(gone, pod_sets))["spec"]) == {}
+
+
 def test_a_job_that_kueue_was_stopping_is_stopped_to_the_end() -> None:
     half = job(annotations={"kueue.x-k8s.io/stopping": "true"})
     assert not BATCH_JOB.suspended(half)
