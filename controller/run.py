@@ -29,6 +29,7 @@ from controller.metrics import Metrics
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
+from controller.usage import UsageSampler
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
@@ -78,6 +79,7 @@ class Controller:
         self.workloads = WorkloadReconciler(self.caches, writer, events, self.metrics, self.settings)
         self.queues = QueueStatuses(self.caches, writer)
         self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
+        self.usage = UsageSampler(self.caches, writer)
         self.scheduler.taken_back = self.workloads.changed
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
 
@@ -140,6 +142,7 @@ class Controller:
             group.create_task(self.scheduler.run(), name="scheduler")
             group.create_task(self.workloads.run(), name="workloads")
             group.create_task(self.queues.run(), name="queues")
+            group.create_task(self.usage.run(), name="usage")
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
 

@@ -1,0 +1,73 @@
+"""Admission fair sharing over time: samples what LocalQueues use, and keeps it in their status so that a restart
+knows it.
+
+What is sampled and how it decays is ``core.history``'s; here is the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from api import quantity
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import ApiError
+from controller.writes import Writer
+from core import decode
+from core.afs import Consumed
+from core.model import Raw
+from core.times import epoch, stamp
+
+log = structlog.get_logger(__name__)
+
+
+class UsageSampler:
+    """``run`` for as long as we lead; returns at once where the Configuration has no admission fair sharing."""
+
+    def __init__(self, caches: Caches, writer: Writer, *, clock: Callable[[], float] = time.time) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.clock = clock
+
+    async def run(self) -> None:
+        """Take up what the statuses remember, then sample once an interval until cancelled."""
+        rules = self.caches.state.policy.admission_fair_sharing
+        if rules is None:
+            return
+        for raw in self.caches.local_queues:
+            remembered = consumed_of(raw)
+            if remembered is not None:
+                self.caches.state.history.set_consumed(decode.key(raw), remembered)
+        while True:
+            await self.sample()
+            await asyncio.sleep(rules.sampling_interval)
+
+    async def sample(self) -> None:
+        """One sample of all LocalQueues, written one after the other; what cannot be written is sampled anew next
+        time.
+        """
+        for key, consumed in sorted(self.caches.state.history.sample(self.clock()).items()):
+            try:
+                await self.writer.patch(resources.LOCAL_QUEUES, key, patch_of(consumed), subresource="status")
+            except ApiError as error:
+                log.warning("usage not written", local_queue=str(key), error=str(error))
+
+
+def patch_of(consumed: Consumed) -> Raw:
+    """The status of a LocalQueue that has used so much."""
+    amounts = {name: quantity.canonical(f"{amount:.9f}") for name, amount in sorted(consumed.resources.items())}
+    shown = {"consumedResources": amounts, "lastUpdate": stamp(consumed.at)}
+    return {"status": {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": shown}}}
+
+
+def consumed_of(raw: Raw) -> Consumed | None:
+    """What the status of a LocalQueue remembers of its use."""
+    shown = ((raw.get("status") or {}).get("fairSharing") or {}).get("admissionFairSharingStatus")
+    if not shown:
+        return None
+    amounts = {name: float(quantity.exact(amount)) for name, amount in shown["consumedResources"].items()}
+    return Consumed(amounts, epoch(shown["lastUpdate"]))
