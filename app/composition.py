@@ -20,6 +20,7 @@ from app.probes import Heartbeat, dial, probe
 from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
+from app.watchdog import Watchdog
 from certs.directory import DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
@@ -70,6 +71,7 @@ class Composition:
         self.metrics = metrics or Metrics()
         self.controller_name = ""
         self.heartbeat = Heartbeat(self.metrics)
+        self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
         self.certificates = self._certificates()
         self.server = Server(self._listeners())
@@ -84,6 +86,7 @@ class Composition:
     async def start(self) -> None:
         """Bring everything up, in order; returns when the process serves and the caches are read."""
         self.tasks.start("event loop", self.heartbeat.run())
+        self.watchdog.start()
         await persistently("reading the certificates", self.certificates.tick)
         if isinstance(self.certificates, Keeper):
             self.certificates.add_target(self._target())
@@ -107,6 +110,7 @@ class Composition:
     async def stop(self) -> list[str]:
         """Take no more work, answer the calls in flight, end; returns the names of tasks that would not stop."""
         self.server.draining = True
+        self.watchdog.stop()
         leaving = self.tasks.stop("controller", seconds=self.setup.farewell.total)
         stuck, _ = await asyncio.gather(leaving, self.server.stop(self.setup.farewell))
         return [*stuck, *await self.tasks.stop(seconds=0.5)]

@@ -40,11 +40,15 @@ class Heartbeat:
         while True:
             self._last = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
-            self._metrics.lag.observe(max(time.monotonic() - self._last - BEAT_SECONDS, 0.0))
+            self._metrics.lag.observe(self.late())
+
+    def late(self) -> float:
+        """For how many seconds the loop has not come to a timer that was due; any thread may ask."""
+        return max(time.monotonic() - self._last - BEAT_SECONDS, 0.0)
 
     async def check(self) -> str:
         """The loop came to its timers in the last half minute."""
-        late = time.monotonic() - self._last
+        late = self.late()
         return f"the event loop has been busy for {late:.0f} s" if late > DEAD_SECONDS else ""
 
 
