@@ -16,6 +16,7 @@ from app.server import Address, Farewell
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from webhook.configurations import Endpoint
+from webhook.expressions import compiled
 from webhook.policy import policy
 from webhook.settings import Settings
 
@@ -156,6 +157,7 @@ def _settings(options: Options, loaded: Loaded) -> Settings:
         frameworks=frozenset((*integrations.frameworks, *integrations.external_frameworks)),
         gates=loaded.gates,
         feedback=policy(configuration.seiretsu.feedback),
+        expressions=compiled(configuration.seiretsu.feedback),
     )
 
 

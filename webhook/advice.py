@@ -16,6 +16,7 @@ from core.feedback import Finding
 from core.feedback.queues import Change, of_cluster_queue, of_cohort, of_flavor, of_local_queue
 from core.lookup import Lookup
 from core.model import Raw
+from webhook import expressions
 from webhook.policy import judge
 from webhook.review import Request, Response, allow, deny
 from webhook.settings import Context
@@ -43,12 +44,12 @@ def advise(request: Request, context: Context) -> Response:
     """What the rules of the kind find in a change; nothing about an object that validation refuses anyway."""
     find = _KINDS.get(request.kind)
     old, new = request.old_object, request.object
-    if find is None or not context.lookup.synced or _spec(old) == _spec(new):
+    lookup, settings = context.lookup, context.settings
+    if find is None or _spec(old) == _spec(new) or any(rules.create(each) for each in (old, new) if each is not None):
         return allow()
-    if any(rules.create(each) for each in (old, new) if each is not None):
-        return allow()
-    labels = context.lookup.namespace_labels(request.namespace) if request.namespace else None
-    verdict = judge(find(old, new, context.lookup), context.settings.feedback, labels)
+    labels = lookup.namespace_labels(request.namespace) if request.namespace and lookup.synced else None
+    own = expressions.findings(settings.expressions, request.resource, request, labels) if new is not None else ()
+    verdict = judge((*own, *find(old, new, lookup)), settings.feedback, labels)
     if verdict.refusals:
         return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
     return allow(warnings=verdict.warnings)

@@ -15,7 +15,8 @@ from core import decode, placement
 from core.feedback import PodSpec, submission
 from core.feedback.jobs import of_job
 from core.model import Key, Raw
-from webhook import job_rules, meta, owners, patch
+from core.requests import RequestRules
+from webhook import expressions, job_rules, meta, owners, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
 from webhook.policy import Verdict, judge
@@ -159,16 +160,18 @@ def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, contex
     queue = meta.queue_name(new)
     if not queue or not kind.suspended(new) or owners.queued_by_owner(new, request.namespace, context):
         return Verdict()
-    if not context.lookup.synced or (old is not None and _same_to_feedback(kind, old, new)):
+    if old is not None and _same_to_feedback(kind, old, new):
         return Verdict()
     pods = [
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(new)
     ]
-    rules = context.lookup.request_rules(request.namespace)
+    lookup = context.lookup
+    rules = lookup.request_rules(request.namespace) if lookup.synced else RequestRules()
+    labels = lookup.namespace_labels(request.namespace) if lookup.synced else None
     asked = submission(request.namespace, queue, meta.priority_class(new), pods, rules)
-    labels = context.lookup.namespace_labels(request.namespace)
-    return judge(of_job(asked, context.lookup), context.settings.feedback, labels)
+    own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
+    return judge((*own, *of_job(asked, lookup)), context.settings.feedback, labels)
 
 
 def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:

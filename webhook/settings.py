@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from api import names
 from core.lookup import Lookup
 from core.model import Raw
+from webhook.expressions import Expression
 from webhook.policy import Policy
 
 
@@ -26,6 +27,7 @@ class Settings:
     frameworks: frozenset[str] = frozenset({"batch/job"})
     gates: Mapping[str, bool] = field(default_factory=dict)
     feedback: Policy = field(default_factory=Policy)
+    expressions: tuple[Expression, ...] = ()
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on."""

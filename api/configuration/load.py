@@ -247,10 +247,19 @@ def _gates(asked: Mapping[str, bool]) -> tuple[dict[str, bool], list[FieldError]
 def _known(configuration: Configuration, feedback_rules: Collection[str] | None) -> list[FieldError]:
     if feedback_rules is None:
         return []
+    feedback = configuration.seiretsu.feedback
+    known = {*feedback_rules, *(own.name for own in feedback.expressions)}
     return [
-        not_supported(f"seiretsu.feedback.rules[{index}].name", rule.name, sorted(feedback_rules))
-        for index, rule in enumerate(configuration.seiretsu.feedback.rules)
-        if rule.name not in feedback_rules
+        *(
+            invalid(f"seiretsu.feedback.expressions[{index}].name", own.name, "a built-in rule has this name")
+            for index, own in enumerate(feedback.expressions)
+            if own.name in feedback_rules
+        ),
+        *(
+            not_supported(f"seiretsu.feedback.rules[{index}].name", rule.name, sorted(known))
+            for index, rule in enumerate(feedback.rules)
+            if rule.name not in known
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final
 
 from api import duration, syntax
+from api.configuration import expressions
 from api.configuration.model import Configuration, CustomLabel
 from api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from api.names import DISPATCHER_INCREMENTAL, NAMESPACE_NAME_LABEL
@@ -253,6 +254,15 @@ def _feedback(configuration: Configuration) -> Iterator[FieldError]:
         if rule.namespace_selector is not None:
             selector = rule.namespace_selector.model_dump(by_alias=True, exclude_none=True)
             yield from syntax.label_selector(f"seiretsu.feedback.rules[{index}].namespaceSelector", selector)
+    seen: set[str] = set()
+    for index, own in enumerate(configuration.seiretsu.feedback.expressions):
+        at = f"seiretsu.feedback.expressions[{index}]"
+        if own.name in seen:
+            yield duplicate(f"{at}.name", own.name)
+        seen.add(own.name)
+        for field, source in (("expression", own.expression), ("messageExpression", own.message_expression)):
+            if source is not None and (wrong := expressions.problem(source)):
+                yield invalid(f"{at}.{field}", source, wrong)
 
 
 _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (

@@ -37,6 +37,30 @@ Of several entries for a rule the first whose `namespaceSelector` matches counts
 without entry warns. A refusal ends in `(rule NAME)`. Findings come from the caches: until those have been read once
 after a start nothing is said, and nothing is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
 immutable fields) is always an error and no rule.
+
+## Rules of your own
+
+An expression in CEL that is true of what is fine. It is checked when the Configuration is read; what the rule does is
+said among `rules`, by its name, like that of any other.
+
+```yaml
+seiretsu:
+  feedback:
+    expressions:
+    - name: small-in-the-daytime
+      resources: [jobs]            # jobs | clusterqueues | localqueues | cohorts | resourceflavors
+      expression: job.requests.cpu <= amount('cpu', '64') || job.queue == 'night'
+      message: more than 64 cpu goes to the queue "night"
+      messageExpression: "'asks for ' + string(job.requests.cpu / 1000) + ' cpu: more than 64 goes to the queue night'"
+    rules:
+    - name: small-in-the-daytime
+      action: Deny
+```
+
+An expression sees `object`, `oldObject` (null on create), `request` (`operation`, `namespace`, `name`, `username`,
+`dryRun`), `namespaceObject` (name and labels) and, of jobs, `job`: `queue`, `priorityClass`, `pods`, and `requests` by
+resource as they count for quota, in base units (cpu in thousandths). `amount(resource, quantity)` reads a quantity in
+the same units. Where an expression fails on an object, because a field is not there, it counts as false and says so.
 """
 _SECTIONS: Final = {
     "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits.",

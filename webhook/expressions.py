@@ -1,0 +1,121 @@
+"""The operator's own rules: CEL that is true of what is fine, evaluated here, for it may ask what the object alone
+does not say (what the pods request in effect).
+
+An expression that fails on an object (a field that is not there) counts as false, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api import quantity
+from api.configuration import Feedback
+from core.feedback import Finding, Submission
+from core.feedback.rules import fitted
+from core.model import Labels
+from webhook.review import Request
+
+Variables = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled rule; the programs are ``cel.Program``."""
+
+    name: str
+    resources: frozenset[str]
+    program: Any
+    message: str
+    message_program: Any = None
+
+
+def compiled(feedback: Feedback) -> tuple[Expression, ...]:
+    """The rules of a Configuration that was read without errors."""
+    if not feedback.expressions:
+        return ()
+    import cel
+
+    return tuple(
+        Expression(
+            own.name,
+            frozenset(own.resources),
+            cel.compile(own.expression),
+            own.message,
+            cel.compile(own.message_expression) if own.message_expression else None,
+        )
+        for own in feedback.expressions
+    )
+
+
+def findings(
+    expressions: Iterable[Expression],
+    resource: str,
+    request: Request,
+    labels: Labels | None,
+    job: Submission | None = None,
+) -> tuple[Finding, ...]:
+    """What the rules for a resource find in a request. ``labels`` are those of its namespace."""
+    chosen = [each for each in expressions if resource in each.resources]
+    if not chosen:
+        return ()
+    variables = _variables(request, labels, job)
+    texts = ((each.name, _judged(each, variables)) for each in chosen)
+    return tuple(Finding(name, text) for name, text in texts if text)
+
+
+def _variables(request: Request, labels: Labels | None, job: Submission | None) -> Variables:
+    namespace = {"metadata": {"name": request.namespace, "labels": dict(labels or {})}} if request.namespace else None
+    return {
+        "object": request.object,
+        "oldObject": request.old_object,
+        "request": {
+            "operation": request.operation,
+            "namespace": request.namespace,
+            "name": request.name,
+            "username": request.username,
+            "dryRun": request.dry_run,
+        },
+        "namespaceObject": namespace,
+        "job": None if job is None else _job(job),
+    }
+
+
+def _job(job: Submission) -> Variables:
+    requests: dict[str, int] = {}
+    for pod_set in job.pod_sets:
+        for resource, amount in pod_set.requests.items():
+            requests[resource] = requests.get(resource, 0) + amount * pod_set.count
+    return {
+        "queue": job.queue,
+        "priorityClass": job.priority_class,
+        "pods": sum(pod_set.count for pod_set in job.pod_sets),
+        "requests": requests,
+    }
+
+
+def _judged(rule: Expression, variables: Variables) -> str:
+    """What the rule says; '' where all is fine."""
+    try:
+        if _value(rule.program, variables) is True:
+            return ""
+    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        why = str(error).partition(". ")[0]
+        return fitted(f"rule {rule.name} cannot be evaluated: {why}", f"rule {rule.name} cannot be evaluated")
+    if rule.message_program is not None:
+        try:
+            made = _value(rule.message_program, variables)
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
+            return rule.message
+        if isinstance(made, str) and made.strip():
+            return fitted(made)
+    return rule.message
+
+
+def _value(program: Any, variables: Variables) -> object:
+    import cel
+
+    context = cel.Context(dict(variables), {"amount": quantity.amount})
+    value: object = program.execute(context)
+    return value
