@@ -32,8 +32,8 @@ check: $(STAMP) ## Format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 bench: tools ## Measure latency, throughput and cost
-	@$(BIN)/python -m bench.cycle
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.cycle
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder
 	@cycles=0; scenarios=0; \
