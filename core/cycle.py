@@ -300,7 +300,7 @@ def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
 def _reserve(entry: Entry) -> Reserve:
     pod_sets = []
     for assigned in entry.assignment.pod_sets:
-        flavors = {resource: choice.flavor for resource, choice in assigned.choices.items()}
+        flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
         usage = {resource: assigned.requests[resource] for resource in flavors}
         pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
     workload = entry.head.workload
@@ -312,7 +312,7 @@ def _admitted(workload: Workload, entry: Entry) -> bool:
     """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there and ready."""
     if not entry.node.spec.checks and not workload.checks:
         return True
-    flavors = {choice.flavor for assigned in entry.assignment.pod_sets for choice in assigned.choices.values()}
+    flavors = {choice.fr.flavor for assigned in entry.assignment.pod_sets for choice in assigned.choices.values()}
     required = {
         rule.name for rule in entry.node.spec.checks if not rule.on_flavors or not rule.on_flavors.isdisjoint(flavors)
     }

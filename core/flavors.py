@@ -53,7 +53,7 @@ is how far it would have to come from without."""
 class Choice:
     """The flavor for a resource; ``level`` is how far away quota comes from, ``tried`` where the search stopped."""
 
-    flavor: str
+    fr: FlavorResource
     mode: Mode
     level: int
     tried: int = -1
@@ -103,16 +103,13 @@ class Assignment:
     def needs_preemption(self) -> frozenset[FlavorResource]:
         """The flavor-resources in which room has to be made."""
         return frozenset(
-            FlavorResource(choice.flavor, resource)
-            for assigned in self.pod_sets
-            for resource, choice in assigned.choices.items()
-            if choice.mode.preempts
+            choice.fr for assigned in self.pod_sets for choice in assigned.choices.values() if choice.mode.preempts
         )
 
     @property
     def chosen(self) -> dict[str, dict[str, str]]:
         """Flavor by pod set and resource."""
-        return {a.name: {resource: c.flavor for resource, c in a.choices.items()} for a in self.pod_sets}
+        return {a.name: {resource: c.fr.flavor for resource, c in a.choices.items()} for a in self.pod_sets}
 
     def requests(self, totals: Sequence[PodSetTotal]) -> dict[FlavorResource, int]:
         """What room has to be made for: usage without the number of pods, which is not asked for by pods themselves."""
@@ -121,8 +118,7 @@ class Assignment:
             for resource, amount in total.scaled_to(assigned.count).requests.items():
                 choice = assigned.choices.get(resource)
                 if amount and choice is not None:
-                    fr = FlavorResource(choice.flavor, resource)
-                    found[fr] = found.get(fr, 0) + amount
+                    found[choice.fr] = found.get(choice.fr, 0) + amount
         return found
 
     def tried(self, generation: int, cycle: int) -> Tried:
@@ -173,9 +169,10 @@ class Search:
                 assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
                 found.mode = min(found.mode, assigned.mode)
             for resource, choice in assigned.choices.items():
-                fr = FlavorResource(choice.flavor, resource)
+                fr = choice.fr
                 found.usage[fr] = found.usage.get(fr, 0) + assigned.requests[resource]
-                found.level = max(found.level, choice.level)
+                if choice.level > found.level:
+                    found.level = choice.level
             if assigned.reasons and not assigned.choices:
                 break
         if found.mode is _NO_FIT:
@@ -256,8 +253,9 @@ class Search:
         furthest = 0
         reasons: list[str] = []
         severest = ""
+        frs = self.node.lines[name]
         for resource, amount in requests.items():
-            fr = FlavorResource(name, resource)
+            fr = frs[resource]
             mode, level, reason, no_fit_reason = self._resource(fr, used.get(fr, 0), amount)
             if reason:
                 reasons.append(reason)
@@ -267,7 +265,7 @@ class Search:
                 if self._preferred(worst, (mode, level)):
                     worst = (mode, level)
             if worst[0] is not _NO_FIT:
-                choices[resource] = Choice(name, mode, level)
+                choices[resource] = Choice(fr, mode, level)
         if worst == _SIMPLY and not reasons:
             return choices, worst, None
         return choices, worst, Attempt(name, worst[0], furthest, tuple(reasons), severest)

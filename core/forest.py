@@ -43,7 +43,8 @@ class Tree:
         for name, member in self.queues.items():
             queue = queues[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
-            queue.spec, queue.active, queue.groups = member.spec, member.active, member.groups
+            queue.spec, queue.active = member.spec, member.active
+            queue.groups, queue.lines = member.groups, member.lines
             queue.share(member)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None

@@ -193,7 +193,7 @@ class CohortNode(Node):
 class QueueNode(Node):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
 
-    __slots__ = ("_lowest", "_owned", "active", "groups", "reserved", "spec")
+    __slots__ = ("_lowest", "_owned", "active", "groups", "lines", "reserved", "spec")
 
     def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
         super().__init__(spec.name, spec.quotas, spec.weight)
@@ -201,6 +201,11 @@ class QueueNode(Node):
         self.active = active
         self.groups = {resource: group for group in spec.groups for resource in group.resources}
         """The resource group of each resource that is covered."""
+        self.lines: dict[str, dict[str, FlavorResource]] = {}
+        """The flavor-resources, by flavor and resource."""
+        for group in spec.groups:
+            for flavor in group.flavors:
+                self.lines.setdefault(flavor, {}).update({r: FlavorResource(flavor, r) for r in group.resources})
         self.reserved: dict[Key, Reservation] = {}
         self._owned = True
         self._lowest: float | None = None
