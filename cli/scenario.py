@@ -18,6 +18,9 @@ from typing import Any
 import yaml
 
 from api import names
+from api.errors import aggregate
+from api.manifests import stored
+from api.names import GROUP
 
 Raw = dict[str, Any]
 
@@ -76,7 +79,7 @@ def read(paths: Iterable[Path]) -> Scenario:
             if (document.get("apiVersion"), document.get("kind")) == ("batch/v1", "Job"):
                 submissions.append(_submission(path, document))
             else:
-                objects.append(document)
+                objects.append(_stored(path, document))
     named = _named(sorted(submissions, key=lambda s: s.at))  # stable: the order of the files decides among equals
     return Scenario(tuple(objects), tuple(named))
 
@@ -128,6 +131,19 @@ def documents(path: Path) -> Iterator[Raw]:
             yield from document.get("items") or []
         else:
             yield document
+
+
+def _stored(path: Path, document: Raw) -> Raw:
+    """One of our kinds in the stored version with its defaults, whatever version it is written in; others as they
+    are.
+    """
+    if not str(document.get("apiVersion")).startswith(f"{GROUP}/"):
+        return document
+    obj, errors = stored(document)
+    if errors:
+        _, _, name = _identity(document)
+        raise ScenarioError(f"{path}: {document['kind']} {name}: {aggregate(errors)}")
+    return obj
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -277,6 +277,7 @@ ALL = (
     resources.COHORTS,
     resources.CLUSTER_QUEUES,
     resources.LOCAL_QUEUES,
+    resources.QUEUES,
     resources.WORKLOAD_PRIORITY_CLASSES,
     resources.WORKLOADS,
     resources.NAMESPACES,

@@ -26,6 +26,7 @@ from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
 from controller.lookup import cache_lookup
 from controller.metrics import Metrics
+from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
@@ -78,6 +79,7 @@ class Controller:
         )
         self.workloads = WorkloadReconciler(self.caches, writer, events, self.metrics, self.settings)
         self.queues = QueueStatuses(self.caches, writer)
+        self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
         self.usage = UsageSampler(self.caches, writer)
         self.scheduler.taken_back = self.workloads.changed
@@ -105,6 +107,7 @@ class Controller:
                 await reflector.synced.wait()
         self.caches.start()
         self._wakes.connect()
+        self.mirror.connect()
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
 
@@ -137,12 +140,14 @@ class Controller:
 
     async def _lead(self) -> None:
         self._wakes.everything()
+        self.mirror.everything()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run(), name="events")
             group.create_task(self.scheduler.run(), name="scheduler")
             group.create_task(self.workloads.run(), name="workloads")
             group.create_task(self.queues.run(), name="queues")
             group.create_task(self.usage.run(), name="usage")
+            group.create_task(self.mirror.run(), name="queue-mirror")
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
 

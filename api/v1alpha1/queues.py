@@ -4,7 +4,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api.v1beta2.base import ATOMIC, Int32, Model, Quantity, Reference, Taint, list_map, ruled
+from api.v1beta2.base import (
+    ATOMIC,
+    IMMUTABLE,
+    SUBDOMAIN_PATTERN,
+    Int32,
+    Model,
+    Quantity,
+    Reference,
+    Taint,
+    list_map,
+    ruled,
+    rules,
+)
 from api.v1beta2.cluster_queue import NamespaceSelector
 
 
@@ -17,17 +29,18 @@ class Quota(Model):
     """How much is there for this queue at any time."""
 
 
+QUOTA_RULE = (
+    "write the quota of a flavor as quota: {min: ..., max: ...}; min and max beside the name would be lost",
+    "has(self.quota) && !has(self.min) && !has(self.max)",
+)
+
+
 class Flavor(Model):
     """The quota of a resource in one flavor."""
 
     # `min` and `max` beside the name are how slides abbreviate it. Unknown, they would be dropped, and the quota be 0:
     # so they are known, and refused.
-    model_config = ruled(
-        (
-            "write the quota of a flavor as quota: {min: ..., max: ...}; min and max beside the name would be lost",
-            "has(self.quota) && !has(self.min) && !has(self.max)",
-        )
-    )
+    model_config = ruled(QUOTA_RULE)
     name: Reference = "default"
     """The ResourceFlavor."""
     max: Quantity | None = None
@@ -95,8 +108,10 @@ class ClusterQueue(Model):
 class QueueSpec(Model):
     """The desired state of a Queue."""
 
-    cluster_queue: Reference | None = None
-    """The ClusterQueue that backs this queue."""
+    cluster_queue: (
+        Annotated[str, Field(max_length=253, pattern=SUBDOMAIN_PATTERN, json_schema_extra=rules(IMMUTABLE))] | None
+    ) = None
+    """The ClusterQueue that backs this queue; immutable."""
 
 
 class QueueStatus(Model):

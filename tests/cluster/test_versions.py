@@ -99,6 +99,22 @@ def test_manifests_of_the_first_version_apply_and_mean_the_same_today(plane: Con
     assert read(plane, "queues", "main", "v1alpha1")["spec"] == {"clusterQueue": "tenant-a"}
 
 
+def test_a_queue_of_v01_acts_through_a_local_queue_and_ends_with_it(plane: ControlPlane) -> None:
+    queue = V01.split("---")[2].replace("name: main", "name: v01")
+    apply(plane, queue)
+
+    def mirrored() -> str:
+        return plane.kubectl("get", "localqueue", "v01", "-o", "jsonpath={.spec.clusterQueue}").stdout
+
+    def told() -> str:
+        status = "jsonpath={.status.pendingWorkloads}"
+        return plane.kubectl("get", "queues.v1alpha1.kueue.x-k8s.io", "v01", "-o", status).stdout
+
+    asyncio.run(eventually(lambda: (mirrored(), told()) == ("tenant-a", "0"), within=30))
+    plane.kubectl("delete", "queues.v1alpha1.kueue.x-k8s.io", "v01", check=True)
+    asyncio.run(eventually(lambda: mirrored() == "", within=30))
+
+
 def test_applying_the_same_manifests_again_changes_nothing(plane: ControlPlane) -> None:
     apply(plane, V01 + "---" + V1BETA1)
     again = apply(plane, V01 + "---" + V1BETA1)

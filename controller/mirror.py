@@ -1,0 +1,63 @@
+"""v0.1's Queues at work: each has a LocalQueue of its name, and tells how many wait there.
+
+Separate from the status of LocalQueues because it makes one: nobody has to know elsewhere that Queues exist. A
+LocalQueue somebody made by the same name is left alone, and told of all the same.
+"""
+
+from __future__ import annotations
+
+from api.convert.queue import local_queue, status
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.workqueue import WorkQueue
+from controller.writes import Writer
+from core import decode
+from core.model import Key, Raw
+
+WORKERS = 1
+
+
+class QueueMirror:
+    """Owns the work queue of Queues to look at. ``run`` for as long as we lead."""
+
+    def __init__(self, caches: Caches, writer: Writer) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.store = caches.stores[resources.QUEUES]
+        self.queue = WorkQueue[Key]("queue-mirror", longest_seconds=30.0)
+
+    def connect(self) -> None:
+        """Listen from now on to Queues and LocalQueues alike."""
+        self.store.on_change(self._changed)
+        self.caches.local_queues.on_change(self._changed)
+
+    def everything(self) -> None:
+        """Look at all there is: we lead from now on."""
+        for key in self.store.keys():  # noqa: SIM118 - a store iterates over values
+            self.queue.add(Key(*key))
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        await self.queue.run(WORKERS, self.reconcile)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Make the LocalQueue where there is none, else copy what it says. Its end is the garbage collector's."""
+        raw = self.store.get(key)
+        if raw is None or "deletionTimestamp" in raw["metadata"]:
+            return None
+        found = self.caches.local_queues.get(key)
+        try:
+            if found is None:
+                await self.writer.create(resources.LOCAL_QUEUES, local_queue(raw))
+            elif (raw.get("status") or {}) != (told := status(found)):
+                patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": told}
+                await self.writer.patch(resources.QUEUES, key, patch, subresource="status")
+        except (AlreadyExists, NotFound):
+            pass  # the watch is behind; it will bring us back
+        return None
+
+    def _changed(self, old: Raw | None, new: Raw | None) -> None:
+        key = decode.key(new or old or {})
+        if self.store.get(key) is not None:
+            self.queue.add(key)
