@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from api import quantity
-from core.model import ClusterQueue, FlavorResource
+from core.model import ClusterQueue, FlavorResource, Key
 from core.simulation import Course, Timeline
 
 WIDTH, LEFT, RIGHT, BAND, ROW = 960, 170, 20, 72, 14
@@ -56,8 +56,8 @@ def bands(timeline: Timeline, queues: Mapping[str, ClusterQueue]) -> list[Band]:
     return found
 
 
-def svg(timeline: Timeline, queues: Mapping[str, ClusterQueue], title: str = "") -> str:
-    """The whole picture."""
+def svg(timeline: Timeline, queues: Mapping[str, ClusterQueue], jobs: Mapping[Key, Key], title: str = "") -> str:
+    """The whole picture; ``jobs`` are those that the workloads stand for."""
     scale = Scale(timeline.end)
     drawn: list[str] = []
     top = 30
@@ -67,7 +67,7 @@ def svg(timeline: Timeline, queues: Mapping[str, ClusterQueue], title: str = "")
     top += 16
     courses = list(timeline.courses.values())
     for course in courses[:MOST_ROWS]:
-        drawn += _row(course, scale, top)
+        drawn += _row(jobs[course.arrival.workload.key], course, scale, top)
         top += ROW
     if len(courses) > MOST_ROWS:
         drawn.append(f'<text class="dim" x="{LEFT}" y="{top + 11}">and {len(courses) - MOST_ROWS} more</text>')
@@ -79,7 +79,18 @@ def svg(timeline: Timeline, queues: Mapping[str, ClusterQueue], title: str = "")
         f'<style>{STYLE}</style><rect width="{WIDTH}" height="{height}" fill="white"/>'
         f'<text x="10" y="20" font-weight="bold">{escape(title)}</text>'
     )
-    return head + "".join(drawn) + "</svg>"
+    return head + _legend() + "".join(drawn) + "</svg>"
+
+
+def _legend() -> str:
+    """What the colours mean."""
+    text = ""
+    words = {"own": "runs", "borrowed": "borrowed", "wait": "waiting", "preempted": "preempted"}
+    for number, (kind, word) in enumerate(words.items()):
+        x = LEFT + 300 + 125 * number
+        text += f'<rect x="{x}" y="11" width="10" height="10" fill="{COLOURS[kind]}"/>'
+        text += f'<text x="{x + 14}" y="20">{word}</text>'
+    return text
 
 
 def _band(band: Band, scale: Scale, top: float) -> Iterable[str]:
@@ -109,9 +120,9 @@ def _band(band: Band, scale: Scale, top: float) -> Iterable[str]:
         yield f'<line {style} x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y:.1f}" y2="{at_y:.1f}"/>'
 
 
-def _row(course: Course, scale: Scale, top: float) -> Iterable[str]:
+def _row(key: Key, course: Course, scale: Scale, top: float) -> Iterable[str]:
     """A workload: waiting, running, preempted."""
-    key, waiting_since = course.arrival.workload.key, course.arrival.at
+    waiting_since = course.arrival.at
     low, high = top + 2, top + ROW - 2
     yield f'<text x="{LEFT - 6}" y="{high}" text-anchor="end">{escape(key.name[:24])}</text>'
     for attempt in course.attempts:
@@ -161,7 +172,8 @@ def html(pictures: Sequence[str], tables: Sequence[str], title: str) -> str:
         for picture, table in zip(pictures, tables, strict=True)
     )
     style = (
-        "body{font-family:system-ui,sans-serif;margin:1rem}main{display:flex;flex-wrap:wrap;gap:1rem}pre{overflow:auto}"
+        "body{font-family:system-ui,sans-serif;margin:1rem}main{display:flex;flex-wrap:wrap;gap:1rem}"
+        "section{max-width:960px}pre{overflow:auto}"
     )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

@@ -83,7 +83,7 @@ def _print(told: dict[str, report.Raw], output: Format) -> None:
 
 
 def _draw(played: dict[str, Played], told: dict[str, report.Raw], plot: Path) -> None:
-    drawn = [picture.svg(p.timeline, p.state.holdings.cluster_queues, title) for title, p in played.items()]
+    drawn = [picture.svg(p.timeline, p.state.holdings.cluster_queues, p.jobs, title) for title, p in played.items()]
     if plot.suffix == ".svg":
         if len(drawn) > 1:
             raise typer.BadParameter("two outcomes go side by side on a page: name a file that ends in .html")
