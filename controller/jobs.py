@@ -45,7 +45,7 @@ from core.times import epoch
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 20
+WORKERS = 30
 MAX_DEPTH = 10
 """Owners above a job that are looked at for a managed one; Kueue's limit."""
 

@@ -20,7 +20,7 @@ from core import status
 from core.model import Key, Raw
 
 INTERVAL_SECONDS = 0.3
-WORKERS = 4
+WORKERS = 16
 
 
 class QueueStatuses:

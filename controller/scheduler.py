@@ -32,8 +32,8 @@ from core.order import queue_time
 
 log = structlog.get_logger(__name__)
 
-DECIDED_WRITES = 20
-WAITING_WRITES = 4
+DECIDED_WRITES = 30
+WAITING_WRITES = 10
 ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 MESSAGE_SECONDS = 5.0

@@ -30,7 +30,7 @@ from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surrounding
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 10
+WORKERS = 20
 SOON_SECONDS = 0.05
 
 
