@@ -48,6 +48,7 @@ format: $(STAMP) ## Put the code in order
 generate: $(STAMP) ## Make the generated files anew: CRDs and webhooks of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
+	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 
 tools: $(STAMP) ## Build the control plane's programs, where they are missing

@@ -30,7 +30,7 @@ ACTIONS: Final = {
     str(PORT): "{{ .Values.webhookService.port }}",
     "65002": "{{ .Values.webhooks.timeoutSeconds }}",
 }
-_HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
+HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $all := default false $configuration.manageJobsWithoutQueueName -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
@@ -61,7 +61,7 @@ def template() -> str:
     for phase, kind in kinds.items():
         text = _CONFIGURATION.format(kind=kind, phase=phase.value)
         documents.append(text + "".join(_entry(hook, options) for hook in HOOKS if hook.phase is phase))
-    text = _HEAD + "---\n".join(documents)
+    text = HEAD + "---\n".join(documents)
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
     return text
@@ -89,11 +89,12 @@ def _conditions(conditions: list[Any]) -> str:
     items = {c["name"]: "".join(f"  {line}\n" for line in _item(c).splitlines()) for c in conditions}
     head = "  matchConditions:\n"
     if set(items) == {"queued"}:
-        return _unless_all(head + items["queued"])
-    return head + "".join(_unless_all(item) if name == "queued" else item for name, item in items.items())
+        return unless_all(head + items["queued"])
+    return head + "".join(unless_all(item) if name == "queued" else item for name, item in items.items())
 
 
-def _unless_all(text: str) -> str:
+def unless_all(text: str) -> str:
+    """The lines as they stand where not all Jobs are managed."""
     return f"  {{{{- if not $all }}}}\n{text}  {{{{- end }}}}\n"
 
 

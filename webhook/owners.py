@@ -32,6 +32,9 @@ _KINDS: Final = {
     "leaderworkerset": ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
 }
 
+MANAGED_KINDS: Final = frozenset(_KINDS.values())
+"""Group and kind of all that may be queued."""
+
 
 def owned_by_managed_kind(job: Raw, context: Context) -> bool:
     """Whether a kind that we manage controls the job."""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from devcluster import tools
+from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
 from webhook.settings import Settings
 
@@ -24,9 +25,9 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-def render(namespace: str = "queues", **values: str) -> list[Raw]:
+def render(namespace: str = "queues", served: str = "", **values: str) -> list[Raw]:
     settings = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
-    done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *settings)
+    done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *settings, *served.split())
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
@@ -68,6 +69,24 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
         ("ValidatingWebhookConfiguration", validating(options)),
     ):
         assert only(documents, kind)["webhooks"] == wanted["webhooks"]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("kind: Configuration", Settings(namespace="queues")),
+        ("manageJobsWithoutQueueName: true", Settings(namespace="queues", manage_jobs_without_queue_name=True)),
+    ],
+    ids=["defaults", "all Jobs are managed"],
+)
+def test_policies_that_hold_while_we_are_down_are_there_where_wanted_and_served(text: str, settings: Settings) -> None:
+    wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}
+    served = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+    found = [each for each in render(served=served, **wanted) if "AdmissionPolicy" in each["kind"]]
+    options = Options(settings=settings, name="seiretsu", ourselves="system:serviceaccount:queues:seiretsu")
+    assert found == policies(options)
+    for documents in (render(), render(**wanted), render(served=served)):
+        assert not [each for each in documents if "AdmissionPolicy" in each["kind"]]
 
 
 def test_the_configuration_in_the_chart_names_its_own_service_secret_and_namespace() -> None:

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from webhook import backstop
 from webhook.chart import template
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
@@ -7,3 +8,7 @@ CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 
 def test_the_template_in_the_chart_is_the_one_the_table_of_hooks_gives() -> None:
     assert (CHART / "templates" / "webhooks.yaml").read_text() == template(), "run `make generate`"
+
+
+def test_so_is_that_of_the_policies_that_hold_while_we_are_down() -> None:
+    assert (CHART / "templates" / "backstop.yaml").read_text() == backstop.template(), "run `make generate`"

@@ -1,0 +1,165 @@
+"""Admission policies that hold while we are down: queued Jobs start suspended, and nobody starts them by hand.
+
+They run in the API server (MutatingAdmissionPolicy v1 is served from Kubernetes 1.36 on) and know the object alone:
+defaults, feedback and what has been admitted stay with the webhooks. With ``webhooks.failurePolicy: Ignore`` Jobs are
+so accepted during an outage of ours, suspended, and queued when we are back.
+``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from api import names
+from core.model import Raw
+from webhook.chart import ACTIONS, HEAD, unless_all
+from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued
+from webhook.owners import MANAGED_KINDS
+from webhook.settings import Settings
+
+_SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
+BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
+UNSUSPENDED: Final = "a job that names a queue is created suspended: set spec.suspend to true"
+
+
+def policies(options: Options) -> list[Raw]:
+    """The policies and their bindings, for ``kubectl apply`` or a chart."""
+    suspend, start = f"{options.name}-suspend-queued-jobs", f"{options.name}-start-queued-jobs"
+    mutation = {"expression": "Object{spec: Object.spec{suspend: true}}"}
+    return [
+        _policy(
+            "MutatingAdmissionPolicy",
+            suspend,
+            options,
+            operations=["CREATE"],
+            conditions=[_unowned(), {"name": "not-suspended", "expression": f"!({_SUSPENDED.format('object')})"}],
+            rules={
+                "reinvocationPolicy": "IfNeeded",
+                "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": mutation}],
+            },
+        ),
+        _binding("MutatingAdmissionPolicyBinding", suspend, {}),
+        _policy(
+            "ValidatingAdmissionPolicy",
+            start,
+            options,
+            operations=["CREATE", "UPDATE"],
+            conditions=[_unowned()],
+            rules={"validations": _validations(options)},
+        ),
+        _binding("ValidatingAdmissionPolicyBinding", start, {"validationActions": ["Deny"]}),
+    ]
+
+
+def _validations(options: Options) -> list[Raw]:
+    new, old = _SUSPENDED.format("object"), _SUSPENDED.format("oldObject")
+    return [
+        {
+            "expression": f"request.operation != 'CREATE' || ({new})",
+            "message": UNSUSPENDED,
+            "reason": "Forbidden",
+        },
+        {
+            "expression": f"request.operation != 'UPDATE' || !({old}) || ({new}) || {_ourselves(options)}",
+            "message": BY_HAND,
+            "reason": "Forbidden",
+        },
+    ]
+
+
+def _ourselves(options: Options) -> str:
+    """CEL: it is we who write. By account in a cluster; outside, where a person shares it, by what the writer says."""
+    if options.ourselves:
+        return f"request.userInfo.username == '{options.ourselves}'"
+    managers = f"['{names.FIELD_MANAGER}', '{names.JOB_FIELD_MANAGER}']"
+    return f"(has(request.options.fieldManager) && request.options.fieldManager in {managers})"
+
+
+def _unowned() -> Raw:
+    """The condition that no kind which may be queued itself controls the job."""
+    kinds = " || ".join(
+        f"(o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))" for group, kind in sorted(MANAGED_KINDS)
+    )
+    expression = (
+        "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o,"
+        f" has(o.controller) && o.controller && ({kinds}))"
+    )
+    return {"name": "not-queued-by-owner", "expression": expression}
+
+
+def _policy(kind: str, name: str, options: Options, *, operations: list[str], conditions: list[Raw], rules: Raw) -> Raw:
+    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": operations, "resources": ["jobs"]}
+    named = (
+        [] if options.settings.manage_jobs_without_queue_name else [{"name": "queued", "expression": queued("object")}]
+    )
+    return {
+        "apiVersion": GROUP_VERSION,
+        "kind": kind,
+        "metadata": _metadata(name, options),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": namespace_selector(options.settings),
+                "resourceRules": [rule],
+            },
+            "matchConditions": [*named, *conditions],
+            **rules,
+        },
+    }
+
+
+def _binding(kind: str, name: str, rules: Raw) -> Raw:
+    return {
+        "apiVersion": GROUP_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"policyName": name, **rules},
+    }
+
+
+def _metadata(name: str, options: Options) -> Raw:
+    return {"name": name, "labels": dict(options.labels)} if options.labels else {"name": name}
+
+
+_SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
+
+
+def template() -> str:
+    """The chart's template, for those who enable it where the API server serves such policies."""
+    found = policies(Options(settings=Settings(), name="zz-fullname", ourselves="zz-account"))
+    documents = [_document(each) for each in found]
+    text = f"{HEAD}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
+    text += "---\n".join(documents) + "{{- end }}\n"
+    for sentinel, action in ACTIONS.items():
+        text = text.replace(sentinel, action)
+    return text
+
+
+def _document(value: Raw) -> str:
+    spec: dict[str, Any] = value["spec"]
+    conditions = spec.get("matchConditions")
+    if conditions is None:
+        return yaml.safe_dump(value, sort_keys=False, width=1000)
+    constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}
+    lean = {**value, "spec": {**spec, "matchConstraints": constraints, "matchConditions": ["zz-conditions"]}}
+    items = {each["name"]: yaml.safe_dump([each], sort_keys=False, width=1000) for each in conditions}
+    indented = {name: "".join(f"  {line}\n" for line in item.splitlines()) for name, item in items.items()}
+    text = "".join(unless_all(item) if name == "queued" else item for name, item in indented.items())
+    selector = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
+    dumped = yaml.safe_dump(lean, sort_keys=False, width=1000)
+    return dumped.replace(" zz-selector", f" {selector}").replace("  - zz-conditions\n", text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the template to the file that is named."""
+    Path(arguments[0]).write_text(template())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
