@@ -157,7 +157,7 @@ class Converted:
         """The CRDs that convert by a webhook and trust something else."""
         encoded = base64.b64encode(bundle).decode()
         found = []
-        for kind in KINDS:
+        for kind in (kind for kind in KINDS if len(kind.versions) > 1):
             definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": kind.crd_name}})
             config = ((definition or {}).get("spec", {}).get("conversion", {}).get("webhook") or {}).get("clientConfig")
             if config is not None and config.get("caBundle") != encoded:
