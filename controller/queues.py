@@ -6,6 +6,7 @@ more after its last change. What they say is ``core.status``'s judgement of Stat
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -96,7 +97,8 @@ class QueueStatuses:
             return
         left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
         identity = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
-        await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": left or None}})
+        with contextlib.suppress(NotFound):  # it went by itself
+            await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": left or None}})
 
 
 def _difference(old: Raw, new: Raw) -> Raw:

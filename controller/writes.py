@@ -36,6 +36,10 @@ class Writer:
     ) -> Raw:
         """Patch an object or its subresource; with ``metadata.resourceVersion`` in the body only if it is unchanged."""
         answer = await self.client.patch(resource, key.name, key.namespace, body, type=kind, subresource=subresource)
+        metadata = answer["metadata"]
+        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):  # the last thing that held it is gone
+            self._removed(resource, key, metadata["uid"])
+            return answer
         return self._entered(resource, answer)
 
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:

@@ -1,0 +1,76 @@
+"""What a write tells the caches at once."""
+
+from typing import Any
+
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import NotFound
+from controller.writes import Writer
+from core.model import Key
+from core.state import State
+from tests.controller.test_caches import workload
+
+Raw = dict[str, Any]
+KEY = Key("ns", "w")
+
+
+class Answers:
+    """A stand-in for the client that gives prepared answers: which of them comes is not the test's subject."""
+
+    def __init__(self, answer: Raw | None) -> None:
+        self.answer = answer
+
+    async def patch(self, *_: Any, **__: Any) -> Raw:
+        assert self.answer is not None
+        return self.answer
+
+    async def get(self, *_: Any, **__: Any) -> Raw:
+        if self.answer is None:
+            raise NotFound(404, "NotFound", "gone")
+        return self.answer
+
+
+def cached(answer: Raw | None) -> tuple[Writer, Caches]:
+    caches = Caches(State())
+    caches.workloads.observe("ADDED", workload("w"))
+    return Writer(Answers(answer), caches.stores), caches  # type: ignore[arg-type]
+
+
+def version(number: int, **metadata: Any) -> Raw:
+    found = workload("w")
+    found["metadata"] |= {"resourceVersion": str(number), **metadata}
+    return found
+
+
+async def test_the_answer_of_a_patch_is_known_before_the_watch_tells_of_it() -> None:
+    writer, caches = cached(version(7))
+    await writer.patch(resources.WORKLOADS, KEY, {})
+    found = caches.workloads.get(KEY)
+    assert found is not None
+    assert found["metadata"]["resourceVersion"] == "7"
+
+
+async def test_an_object_that_lost_its_last_finalizer_is_gone_at_once() -> None:
+    writer, caches = cached(version(7, deletionTimestamp="2026-01-01T00:00:00Z"))
+    await writer.patch(resources.WORKLOADS, KEY, {})
+    assert caches.workloads.get(KEY) is None
+
+
+async def test_an_object_that_somebody_else_still_holds_is_not_gone() -> None:
+    writer, caches = cached(version(7, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["foregroundDeletion"]))
+    await writer.patch(resources.WORKLOADS, KEY, {})
+    assert caches.workloads.get(KEY) is not None
+
+
+async def test_what_is_read_anew_is_entered_and_what_is_gone_is_removed() -> None:
+    writer, caches = cached(None)
+    assert await writer.refreshed(resources.WORKLOADS, KEY, "Workload-w") is None
+    assert caches.workloads.get(KEY) is None
+
+
+async def test_a_namesake_is_not_the_object_that_was_asked_for() -> None:
+    writer, caches = cached(version(9, uid="another"))
+    assert await writer.refreshed(resources.WORKLOADS, KEY, "Workload-w") is None
+    found = caches.workloads.get(KEY)
+    assert found is not None
+    assert found["metadata"]["uid"] == "another"
