@@ -8,6 +8,7 @@ which decides when to wake. Rules: https://kueue.sigs.k8s.io/docs/concepts/clust
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 
@@ -84,6 +85,7 @@ class Queue:
         self._families: dict[tuple[int, int, Lane], _Family] = {}
         self._orders: dict[Lane, list[tuple[QueueKey, int, _Family]]] = {}
         self._serials = count()
+        self._priorities: Counter[int] = Counter()
         self._active = 0
 
     def __len__(self) -> int:
@@ -102,8 +104,8 @@ class Queue:
         return self._active
 
     def at_least(self, priority: int) -> int:
-        """How many of that priority or a higher one wait here. Costs the number of classes."""
-        return sum(family.members for family in self._families.values() if family.priority >= priority)
+        """How many of that priority or a higher one wait here. Costs the number of different priorities."""
+        return sum(count for each, count in self._priorities.items() if each >= priority)
 
     def is_active(self, entry: Pending) -> bool:
         """Whether the entry may become the head."""
@@ -121,6 +123,7 @@ class Queue:
             family = self._families[name] = _Family(entry.shape, entry.workload.priority, lane)
         entry.family = family
         family.members += 1
+        self._priorities[family.priority] += 1
         self._entries[key] = entry
         if not entry.asleep:
             self._line_up(entry)
@@ -192,6 +195,7 @@ class Queue:
 
     def check(self) -> None:
         """Assert what must always hold."""
+        assert self._priorities == Counter(entry.family.priority for entry in self)
         active = [entry for entry in self if self.is_active(entry)]
         assert len(active) == self._active, f"{self._active} are said to be active, {len(active)} are"
         if active and not self.by_local_queue:
@@ -245,6 +249,9 @@ class Queue:
             self._fall_asleep(entry)
             entry.asleep = False
         entry.family.members -= 1
+        self._priorities[entry.family.priority] -= 1
+        if not self._priorities[entry.family.priority]:
+            del self._priorities[entry.family.priority]
         self._forget(entry.family)
         return entry
 
