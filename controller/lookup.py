@@ -5,15 +5,25 @@ replica answers.
 from __future__ import annotations
 
 from controller.caches import Caches
+from controller.kube.resource import Raw
+from controller.kube.store import Store
 from core import decode
 from core.jobs import workload as workloads
-from core.model import Key, Workload
+from core.model import Key, Labels, Workload
 from core.requests import RequestRules
 from core.state_lookup import StateLookup
 
 
-def cache_lookup(caches: Caches) -> StateLookup:
-    """A Lookup that answers from ``caches``; nothing is known until ``Caches.start`` was called."""
+def labels_of(raw: Raw) -> Labels:
+    """All that we keep of a node: its kubelet writes the rest again and again."""
+    return raw["metadata"].get("labels") or {}
+
+
+def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
+    """A Lookup that answers from ``caches``; nothing is known until ``Caches.start`` was called.
+
+    Of ``nodes`` nothing is known until they were listed, which nobody waits for: they matter to a warning alone.
+    """
 
     def queue_of(group: str, kind: str, key: Key) -> str | None:
         for ours in caches.kinds:
@@ -38,4 +48,5 @@ def cache_lookup(caches: Caches) -> StateLookup:
         rules=rules,
         job_queue=queue_of,
         job_workload=workload_of,
+        nodes=lambda: tuple(nodes) if nodes.synced else None,
     )

@@ -24,7 +24,8 @@ from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.lookup import cache_lookup
+from controller.kube.store import Store
+from controller.lookup import cache_lookup, labels_of
 from controller.metrics import Metrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
@@ -36,7 +37,7 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import KINDS
 from core.lookup import Lookup
-from core.model import Key
+from core.model import Key, Labels
 from core.placement import matches
 from core.state import State
 
@@ -65,7 +66,9 @@ class Controller:
         self.leading = asyncio.Event()
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
-        self.lookup: Lookup = cache_lookup(self.caches)
+        nodes: Store[Labels] = Store(resources.NODES.plural, labels_of)
+        self.lookup: Lookup = cache_lookup(self.caches, nodes)
+        self._nodes = Reflector(client, resources.NODES, nodes)
         registry = registry or CollectorRegistry()
         self.metrics = Metrics(registry, role=self._role, local_queues=self._shows)
         registry.register(
@@ -90,6 +93,7 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
+            group.create_task(self._nodes.run(), name=f"reflector-{resources.NODES.plural}")
             await self._sync()
             async with self._leadership():
                 await self._lead()

@@ -236,9 +236,9 @@ def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
 
 
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
-    flavor, nodes = change.new, lookup.node_labels()
-    if flavor is None or nodes is None or not flavor.node_labels:
-        return
+    flavor, nodes = change.new, tuple(lookup.node_labels() or ())
+    if flavor is None or not nodes or not flavor.node_labels:
+        return  # a cluster without nodes is one that is being made
     wanted = flavor.node_labels.items()
     if not any(wanted <= labels.items() for labels in nodes):
         listed = ",".join(f"{key}={value}" for key, value in sorted(wanted))

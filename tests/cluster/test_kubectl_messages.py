@@ -199,6 +199,21 @@ def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
     assert deleted.stderr == ("Warning: the flavor is used by ClusterQueue team-b: it goes when they drop it\n")
 
 
+def test_a_flavor_that_no_node_has_is_warned_of(plane: ControlPlane) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "only", "labels": {"pool": "standard"}}}
+    apply(plane, "create", node, check=True)
+    flavor = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "fast"},
+        "spec": {"nodeLabels": {"pool": "fast"}},
+    }
+    warning = "Warning: no node has the labels pool=fast: what is admitted to the flavor stays pending\n"
+    asyncio.run(eventually(lambda: apply(plane, "create", flavor, dry_run=True).stderr == warning, within=20))
+    flavor["spec"] = {"nodeLabels": {"pool": "standard"}}
+    assert apply(plane, "create", flavor, dry_run=True).stderr == ""
+
+
 def test_system_namespaces_and_ours_are_left_alone(plane: ControlPlane) -> None:
     for namespace in ("kube-system",):
         done = plane.kubectl(

@@ -227,3 +227,9 @@ def test_the_first_member_of_a_cohort_is_not_told_that_nobody_lends() -> None:
 def test_cold_caches_say_nothing() -> None:
     change = Change(None, decode.cluster_queue(ours("ClusterQueue", "new")))
     assert of_cluster_queue(change, world(synced=False)) == ()
+
+
+def test_a_cluster_that_has_no_nodes_yet_is_told_nothing_of_them() -> None:
+    flavor = decode.resource_flavor(ours("ResourceFlavor", "fast", nodeLabels={"pool": "fast"}))
+    assert of_flavor(Change(None, flavor), world(nodes=[])) == ()
+    assert of_flavor(Change(None, flavor), world(nodes=None)) == ()
