@@ -1,0 +1,147 @@
+"""Whatever changes, in whatever order: State stays consistent, cycles come to rest, nobody who fits is left waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.cycle import drain, schedule
+from core.model import Cohort, Condition, Key, LocalQueue, Reserve, ResourceFlavor, StopPolicy, Wait
+from core.state import State
+from tests.core.worlds import cluster_queues, copy, quotas, workloads, worlds
+
+NOW = 100.0
+
+
+def some(draw: st.DrawFn, table: dict[Any, Any]) -> Any:
+    return draw(st.sampled_from(sorted(table)))
+
+
+def comes(draw: st.DrawFn, state: State) -> None:
+    workload = draw(workloads(draw(st.integers(20, 40)), f"q{draw(st.integers(0, 4))}"))
+    state.set_workload(workload.key, workload)
+
+
+def goes(draw: st.DrawFn, state: State) -> None:
+    if state.workloads:
+        state.set_workload(some(draw, state.workloads), None)
+
+
+def is_evicted(draw: st.DrawFn, state: State) -> None:
+    """A workload loses its quota, as its object shows it."""
+    if state.workloads:
+        key = some(draw, state.workloads)
+        state.unassume(key)
+        state.set_workload(key, replace(state.workloads[key], admission=None, conditions=()))
+
+
+def is_deactivated(draw: st.DrawFn, state: State) -> None:
+    if state.workloads:
+        key = some(draw, state.workloads)
+        state.set_workload(key, replace(state.workloads[key], active=not state.workloads[key].active))
+
+
+def is_prioritized(draw: st.DrawFn, state: State) -> None:
+    if state.workloads:
+        key = some(draw, state.workloads)
+        state.set_workload(key, replace(state.workloads[key], priority=draw(st.integers(0, 5))))
+
+
+def finishes(draw: st.DrawFn, state: State) -> None:
+    if state.workloads:
+        key = some(draw, state.workloads)
+        done = (*state.workloads[key].conditions, Condition("Finished", True))
+        state.set_workload(key, replace(state.workloads[key], conditions=done))
+
+
+def backs_off(draw: st.DrawFn, state: State) -> None:
+    if state.workloads:
+        key = some(draw, state.workloads)
+        at = draw(st.sampled_from([50.0, 150.0]))
+        state.set_workload(key, replace(state.workloads[key], requeue_at=at))
+
+
+def queue_changes(draw: st.DrawFn, state: State) -> None:
+    name = f"q{draw(st.integers(0, 4))}"
+    state.set_cluster_queue(name, draw(st.none() | cluster_queues(name)))
+
+
+def queue_stops(draw: st.DrawFn, state: State) -> None:
+    key = Key("ns", f"q{draw(st.integers(0, 4))}")
+    stop = draw(st.sampled_from(list(StopPolicy)))
+    state.set_local_queue(key, LocalQueue(key, key.name, stop_policy=stop))
+
+
+def cohort_changes(draw: st.DrawFn, state: State) -> None:
+    name = draw(st.sampled_from(["c0", "c1", "c2"]))
+    parent = draw(st.sampled_from(["", "c0", "c1", "c2"]))
+    state.set_cohort(name, draw(st.none() | st.builds(Cohort, st.just(name), st.just(parent), quotas())))
+
+
+def flavor_changes(draw: st.DrawFn, state: State) -> None:
+    state.set_flavor("fb", draw(st.sampled_from([None, ResourceFlavor("fb"), ResourceFlavor("fb", {"a": "b"})])))
+
+
+def time_passes(draw: st.DrawFn, state: State) -> None:
+    for _ in drain(state, state.policy, NOW):
+        state.check()
+
+
+CHANGES: list[Callable[[st.DrawFn, State], None]] = [
+    comes,
+    comes,
+    goes,
+    is_evicted,
+    is_deactivated,
+    is_prioritized,
+    finishes,
+    backs_off,
+    queue_changes,
+    queue_stops,
+    cohort_changes,
+    flavor_changes,
+    time_passes,
+]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> State:
+    state = draw(worlds())
+    for change in draw(st.lists(st.sampled_from(CHANGES), max_size=12)):
+        change(draw, state)
+        state.check()
+    return state
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(histories())
+def test_after_any_history_cycles_come_to_rest_and_nobody_who_fits_is_left_waiting(state: State) -> None:
+    for _ in range(40):
+        victims = [
+            victim.workload.key
+            for plan in drain(state, state.policy, NOW + 2)
+            for decision in plan.decisions
+            if isinstance(decision, Wait)
+            for victim in decision.victims
+        ]
+        if not victims:
+            break
+        for key in victims:
+            state.set_workload(key, None)
+        state.check()
+    else:
+        raise AssertionError("preemption goes on and on")
+    while list(drain(state, state.policy, NOW + 10)):  # what was to be woken a second later
+        state.check()
+    anew = copy(state)
+    for key in state.workloads:
+        held = state.holdings.get(key)
+        if held is not None:
+            anew.set_workload(key, held.workload)
+    plan = schedule(anew.snapshot(), anew.heads(NOW + 10), anew.policy, NOW + 10)
+    left = [decision.workload.key for decision in plan.decisions if isinstance(decision, Reserve)]
+    assert left == [], f"{left} would fit, and wait"
