@@ -13,7 +13,9 @@ from api import validate as rules
 from api.names import Kind
 from core import decode
 from core.feedback import Finding
-from core.feedback.queues import Change, of_cluster_queue, of_cohort, of_flavor, of_local_queue
+from core.feedback.change import Change
+from core.feedback.cluster_queues import of_cluster_queue
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue
 from core.lookup import Lookup
 from core.model import Raw
 from webhook import expressions

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from core.feedback.cluster_queues import CLUSTER_QUEUE_RULES
 from core.feedback.jobs import JOB_RULES
-from core.feedback.queues import CLUSTER_QUEUE_RULES, COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES
+from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES
 from core.feedback.rules import Rule
 
 TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {

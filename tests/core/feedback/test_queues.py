@@ -9,7 +9,9 @@ import yaml
 
 from core import decode
 from core.feedback.catalog import TABLES
-from core.feedback.queues import Change, of_cluster_queue, of_cohort, of_flavor, of_local_queue
+from core.feedback.change import Change
+from core.feedback.cluster_queues import of_cluster_queue
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue
 from core.feedback.rules import LIMIT
 from core.model import Raw
 from tests.core.feedback.world import TEAMS, running, waiting, world

@@ -1,0 +1,238 @@
+"""What an administrator should know at once about a change of a ClusterQueue: what it will not do, and what it does to
+those who run and wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from api import quantity
+from api.names import Fungibility, PreemptionPolicy
+from core.feedback.change import Change, cycle
+from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
+from core.lookup import Lookup
+from core.model import ClusterQueue, Quota
+
+
+def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about a change of a ClusterQueue."""
+    return findings(CLUSTER_QUEUE_RULES, change, lookup)
+
+
+# ClusterQueues: what they refer to.
+
+
+def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    named = [name for group in change.new.groups for name in group.flavors] if change.new else []
+    for name in (name for name in named if lookup.flavor(name) is None):
+        hint = did_you_mean(name, lookup.flavor_names(), several="ResourceFlavors")
+        yield fitted(
+            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does: {hint}',
+            f"a ResourceFlavor does not exist, the ClusterQueue admits nothing until it does: {hint}",
+        )
+
+
+def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    named = sorted({rule.name for rule in change.new.checks}) if change.new else []
+    for name in (name for name in named if lookup.admission_check(name) is None):
+        yield fitted(
+            f'AdmissionCheck "{name}" does not exist: the ClusterQueue admits nothing until it does',
+            "an AdmissionCheck does not exist: the ClusterQueue admits nothing until it does",
+        )
+
+
+def _no_namespaces(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None and change.new.namespace_selector is None:
+        yield "no namespace is admitted: namespaceSelector is not set; {} admits all of them"
+
+
+def _cycle_of_queue(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None and change.new.cohort:
+        cohort = lookup.cohort(change.new.cohort)
+        yield from cycle(change.new.cohort, cohort.parent if cohort else "", lookup)
+
+
+# ClusterQueues: settings that do not go together.
+
+
+def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    queue = change.new
+    if queue is None or all(quota.borrowing_limit is None for quota in queue.quotas.values()):
+        return
+    lendable = lookup.lendable(queue)
+    for fr, lent in sorted(lendable.items()):
+        limit = queue.quotas[fr].borrowing_limit
+        if limit is not None and limit > lent:
+            amounts = [quantity.text(fr.resource, amount) for amount in (limit, lent)]
+            yield fitted(
+                f'borrowingLimit {amounts[0]} of {fr.resource} in {fr.flavor} never matters: cohort "{queue.cohort}"'
+                f" lends {amounts[1]} at most",
+                f"borrowingLimit {amounts[0]} of {fr.resource} never matters: the cohort lends {amounts[1]} at most",
+                f"borrowingLimit {amounts[0]} never matters: the cohort lends {amounts[1]} at most",
+            )
+
+
+def _preempts(queue: ClusterQueue) -> bool:
+    never = PreemptionPolicy.NEVER
+    return queue.preemption.within_cluster_queue != never or queue.preemption.reclaim_within_cohort != never
+
+
+def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    queue = change.new
+    if queue is None or _preempts(queue):
+        return
+    if queue.fungibility.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
+        yield ("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never")
+
+
+def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    queue = change.new
+    if queue is None:
+        return
+    preemption, never = queue.preemption, PreemptionPolicy.NEVER
+    if preemption.reclaim_within_cohort != never and not queue.cohort:
+        yield f"reclaimWithinCohort: {preemption.reclaim_within_cohort} does nothing: the ClusterQueue is in no cohort"
+    if preemption.max_priority_threshold is not None and preemption.borrow_within_cohort == never:
+        yield (
+            f"maxPriorityThreshold {preemption.max_priority_threshold} does nothing: borrowWithinCohort.policy is Never"
+        )
+
+
+def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    """A search that stops where it can borrow never comes to the flavor where it could preempt instead."""
+    queue = change.new
+    if queue is None or not queue.cohort or not _preempts(queue):
+        return
+    several = any(len(group.flavors) > 1 for group in queue.groups)
+    if several and (queue.fungibility.when_can_borrow, queue.fungibility.when_can_preempt) == (
+        Fungibility.TRY_NEXT_FLAVOR,
+        Fungibility.MAY_STOP_SEARCH,
+    ):
+        yield "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow"
+
+
+# ClusterQueues: what a change does to those who run and wait.
+
+
+def _below_usage(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return
+    for fr in sorted(old.quotas):
+        before, after = old.quotas[fr].nominal, new.quotas.get(fr, Quota()).nominal
+        used = lookup.usage(old.name, fr)
+        if after < before and used > after:
+            texts = [quantity.text(fr.resource, amount) for amount in (before, after, used, used - after)]
+            yield fitted(
+                f"{fr.resource} in {fr.flavor} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use:"
+                f" {texts[3]} is borrowed from now on",
+                f"{fr.resource} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use",
+            )
+
+
+def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is None or new is None or old.cohort == new.cohort or not old.cohort:
+        return
+    running = lookup.admitted(old.name)
+    for fr in sorted(old.quotas):
+        beyond = lookup.usage(old.name, fr) - old.quotas[fr].nominal
+        if beyond > 0:
+            borrowed = quantity.text(fr.resource, beyond)
+            yield fitted(
+                f'leaving cohort "{old.cohort}" with {borrowed} {fr.resource} borrowed:'
+                f" nothing starts until {_workloads(running)} have released as much",
+                f"leaving the cohort with {borrowed} {fr.resource} borrowed: nothing starts until it is released",
+            )
+            return
+
+
+def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    if change.new is None and change.old is not None:
+        running, waiting = lookup.admitted(change.old.name), lookup.pending(change.old.name)
+        if running or waiting:
+            yield f"{_workloads(running)} hold quota here and {waiting} wait: it goes when the last has finished"
+
+
+def _workloads(count: int) -> str:
+    return f"{count} {'workload' if count == 1 else 'workloads'}"
+
+
+CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
+    Rule(
+        "flavor-not-found",
+        "A ClusterQueue names a ResourceFlavor that does not exist.",
+        _missing_flavors,
+        example=(
+            'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does: did'
+            ' you mean "standard"?'
+        ),
+    ),
+    Rule(
+        "admission-check-not-found",
+        "A ClusterQueue names an AdmissionCheck that does not exist.",
+        _missing_checks,
+        example='AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+    ),
+    Rule(
+        "no-namespace-admitted",
+        "A ClusterQueue has no namespaceSelector, so admits nobody.",
+        _no_namespaces,
+        example="no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+    ),
+    Rule(
+        "cohort-cycle",
+        "The parents of a cohort run in a circle.",
+        _cycle_of_queue,
+        example=(
+            "the parents of cohort research run in a circle: research -> research; its ClusterQueues admit nothing"
+        ),
+    ),
+    Rule(
+        "borrowing-limit-idle",
+        "A borrowingLimit above all that the cohort could ever lend.",
+        _idle_limits,
+        example='borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most',
+    ),
+    Rule(
+        "fungibility-idle",
+        "whenCanPreempt is set where nothing may be preempted.",
+        _idle_fungibility,
+        example=("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never"),
+    ),
+    Rule(
+        "fungibility-contradiction",
+        "Preemption is preferred to a later flavor's free quota.",
+        _stops_and_preempts,
+        example=(
+            "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow"
+        ),
+    ),
+    Rule(
+        "preemption-idle",
+        "A preemption setting that can do nothing as the others are.",
+        _idle_preemption,
+        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+    ),
+    Rule(
+        "quota-below-usage",
+        "Quota is lowered below what is in use.",
+        _below_usage,
+        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+    ),
+    Rule(
+        "cohort-left-in-debt",
+        "A ClusterQueue leaves its cohort while it borrows from it.",
+        _cohort_changed,
+        example=(
+            'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2 workloads have released as much'
+        ),
+    ),
+    Rule(
+        "cluster-queue-in-use",
+        "A ClusterQueue with workloads is deleted.",
+        _queue_in_use,
+        example="2 workloads hold quota here and 1 wait: it goes when the last has finished",
+    ),
+)
