@@ -100,6 +100,9 @@ class Composition:
         if self.setup.install:
             await await_admission(self.client)
         self.tasks.start("certificates", self.certificates.run())
+        # Objects read now live as long as the process: collecting garbage would look at each of them again and again
+        # (135 ms at a time over 50,000 Workloads, 12 ms without), so it waits until they are set aside.
+        gc.disable()
         self.tasks.start("controller", self.controller.run())
         while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
             await asyncio.sleep(0.02)

@@ -9,13 +9,15 @@ import argparse
 import asyncio
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Latency, Usage, timed, writes
+from bench.measure import Counts, Latency, Usage, counts, timed
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, job, setting
 from bench.served import served
 from controller.kube import config
@@ -114,13 +116,28 @@ async def _hold(client: Client, size: Size, policy: str) -> None:
         await client.patch(CLUSTER_QUEUES, f"cq-{number}", "", {"spec": {"stopPolicy": policy}})
 
 
-def per_job(before: Counter[tuple[str, str]], after: Counter[tuple[str, str]], jobs: int) -> dict[str, float]:
+def per_job(made: Counter[tuple[str, str]], jobs: int) -> dict[str, float]:
     """Writes a Job by verb and resource, the Jobs' own creation not counted."""
-    made = after - before
     made["POST", "jobs"] -= jobs
     counted = {f"{verb} {name}": count / jobs for (verb, name), count in sorted(made.items()) if count > 0}
     wanted = ("jobs", "events", *OURS)
     return {name: share for name, share in counted.items() if name.split()[1].split("/")[0] in wanted}
+
+
+def account(made: Counts, size: Size) -> dict[str, Any]:
+    """Print what the API server had to do for each Job, and return it for the record."""
+    writes = per_job(made.writes, size.jobs)
+    total = sum(share for name, share in writes.items() if not name.endswith(" events"))
+    print(f"writes a Job: {total:.2f}, events {sum(writes.values()) - total:.2f}")
+    for name, share in writes.items():
+        print(f"    {name:32} {share:5.2f}")
+    hooks = {name: seconds / calls * 1e3 for name, (calls, seconds) in made.hooks.items() if calls}
+    for name, mean in hooks.items():
+        print(
+            f"    webhook {name:24} {made.hooks[name][0] / size.jobs:5.2f}   mean {mean:.1f} ms, seen by the API server"
+        )
+    print(f"    conversions to older versions    {made.conversions / size.jobs:5.2f}")
+    return {"writes": writes, "webhook mean ms": hooks, "conversions": made.conversions / size.jobs}
 
 
 async def measure(plane: ControlPlane, scratch: Path, size: Size, calls: int) -> dict[str, Any]:
@@ -154,18 +171,14 @@ async def _with_us(
     admissions = Admissions(client)
     watching = asyncio.create_task(admissions.reflector.run())
     await admissions.reflector.synced.wait()
-    before, used = await writes(plane.administrator), Usage.of(pid)
+    before, used = await counts(plane.administrator), Usage.of(pid)
     seconds, latency = await as_they_come(client, admissions, size)
     report["come"] = {"seconds": seconds, "per second": size.jobs / seconds}
     print(f"{size.jobs} Jobs as they come: {seconds:.1f} s, {size.jobs / seconds:.0f} admissions a second")
     report["busy"] = show("create a Job, while admitting", {f"{CREATORS} clients": latency})
     await asyncio.sleep(3)  # coalesced status writes of queues and late events belong to the account
-    report["writes"] = per_job(before, await writes(plane.administrator), size.jobs)
+    report |= account((await counts(plane.administrator)).since(before), size)
     cpu = Usage.of(pid).cpu_seconds - used.cpu_seconds
-    total = sum(share for name, share in report["writes"].items() if not name.endswith(" events"))
-    print(f"writes a Job: {total:.2f}, events {sum(report['writes'].values()) - total:.2f}")
-    for name, share in report["writes"].items():
-        print(f"    {name:32} {share:5.2f}")
     seconds = await from_full_queues(client, admissions, size)
     report["held"] = {"seconds": seconds, "per second": size.jobs / seconds}
     print(f"{size.jobs} Jobs from full queues: {seconds:.1f} s, {size.jobs / seconds:.0f} admissions a second")
@@ -192,6 +205,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=400, help="how many creates a latency is taken of (default 400)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
     size = Size(chosen.jobs, chosen.queues, chosen.cohorts)
     print(f"{size.jobs} Jobs over {size.queues} ClusterQueues in {size.cohorts} cohorts; load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as scratch, ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from devcluster.api import Administrator
 
-_COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_HOOK = "apiserver_admission_webhook_admission_duration_seconds"
+_NAMES = f"apiserver_request_total|{_HOOK}_(?:count|sum)|apiserver_crd_conversion_webhook_duration_seconds_count"
+_SAMPLE = re.compile(rf"^({_NAMES})\{{(.*)\}} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 
@@ -53,18 +55,49 @@ async def timed(call: Callable[[int], Awaitable[object]], count: int, *, clients
     return Latency.of(took)
 
 
-async def writes(administrator: Administrator) -> Counter[tuple[str, str]]:
-    """Every write the API server has answered with success, by verb and resource (``jobs``, ``workloads/status``)."""
+class Counts(NamedTuple):
+    """What an API server has counted since it started.
+
+    ``writes``: those it answered with success, by verb and resource (``jobs``, ``workloads/status``). ``hooks``:
+    calls of admission webhooks and the seconds they took, by name. ``conversions``: objects converted from version
+    to version.
+    """
+
+    writes: Counter[tuple[str, str]]
+    hooks: dict[str, tuple[int, float]]
+    conversions: int
+
+    def since(self, before: "Counts") -> "Counts":
+        """What was added."""
+        none = (0, 0.0)
+        hooks = {
+            name: (calls - before.hooks.get(name, none)[0], seconds - before.hooks.get(name, none)[1])
+            for name, (calls, seconds) in self.hooks.items()
+        }
+        return Counts(self.writes - before.writes, hooks, self.conversions - before.conversions)
+
+
+async def counts(administrator: Administrator) -> Counts:
+    """Read the API server's own metrics."""
     status, text = await asyncio.to_thread(administrator.request, "GET", "/metrics")
     if status != 200:
         raise ConnectionError(f"GET /metrics: {status}")
-    found: Counter[tuple[str, str]] = Counter()
-    for labels, value in _COUNTED.findall(text.decode()):
+    writes: Counter[tuple[str, str]] = Counter()
+    calls: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
+    conversions = 0
+    for metric, labels, value in _SAMPLE.findall(text.decode()):
         label = dict(_LABEL.findall(labels))
-        if label["verb"] in WRITES and label["code"].startswith("2"):
+        if metric == "apiserver_request_total" and label["verb"] in WRITES and label["code"].startswith("2"):
             name = f"{label['resource']}/{label['subresource']}" if label["subresource"] else label["resource"]
-            found[label["verb"], name] += int(float(value))
-    return found
+            writes[label["verb"], name] += int(float(value))
+        elif metric == f"{_HOOK}_count":
+            calls[label["name"]] += int(float(value))
+        elif metric == f"{_HOOK}_sum":
+            seconds[label["name"]] = seconds.get(label["name"], 0.0) + float(value)
+        elif metric == "apiserver_crd_conversion_webhook_duration_seconds_count":
+            conversions += int(float(value))
+    return Counts(writes, {name: (calls[name], seconds[name]) for name in sorted(seconds)}, conversions)
 
 
 class Usage(NamedTuple):
