@@ -33,6 +33,7 @@ check: $(STAMP) ## Format, lint, types, import contracts
 
 bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.webhook
 	@$(BIN)/python -m bench.cycle
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder
