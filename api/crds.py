@@ -101,7 +101,10 @@ def templates() -> dict[str, str]:
 
 
 def _template(kind: KindSpec) -> str:
-    text = yaml.dump(definition(kind, _IN_CHART), Dumper=_Dumper, sort_keys=False, width=120)
+    found = definition(kind, _IN_CHART)
+    # helm uninstall would take all queues and Workloads along, and leave them to finalizers that nobody removes
+    found["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
+    text = yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=120)
     for stand_in, action in _ACTIONS.items():
         text = text.replace(stand_in, action)
     return _HEADER + text

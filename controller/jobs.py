@@ -75,7 +75,7 @@ class JobReconciler:
         self.settings = settings
         self.clock = clock
         self.store = caches.stores[self.resource]
-        self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}")
+        self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
         """Look at this job."""

@@ -65,12 +65,12 @@ class QueueStatuses:
             return None
         wanted = self._status(resource, key, raw)
         if wanted is not None and (difference := _difference(raw.get("status") or {}, wanted)):
-            self._written_at[item] = self._monotonic()
             patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": difference}
             try:
                 await self.writer.patch(resource, key, patch, subresource="status")
             except NotFound:  # gone meanwhile; the watch will say so
-                self._written_at.pop(item, None)
+                return None
+            self._written_at[item] = self._monotonic()
         return None
 
     def _status(self, resource: Resource, key: Key, raw: Raw) -> Raw | None:

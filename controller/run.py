@@ -110,8 +110,6 @@ class Controller:
                 log.warning("waiting for the first list", resource=reflector.resource.plural)
                 await reflector.synced.wait()
         self.caches.start()
-        self._wakes.connect()
-        self.mirror.connect()
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
 
@@ -126,14 +124,13 @@ class Controller:
         durations = Durations(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
         elector = Elector(self.client.connection, namespace=wanted.namespace, name=wanted.name, durations=durations)
         self.client.may_write = elector.may_write
-        async with elector:
+        async with elector, asyncio.TaskGroup() as group:
+            watch = group.create_task(_lost(elector))
             await elector.elected.wait()
             await self._read_anew()
             self.leading.set()
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(_lost(elector))
-                yield
-                watch.cancel()
+            yield
+            watch.cancel()
 
     async def _read_anew(self) -> None:
         """What the old leader wrote last may not have come by watch yet: list it, and enter what is newer than ours."""
@@ -143,6 +140,9 @@ class Controller:
                 self.caches.stores[resource].put_from_write(raw)
 
     async def _lead(self) -> None:
+        # Only now: the queues of a follower, which nobody empties, would grow with every change.
+        self._wakes.connect()
+        self.mirror.connect()
         self._wakes.everything()
         self.mirror.everything()
         async with asyncio.TaskGroup() as group:

@@ -40,6 +40,10 @@ MESSAGE_SECONDS = 5.0
 """A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
 
 
+Change = Callable[[Workload], tuple[Workload, Callable[[], None]] | None]
+"""A decision about a workload as it is now: what it becomes and what is then told; None where it no longer holds."""
+
+
 class Scheduler:
     """Owns the cycle. ``run`` for as long as we lead; ``wake`` whenever a cache changed. ``clock`` is wall time."""
 
@@ -67,8 +71,8 @@ class Scheduler:
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._waiting: dict[Key, Wait] = {}
         self._told_at: dict[Key, float] = {}
-        self._decided = WorkQueue[Key]("decided")
-        self._waits = WorkQueue[Key]("waits")
+        self._decided = WorkQueue[Key]("decided", longest_seconds=30.0)
+        self._waits = WorkQueue[Key]("waits", longest_seconds=30.0)
 
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
@@ -123,12 +127,20 @@ class Scheduler:
     async def _write_decided(self, key: Key) -> None:
         reserve = self._reserving.pop(key, None)
         if reserve is not None:
-            await self._settle(key, lambda workload: self._reserved(workload, reserve))
+            await self._settle_surely(key, lambda workload: self._reserved(workload, reserve))
         eviction = self._evicting.pop(key, None)
         if eviction is not None:
-            await self._settle(key, lambda workload: self._preempted(workload, *eviction))
+            await self._settle_surely(key, lambda workload: self._preempted(workload, *eviction))
 
-    async def _settle(self, key: Key, change: Callable[[Workload], tuple[Workload, Callable[[], None]] | None]) -> None:
+    async def _settle_surely(self, key: Key, change: Change) -> None:
+        """Settle; whatever goes wrong, the decision is not left half taken, for nobody else remembers it."""
+        try:
+            await self._settle(key, change)
+        except Exception:
+            self._take_back(key)
+            raise
+
+    async def _settle(self, key: Key, change: Change) -> None:
         """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide anew.
 
         A workload that changed meanwhile in what the decision does not rest on is written again, at its new version.
@@ -170,7 +182,8 @@ class Scheduler:
                 return
 
     def _take_back(self, key: Key) -> None:
-        self.state.unassume(key)
+        if key not in self._reserving and key not in self._evicting:  # decided anew meanwhile: that one stands
+            self.state.unassume(key)
         self.taken_back(key)
         self.wake()
 

@@ -168,8 +168,8 @@ class Wakes:
 
     def _namespace(self, old: Raw | None, new: Raw | None) -> None:
         name = (new or old or {})["metadata"]["name"]
-        if old is None or new is None or old["metadata"].get("labels") == new["metadata"].get("labels"):
-            return
+        if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
+            return  # one that came after its first jobs decides about them too
         for reconciler in self.jobs.values():
             for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
                 if key.namespace == name:

@@ -55,7 +55,7 @@ class WorkloadReconciler:
         self.metrics = metrics
         self.settings = settings
         self.clock = clock
-        self.queue = WorkQueue[Key]("workloads")
+        self.queue = WorkQueue[Key]("workloads", longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
         """Look at this Workload."""
