@@ -85,8 +85,8 @@ class Controller:
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
         self.usage = UsageSampler(self.caches, writer)
-        self.scheduler.taken_back = self.workloads.changed
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
+        self.scheduler.taken_back = self._wakes.taken_back
 
     async def run(self) -> None:
         """Follow and, when leading, reconcile until cancelled; raises when leadership is lost or a part of it dies."""

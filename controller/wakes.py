@@ -71,6 +71,12 @@ class Wakes:
                 self.queues.changed(resource, Key(*key))
         self.scheduler.wake()
 
+    def taken_back(self, key: Key) -> None:
+        """A reservation came to nothing: the workload waits again, which no object shows by a change."""
+        raw = self.caches.workloads.get(key)
+        if raw is not None:
+            self._workload(raw, raw)
+
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         self.workloads.changed(decode.key(new or old or {}))
         for raw in (old, new):

@@ -1,78 +1,50 @@
-"""Which statuses are looked at when an object changed. The reconcilers are stand-ins that note what they are told."""
+"""Who looks again when something changed."""
 
-from typing import Any, cast
+from typing import cast
+
+from prometheus_client import CollectorRegistry
 
 from controller import resources
-from controller.caches import Caches
-from controller.kube.resource import Resource
+from controller.events import Recorder
+from controller.metrics import Metrics
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
+from controller.settings import Settings
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
+from controller.writes import Writer
 from core.model import Key
-from core.state import State
+from tests.controller.test_caches import filled, made
 
 
-class Noting:
-    """Stands in for the scheduler and the reconcilers."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
-
-    def wake(self) -> None:
-        self.told.append(("cycle",))
-
-    def changed(self, *what: Any) -> None:
-        self.told.append(what)
-
-
-class World:
-    """Caches and the statuses that are to be looked at after each change."""
-
-    def __init__(self) -> None:
-        self.caches = Caches(State())
-        self.caches.start()
-        self.queues, other = Noting(), Noting()
-        wakes = Wakes(
-            self.caches,
-            cast(Scheduler, other),
-            cast(WorkloadReconciler, other),
-            cast(QueueStatuses, self.queues),
-            (),
-        )
-        wakes.connect()
-        self._version = 0
-
-    def after(self, resource: Resource, raw: dict[str, Any]) -> set[tuple[str, str]]:
-        self.queues.told.clear()
-        self._version += 1
-        metadata = {"uid": raw["metadata"]["name"], **raw["metadata"], "resourceVersion": str(self._version)}
-        self.caches.stores[resource].put_from_write({**raw, "metadata": metadata})
-        return {(which.kind, Key(*key).name) for which, key in self.queues.told}
+def connected() -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
+    """Nobody writes in these tests: they look at the lines."""
+    caches = filled()
+    writer, recorder = cast(Writer, None), cast(Recorder, None)
+    metrics = Metrics(CollectorRegistry())
+    queues = QueueStatuses(caches, writer)
+    workloads = WorkloadReconciler(caches, writer, recorder, metrics, Settings())
+    wakes = Wakes(caches, Scheduler(caches, writer, recorder, metrics), workloads, queues, [])
+    caches.start()
+    return wakes, queues, workloads
 
 
-def local_queue(stop_policy: str = "None") -> dict[str, Any]:
-    spec = {"clusterQueue": "cq", "stopPolicy": stop_policy}
-    return {"kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "ns"}, "spec": spec}
+def test_a_new_leader_looks_at_everything() -> None:
+    wakes, queues, workloads = connected()
+    wakes.everything()
+    assert (len(queues.queue), len(workloads.queue)) == (3, 1), "a ClusterQueue, a LocalQueue, a flavor; a workload"
 
 
-def workload(**status: Any) -> dict[str, Any]:
-    metadata = {"name": "w", "namespace": "ns"}
-    return {"kind": "Workload", "metadata": metadata, "spec": {"queueName": "lq", "podSets": []}, "status": status}
+def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_object_changed() -> None:
+    wakes, queues, workloads = connected()
+    wakes.taken_back(Key("ns", "w"))
+    assert (len(queues.queue), len(workloads.queue)) == (2, 1)
 
 
-def test_a_workload_is_counted_in_its_local_queue_and_in_the_cluster_queue() -> None:
-    world = World()
-    assert world.after(resources.LOCAL_QUEUES, local_queue()) == {("LocalQueue", "lq"), ("ClusterQueue", "cq")}
-    assert world.after(resources.WORKLOADS, workload()) == {("LocalQueue", "lq"), ("ClusterQueue", "cq")}
-
-
-def test_a_cluster_queue_goes_on_showing_what_waits_in_a_local_queue_that_was_stopped() -> None:
-    world = World()
-    world.after(resources.LOCAL_QUEUES, local_queue())
-    world.after(resources.WORKLOADS, workload())
-    assert world.after(resources.LOCAL_QUEUES, local_queue("Hold")) == {("LocalQueue", "lq")}
-    assert world.after(resources.WORKLOADS, workload(conditions=[])) == {("LocalQueue", "lq")}
-    held = workload(admission={"clusterQueue": "cq", "podSetAssignments": []})
-    assert ("ClusterQueue", "cq") in world.after(resources.WORKLOADS, held)
-    assert ("ClusterQueue", "cq") in world.after(resources.LOCAL_QUEUES, local_queue())
+def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_it() -> None:
+    wakes, _, workloads = connected()
+    wakes.connect()
+    changed = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
+    changed["metadata"]["resourceVersion"] = "2"
+    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", changed)
+    assert workloads.queue.delayed == 1, "the scheduler has its say first"
