@@ -71,10 +71,15 @@ class Lines:
                     self.reroute(key)
 
     def reroute(self, local_queue: Key) -> set[str]:
-        """Queue the workloads of a LocalQueue where they belong now; the ClusterQueues whose head may have changed."""
+        """Queue the workloads of a LocalQueue where they belong now; the ClusterQueues whose head may have changed.
+
+        Those that were in no queue start awake, as in Kueue, even where Requeued=False still says that their queue is
+        stopped: it runs again, and they would come too late.
+        """
         changed: set[str] = set()
         for key in sorted(self.by_local_queue.get(local_queue, ())):
-            changed |= self._leave(key) | self._join(key, self._pending[key])
+            anew = key not in self._where
+            changed |= self._leave(key) | self._join(key, self._pending[key], anew=anew)
         return changed
 
     def enqueue(self, workload: Workload) -> set[str]:
@@ -143,7 +148,7 @@ class Lines:
             return None
         return local_queue.cluster_queue if local_queue.cluster_queue in self.queues else None
 
-    def _join(self, key: Key, workload: Workload) -> set[str]:
+    def _join(self, key: Key, workload: Workload, *, anew: bool = False) -> set[str]:
         name = self._route(local_queue_of(workload))
         if name is None:
             return set()
@@ -156,7 +161,8 @@ class Lines:
         if old is not None and old.shape is entry.shape:
             entry.tried = old.tried
         was_head = old is not None and self.head(name) is old
-        entry.asleep = self._in_backoff(workload)
+        awake = anew or (old is not None and not old.asleep)
+        entry.asleep = self._put_off(workload) or (not awake and self._in_backoff(workload))
         queue.push(entry)
         self._where[key] = name
         if entry.asleep and workload.requeue_at is not None:
@@ -175,6 +181,9 @@ class Lines:
         requeued = workload.condition(Condition.REQUEUED)
         if requeued is not None and not requeued.status:
             return True
+        return self._put_off(workload)
+
+    def _put_off(self, workload: Workload) -> bool:
         return workload.requeue_at is not None and workload.requeue_at > self.now
 
 

@@ -2,7 +2,7 @@
 
 from core import transitions
 from core.cycle import drain
-from core.model import Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 
@@ -131,3 +131,25 @@ def test_objects_may_come_in_any_order() -> None:
     found.set_flavor("default", ready.holdings.flavors["default"])
     assert names(found) == ["w"]
     assert found.holdings.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
+
+
+def test_workloads_of_a_queue_that_is_started_again_do_not_wait_to_be_told_so() -> None:
+    found = state(cluster_queue("a", 5))
+    stopped = Condition("Requeued", False, "LocalQueueStopped")
+    key = Key("ns", "lq")
+    found.set_local_queue(key, LocalQueue(key, "a", stop_policy=StopPolicy.HOLD_AND_DRAIN))
+    found.set_workload(Key("ns", "evicted"), workload("evicted", 1, priority=9, conditions=(stopped,)))
+    found.set_workload(Key("ns", "other"), workload("other", 1))
+    assert names(found) == []
+    found.set_local_queue(key, LocalQueue(key, "a"))
+    assert names(found) == ["evicted"]
+    found.set_workload(Key("ns", "evicted"), workload("evicted", 1, priority=9, conditions=(stopped,), gates=()))
+    assert names(found) == ["evicted"], "an update of its object does not put it to sleep"
+    found.check()
+
+
+def test_a_workload_evicted_because_its_queue_was_stopped_waits_until_it_is_requeued() -> None:
+    found = state(cluster_queue("a", 5))
+    stopped = Condition("Requeued", False, "ClusterQueueStopped")
+    found.set_workload(Key("ns", "evicted"), workload("evicted", 1, conditions=(stopped,)))
+    assert names(found) == []
