@@ -151,7 +151,7 @@ class Demo:
     def queueing(self) -> None:
         """Jobs wait, borrow, start and finish."""
         self.say("team-a submits five Jobs of 4 cpu: 8 are its own, 4 more it may borrow, so two of them wait")
-        first = [self.submit("train.yaml", run_for="10s") for _ in range(5)]
+        first = [self.submit("train.yaml", run_for=f"{seconds}s") for seconds in (8, 11, 14, 6, 6)]
         self.watch("team-a alone", lambda: len(self.story.started) >= 3 and bool(self.story.waited))
         self.say("team-b submits two Jobs: team-a has borrowed half of its quota, so one of them waits")
         second = [self.submit("train.yaml", namespace=TEAM_B, run_for="5s") for _ in range(2)]
@@ -160,6 +160,9 @@ class Demo:
         urgent = self.submit("urgent.yaml", run_for="3s")
         everything = {*first, *second, urgent}
         self.watch("to the end", lambda: everything <= self.story.finished)
+        started = {job["metadata"]["name"]: job["status"]["startTime"] for job in self.items("jobs")}
+        if early := [job for job in self.story.waited & {*first} if started[job] < started[urgent]]:
+            raise DemoError(f"{urgent} was to start before those that waited already, but {', '.join(early)} did first")
         if not self.story.most_borrowed:
             raise DemoError("team-a never borrowed: its ClusterQueue's status showed no borrowed cpu")
 

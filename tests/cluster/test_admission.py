@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.cluster.world import World, done, holds
+from tests.cluster.world import World, done, holds, job
 
 pytestmark = pytest.mark.cluster
 
@@ -18,6 +18,34 @@ def test_a_queue_borrows_what_its_cohort_does_not_use_and_no_more(world: World) 
     world.job("fits", "b", cpu=1, seconds=30)
     world.until("the rest is taken", lambda: "fits" in world.running())
     assert world.running() == {"borrows", "fits"}
+
+
+def test_a_job_that_a_cron_job_makes_waits_its_turn_like_any_other(world: World) -> None:
+    world.queue("team", 1)
+    template = job("unused", "team", cpu=1, pods=1, seconds=600)
+    metadata = {"labels": template["metadata"]["labels"]}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"metadata": metadata, "spec": template["spec"]}}
+    world.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
+    world.job("first", "team", seconds=600)
+    world.until("the first runs", lambda: "first" in world.running())
+    world.until("the controller of CronJobs has made one", lambda: len(world.jobs()) > 1, within=90)
+    (made,) = [found for name, found in world.jobs().items() if name != "first"]
+    assert made["metadata"]["ownerReferences"][0]["kind"] == "CronJob"
+    assert made["spec"]["suspend"] is True
+
+
+def test_a_job_without_a_queue_goes_to_the_local_queue_named_default_where_there_is_one(world: World) -> None:
+    world.queue("default", 1)
+    template = job("asks-for-none", "unused", cpu=1, pods=1, seconds=1)
+    del template["metadata"]["labels"]
+
+    def made() -> bool:
+        world.plane.kubectl("delete", "job", "asks-for-none", "-n", world.namespace)
+        world.create(template)  # our cache may learn of the LocalQueue a moment after it was made
+        return "kueue.x-k8s.io/queue-name" in world.jobs()["asks-for-none"]["metadata"].get("labels", {})
+
+    world.until("it is given the default queue", made)
+    world.until("it has its turn", lambda: "asks-for-none" in world.workloads())
 
 
 def test_a_strict_queue_lets_nobody_pass_its_head_and_a_best_effort_queue_does(world: World) -> None:
