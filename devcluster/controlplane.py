@@ -171,8 +171,18 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start it again, on the same port and the same data, and wait until it is ready."""
         program = self._programs[APISERVER]
-        record = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
-        self._wait(self.administrator.ready, [record], "the API server")
+        for attempt in range(_PORT_ATTEMPTS):
+            self.layout.log(APISERVER).unlink(missing_ok=True)  # what it said of a port before must not count again
+            record = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
+            try:
+                self._wait(self.administrator.ready, [record], "the API server")
+            except PortTakenError:
+                # while nobody listened, some connection took the port for its own end: it gives it back soon
+                if attempt == _PORT_ATTEMPTS - 1:
+                    raise
+                time.sleep(1.0)
+            else:
+                return
 
     def pause_apiserver(self) -> None:
         """Freeze the API server: connections stay open, nothing is answered."""

@@ -123,7 +123,7 @@ def test_a_component_that_does_not_start_is_explained_with_its_log(
 def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
     environ = _cache(tmp_path)
     starting = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "cluster", "up", "--name", "brief"], cwd=_ROOT, env=environ
+        [sys.executable, "-c", _HEARING_CTRL_C, "cluster", "up", "--name", "brief"], cwd=_ROOT, env=environ
     )
     directory = tmp_path / "seiretsu" / "clusters" / "brief"
     records = _first_records(directory, starting)
@@ -131,6 +131,15 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
     assert starting.wait(timeout=30) == 130
     assert _gone(records)
     assert not directory.exists()
+
+
+# a shell that starts the tests in the background has its children ignore Ctrl-C, and theirs
+_HEARING_CTRL_C = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from cli.main import main
+main()
+"""
 
 
 def _first_records(directory: Path, starting: subprocess.Popen[bytes]) -> tuple[processes.Record, ...]:

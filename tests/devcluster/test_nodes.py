@@ -71,6 +71,7 @@ def test_a_pod_fails_with_the_exit_code_it_is_given(kubectl: Kubectl) -> None:
 @pytest.mark.cluster
 def test_a_pod_that_fits_no_node_stays_pending(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({}, cpu="17"), check=True)
+    kubectl("wait", "--for=jsonpath={.status.active}=1", "job/job", "--timeout=60s", check=True)
     kubectl(
         "wait", "--for=condition=PodScheduled=False", "pod", "-l", "job-name=job", "--timeout=60s", check=True
     )  # fmt: skip
