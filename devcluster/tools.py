@@ -1,7 +1,7 @@
 """Which programs a control plane needs and where they lie on this machine.
 
 A program is looked for in the directory `KUBEBUILDER_ASSETS` names, then in the user's cache directory, and is else
-built once from the Go modules pinned beside this file (`build`). The cache directory of a module carries the hash of
+built once from the Go modules pinned beside this file: `build.ensure`. The cache directory of a module has the hash of
 everything that decides its programs, so an upgrade never meets the programs of the version before it.
 """
 
@@ -146,20 +146,3 @@ def find(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
         if os.access(place / name, os.X_OK) and (place / name).is_file():
             return place / name
     return None
-
-
-def ensure(*names: str, report: Report | None = None) -> dict[str, Path]:
-    """Paths of the programs named, built first where they lie nowhere yet; `ClusterError` when that fails.
-
-    `report` gets the progress of a build; the default writes to standard error. Builders of one module, in whatever
-    processes, wait for each other.
-    """
-    found = {name: path for name in names if (path := find(name))}
-    missing = [name for name in names if name not in found]
-    if missing:
-        from devcluster import build  # only a machine without the tools pays for it
-
-        for module in dict.fromkeys(module_of(name) for name in missing):
-            build.build(module, report=report)
-        found |= {name: module_directory(module_of(name)) / name for name in missing}
-    return found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import tools
+from devcluster import build
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
 from webhook.settings import Settings
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = tools.ensure("helm")["helm"]
+    program = build.ensure("helm")["helm"]
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import processes, tools
+from devcluster import build, processes, tools
 from devcluster.components import Layout
 
 _ROOT = Path(__file__).parent.parent.parent
@@ -35,7 +35,7 @@ def seiretsu(tmp_path: Path) -> Run:
 
 @pytest.mark.cluster
 def test_up_list_kubeconfig_and_down(seiretsu: Run, tmp_path: Path) -> None:
-    tools.ensure("etcd")
+    build.ensure("etcd")
     up = seiretsu("cluster", "up", "--name", "one", "--nodes", "2", "--node-cpu", "3", "--node-memory", "5Gi")
     assert up.returncode == 0, up.stderr
     kubeconfig = seiretsu("cluster", "kubeconfig", "--name", "one").stdout.strip()
@@ -57,7 +57,7 @@ def test_up_list_kubeconfig_and_down(seiretsu: Run, tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_what_a_crash_left_is_listed_as_broken_and_cleared_up_by_down(seiretsu: Run, tmp_path: Path) -> None:
-    tools.ensure("etcd")
+    build.ensure("etcd")
     seiretsu("cluster", "up", "--name", "hurt", "--nodes", "0")
     records = processes.recorded(Layout(tmp_path / "seiretsu" / "clusters" / "hurt").records)
     processes.stop([record for record in records if record.name == "kube-apiserver"], grace=0)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import tools
+from devcluster import build
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.serving import Served
@@ -38,7 +38,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def helm(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = tools.ensure("helm")["helm"]
+    program = build.ensure("helm")["helm"]
     words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
     return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
 

@@ -151,7 +151,7 @@ def _first_records(directory: Path, starting: subprocess.Popen[bytes]) -> tuple[
 
 def _cache(tmp_path: Path) -> dict[str, str]:
     """An environment with clusters of its own and the programs of everyone."""
-    from devcluster import tools
+    from devcluster import build
 
-    programs = tools.ensure("etcd")["etcd"].parent
+    programs = build.ensure("etcd")["etcd"].parent
     return os.environ | {"XDG_CACHE_HOME": str(tmp_path), "KUBEBUILDER_ASSETS": str(programs)}
