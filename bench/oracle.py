@@ -164,9 +164,10 @@ def _cluster_queue(state: State, name: str) -> Raw:
             used[fr] = used.get(fr, 0) + amount
     admitted = _by_flavor(used)
     queue = state.lines.queues[name]
+    named = holdings.cluster_queues[name].cohort  # also where the cohorts are a cycle and the queue stands alone
     found = {
         "reserved": reserved,
-        "borrowed": _by_flavor({fr: node.borrowed(fr) for fr in node.usage}) if node.parent else {},
+        "borrowed": _by_flavor({fr: node.borrowed(fr) for fr in node.usage}) if named else {},
         "queue": sorted(str(entry.workload.key) for entry in queue if queue.is_active(entry)),
         "inadmissible": sorted(str(entry.workload.key) for entry in queue if not queue.is_active(entry)),
     }

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core import messages
 from core.model import FlavorResource, Requests, ResourceFlavor, ResourceGroup, Tried
-from core.placement import mismatch
+from core.placement import Mismatch, mismatch
 from core.policy import Policy
 from core.quota import QueueNode, borrowing_level
 from core.shape import Shape
@@ -81,6 +81,8 @@ class Assigned:
     attempts: list[Attempt] = field(default_factory=list)
     mode: Mode = _FIT
     """The worst of all resources."""
+    mistake: str = ""
+    """What is malformed in its template, so that no flavor can be judged."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,9 @@ class Assignment:
     @property
     def message(self) -> str:
         """Why it does not simply fit."""
+        for each in self.pod_sets:
+            if each.mistake:
+                return messages.malformed_pod_set(each.name, each.mistake)
         return "; ".join(messages.pod_set(a.name, a.reasons) for a in self.pod_sets if a.reasons)
 
     @property
@@ -219,10 +224,13 @@ class Search:
                 reasons.append(messages.not_nominated(name, resource))
                 continue
             flavor = self.flavors.get(name)
-            unfit = messages.flavor_not_found(name) if flavor is None else mismatch(placement, flavor)
+            unfit = mismatch(placement, flavor) if flavor is not None else Mismatch(messages.flavor_not_found(name))
             if unfit is not None:
-                reasons.append(unfit)
-                assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit,), PendingReason.NO_MATCHING_FLAVOR))
+                reasons.append(unfit.text)
+                assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
+                if unfit.malformed:
+                    assigned.mistake = unfit.text
+                    return {}, reasons
                 continue
             found, quality, attempt = self._flavor(name, requests, used)
             if attempt is not None:

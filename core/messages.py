@@ -61,6 +61,11 @@ def pod_set(name: str, reasons: Sequence[str]) -> str:
     return f"couldn't assign flavors to pod set {name}: {', '.join(sorted(reasons))}"
 
 
+def malformed_pod_set(name: str, mistake: str) -> str:
+    """A pod set that no flavor can be judged for."""
+    return f"failed to assign flavors to pod set {name}: {mistake}"
+
+
 def pending_preemption(number: int) -> str:
     """What is added when victims have been found."""
     return f". Pending the preemption of {number} workload(s)"

@@ -8,9 +8,13 @@ them: a flavor is judged by the label keys that it defines, what pods say about 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from api import syntax
+from api.errors import FieldError, invalid, not_supported
 from core.model import Labels, Placement, Requirement, ResourceFlavor, Selector, Taint, Toleration
 
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -71,21 +75,86 @@ def selects(placement: Placement, labels: Labels) -> bool:
     for key, value in placement.node_selector.items():
         if key in labels and labels[key] != value:
             return False
-    terms = [[r for r in term if r.key in labels] for term in placement.affinity or ()]
-    if not all(terms):
-        return True
-    return not terms or any(all(holds(requirement, labels) for requirement in term) for term in terms)
+    terms = _terms(placement, labels)
+    return not terms or any(
+        all(holds(requirement, labels) for requirement in term) and not _mistakes(index, term)
+        for index, term in enumerate(terms)
+    )
 
 
-def mismatch(placement: Placement, flavor: ResourceFlavor) -> str | None:
-    """Why pods placed so cannot run on the flavor's nodes, in Kueue's words; None when they can."""
+class Mismatch(NamedTuple):
+    """Why pods cannot run on the nodes of a flavor, in Kueue's words; ``malformed`` where it is the pods' own mistake,
+    for which no other flavor makes up.
+    """
+
+    text: str
+    malformed: bool = False
+
+
+def mismatch(placement: Placement, flavor: ResourceFlavor) -> Mismatch | None:
+    """Why pods placed so cannot run on the flavor's nodes; None when they can."""
     taint = untolerated(flavor.node_taints, placement.tolerations + flavor.tolerations)
     if taint is not None:
         # Kueue prints the taint as Go prints the struct; the last field is the time it was added.
-        return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.name}"
-    if not selects(placement, flavor.node_labels):
-        return f"flavor {flavor.name} doesn't match node affinity"
-    return None
+        return Mismatch(f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.name}")
+    if selects(placement, flavor.node_labels):
+        return None
+    mistake = unreadable(placement, flavor.node_labels)
+    return Mismatch(mistake or f"flavor {flavor.name} doesn't match node affinity", malformed=bool(mistake))
+
+
+def unreadable(placement: Placement, labels: Labels) -> str:
+    """What is malformed in the affinity terms that speak of these labels, of which none matches.
+
+    The API server lets no such pod in, but pod templates inside others' CRDs may say anything; kube-scheduler would
+    place none of these pods.
+    """
+    if any(labels.get(key, value) != value for key, value in placement.node_selector.items()):
+        return ""
+    terms = _terms(placement, labels)
+    found = dict.fromkeys(str(error) for index, term in enumerate(terms) for error in _mistakes(index, term))
+    return ", ".join(found) if len(found) < 2 else f"[{', '.join(found)}]"
+
+
+def _terms(placement: Placement, labels: Labels) -> list[list[Requirement]]:
+    """The affinity terms with what they say about these labels; none where a term says nothing about them."""
+    terms = [[r for r in term if r.key in labels] for term in placement.affinity or ()]
+    return terms if all(terms) else []
+
+
+def _mistakes(index: int, term: list[Requirement]) -> list[FieldError]:
+    found = []
+    for place, requirement in enumerate(term):
+        found += _malformed(f"nodeSelectorTerms[{index}].matchExpressions[{place}]", requirement)
+    return found
+
+
+def _malformed(path: str, requirement: Requirement) -> list[FieldError]:
+    """What apimachinery's ``labels.NewRequirement`` would not take."""
+    operator, values, where = requirement.operator, requirement.values, f"{path}.values"
+    found: list[FieldError] = []
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                found.append(invalid(where, None, "for 'in', 'notin' operators, values set can't be empty"))
+        case "Exists" | "DoesNotExist":
+            if values:
+                text = "values set must be empty for exists and does not exist"
+                found.append(invalid(where, list(values), text))
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                text = "for 'Gt', 'Lt' operators, exactly one value is required"
+                found.append(invalid(where, list(values) or None, text))
+            text = "for 'Gt', 'Lt' operators, the value must be an integer"
+            wrong = [index for index, value in enumerate(values) if _integer(value) is None]
+            found += [invalid(f"{where}[{index}]", values[index], text) for index in wrong]
+        case _:
+            return [not_supported(f"{path}.operator", operator, _OPERATORS)]
+    for index, value in enumerate(values):
+        texts = "; ".join(syntax.label_value(value))
+        if texts:
+            found.append(invalid(f"{where}[{index}][{requirement.key}]", value, texts))
+    return found
 
 
 def _beyond(requirement: Requirement, value: str) -> bool:
@@ -98,4 +167,6 @@ def _beyond(requirement: Requirement, value: str) -> bool:
 
 def _integer(text: str) -> int | None:
     digits = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if digits.isascii() and digits.isdigit() else None
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return value if -(2**63) <= (value := int(text)) < 2**63 else None

@@ -201,6 +201,19 @@ def test_taints_and_labels_keep_workloads_from_flavors() -> None:
     )
 
 
+def test_pods_with_a_malformed_affinity_are_told_so_whatever_flavors_there_are() -> None:
+    found = state(two_flavors("a", 9, 9))
+    found.set_flavor("default", ResourceFlavor("default", node_labels={"gen": "3"}))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    newer = Placement(affinity=((Requirement("gen", "Gt", ("many",)),),))
+    put(found, workload("w", 1, pod_sets=(PodSet("main", 1, {CPU: 1}, placement=newer),)))
+    assert why(cycle(found)["w"])[:2] == (
+        "NoMatchingFlavor",
+        "failed to assign flavors to pod set main: nodeSelectorTerms[0].matchExpressions[0].values[0]: "
+        "Invalid value: \"many\": for 'Gt', 'Lt' operators, the value must be an integer",
+    )
+
+
 def test_pod_sets_share_a_flavor_and_all_must_fit() -> None:
     found = state(cluster_queue("a", 5))
     both = (PodSet("driver", 1, {CPU: 2}), PodSet("workers", 2, {CPU: 2}))

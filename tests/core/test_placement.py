@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.model import Placement, Requirement, ResourceFlavor, Selector, Taint, Toleration
-from core.placement import holds, matches, mismatch, tolerates
+from core.placement import Mismatch, holds, matches, mismatch, tolerates
 
 LABELS = {"gen": "3", "zone": "a"}
 
@@ -110,15 +110,78 @@ def affinity(*terms: tuple[Requirement, ...]) -> Placement:
     ],
 )
 def test_node_selector_and_affinity_against_a_flavor(placement: Placement, reason: str | None) -> None:
-    assert mismatch(placement, ARM) == reason
+    found = mismatch(placement, ARM)
+    assert (found and found.text) == reason
+
+
+GEN = "nodeSelectorTerms[0].matchExpressions[0]"
+LABEL = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+NO_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "mistake"),
+    [
+        pytest.param(
+            Requirement("gen", "Gt", ("many",)),
+            f'{GEN}.values[0]: Invalid value: "many": {NO_INTEGER}',
+            id="a bound that is no number",
+        ),
+        pytest.param(
+            Requirement("gen", "Gt", ("9" * 20,)),
+            f'{GEN}.values[0]: Invalid value: "{"9" * 20}": {NO_INTEGER}',
+            id="a bound of more than 64 bits",
+        ),
+        pytest.param(
+            Requirement("gen", "Lt", ("-1",)),
+            f'{GEN}.values[0][gen]: Invalid value: "-1": {LABEL}',
+            id="a bound that no label could have",
+        ),
+        pytest.param(
+            Requirement("gen", "NotIn", ("3 or so",)),
+            f'{GEN}.values[0][gen]: Invalid value: "3 or so": {LABEL}',
+            id="a value that no label could have, though it is only to be avoided",
+        ),
+        pytest.param(
+            Requirement("gen", "NotIn"),
+            f"{GEN}.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+            id="nothing to avoid",
+        ),
+        pytest.param(
+            Requirement("gen", "Exists", ("3",)),
+            f'{GEN}.values: Invalid value: ["3"]: values set must be empty for exists and does not exist',
+            id="a value where none is expected",
+        ),
+    ],
+)
+def test_a_malformed_affinity_is_the_pods_own_mistake(requirement: Requirement, mistake: str) -> None:
+    assert mismatch(affinity((requirement,)), ARM) == Mismatch(mistake, malformed=True)
+
+
+def test_a_malformed_affinity_term_does_no_harm_beside_one_that_matches() -> None:
+    malformed, good = Requirement("gen", "Gt", ("many",)), Requirement("arch", "Exists")
+    assert mismatch(affinity((malformed,), (good,)), ARM) is None
+    assert mismatch(affinity((malformed, good)), ARM) is not None
+
+
+def test_several_mistakes_are_told_once_each() -> None:
+    one, other = Requirement("gen", "Gt", ("many",)), Requirement("gen", "Lt", ("few",))
+    found = mismatch(affinity((one, other)), ARM)
+    second = GEN.replace("Expressions[0]", "Expressions[1]")
+    texts = [f'{GEN}.values[0]: Invalid value: "many"', f'{second}.values[0]: Invalid value: "few"']
+    assert found == Mismatch(f"[{', '.join(f'{text}: {NO_INTEGER}' for text in texts)}]", malformed=True)
 
 
 def test_the_first_untolerated_taint_is_named_as_kueue_names_it() -> None:
     soft = Taint("busy", "", "PreferNoSchedule")
     flavor = ResourceFlavor("f0", node_taints=(soft, SPOT, Taint("gpu", "", "NoExecute")))
-    assert mismatch(Placement(), flavor) == "untolerated taint {spot true NoSchedule <nil>} in flavor f0"
+    assert mismatch(Placement(), flavor) == Mismatch("untolerated taint {spot true NoSchedule <nil>} in flavor f0")
     spot = Placement(tolerations=(Toleration("spot", "Exists"),))
-    assert mismatch(spot, flavor) == "untolerated taint {gpu  NoExecute <nil>} in flavor f0"
+    assert mismatch(spot, flavor) == Mismatch("untolerated taint {gpu  NoExecute <nil>} in flavor f0")
 
 
 def test_the_flavors_own_tolerations_count() -> None:
