@@ -56,6 +56,10 @@ class Controller(Protocol):
     def synced(self) -> bool:
         """Every cache has been read once."""
 
+    @property
+    def complaint(self) -> str:
+        """What keeps it from writing, in a sentence; empty where nothing does."""
+
     async def run(self) -> None:
         """Watch, schedule and write until cancelled. Returning or raising ends the process."""
 
@@ -166,7 +170,7 @@ class Composition:
         probes = [
             probe(f"/{self.setup.liveness}", {"event-loop": self.heartbeat.check}),
             probe(ready, {"tls": self._tls, "ca-bundle": self._published, "shutdown": self._serving}),
-            probe(f"{ready}/controller", {"caches": self._synced}),
+            probe(f"{ready}/controller", {"caches": self._synced, "writes": self._allowed}),
         ]
         exposed = [metrics_route(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
@@ -190,6 +194,9 @@ class Composition:
 
     async def _serving(self) -> str:
         return "shutting down" if self.server.draining else ""
+
+    async def _allowed(self) -> str:
+        return self.controller.complaint
 
     async def _synced(self) -> str:
         return "" if self.controller.synced else "the caches have not been read yet"

@@ -3,7 +3,8 @@
 Alive (`/healthz`) is the event loop alone: were it to depend on the API server, an outage of that would restart every
 replica. Ready (`/readyz`) is what the API server needs of us: a TLS handshake with our own port that verifies against
 the bundle clients have, and no shutdown begun. It does not wait for caches: the first LIST of our kinds may need our
-own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether the caches are read.
+own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether the caches are read
+and whether the API server denies the controller any of its writes.
 """
 
 from __future__ import annotations

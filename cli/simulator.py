@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from api import names
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, ScenarioError, Submission
 from core import decode, priority, requests
+from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw, Workload
@@ -21,7 +22,7 @@ from core.state import State
 from core.state_lookup import StateLookup
 from core.times import stamp
 from core.usage import finished
-from webhook import meta, patch
+from webhook import patch
 from webhook.hooks import HOOKS, Phase, Reach
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
@@ -126,7 +127,7 @@ class World:
     def workload(self, job: Raw) -> Workload | str:
         """The Workload that the controller would make of a Job, or why it makes none."""
         classes = priority.PriorityClasses(self.classes, self.pod_classes, self.default_class)
-        asked = priority.of_job(workloads.priority_class(job), BATCH_JOB.pod_sets(job), classes)
+        asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), classes)
         if isinstance(asked, priority.Missing):
             return str(asked)
         raw = workloads.manifest(BATCH_JOB, job, asked)
@@ -211,7 +212,7 @@ def _arrive(cluster: World, played: Played, submission: Submission, number: int)
         return None
     if response.warnings:
         played.warnings[key] = response.warnings
-    if not workloads.queue_name(job):
+    if not meta.queue_name(job):
         return None  # not ours to hold back
     workload = cluster.workload(job)
     if isinstance(workload, str):

@@ -7,7 +7,7 @@ its LimitRange or its queue would be judged by half the facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from controller.kube.resource import Raw, Resource
 from controller.kube.store import Store, verbatim
 from core import decode, requests
 from core.decode import WorkloadContext
-from core.jobs import workload as workloads
+from core.jobs import meta
 from core.jobs.kind import JobKind
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
@@ -95,17 +95,22 @@ class Caches:
 
     def start(self) -> None:
         """Read all there is into State, and from now on every change. What others refer to comes first."""
-        self.limit_ranges.on_change(self._limits_changed)
-        self.runtime_classes.on_change(self._overheads_changed)
-        self.resource_flavors.on_change(self._flavor_changed)
-        self.admission_checks.on_change(_setter(self.state.set_admission_check, decode.admission_check))
-        self.namespaces.on_change(_setter(self.state.set_namespace, _labels))
-        self.cohorts.on_change(_setter(self.state.set_cohort, decode.cohort))
-        self.cluster_queues.on_change(_setter(self.state.set_cluster_queue, decode.cluster_queue))
-        self.local_queues.on_change(self._local_queue_changed)
-        self.workloads.on_change(self._workload_changed)
-        self.priority_classes.on_change(self._classes_changed)
-        self.workload_priority_classes.on_change(self._classes_changed)
+        for _ in self.starting():
+            pass
+
+    def starting(self) -> Iterator[None]:
+        """``start`` in slices of two milliseconds, so that others may run; ``started`` when it has come to its end."""
+        yield from self.limit_ranges.catch_up(self._limits_changed)
+        yield from self.runtime_classes.catch_up(self._overheads_changed)
+        yield from self.resource_flavors.catch_up(self._flavor_changed)
+        yield from self.admission_checks.catch_up(_setter(self.state.set_admission_check, decode.admission_check))
+        yield from self.namespaces.catch_up(_setter(self.state.set_namespace, _labels))
+        yield from self.cohorts.catch_up(_setter(self.state.set_cohort, decode.cohort))
+        yield from self.cluster_queues.catch_up(_setter(self.state.set_cluster_queue, decode.cluster_queue))
+        yield from self.local_queues.catch_up(self._local_queue_changed)
+        yield from self.workloads.catch_up(self._workload_changed)
+        yield from self.priority_classes.catch_up(self._classes_changed)
+        yield from self.workload_priority_classes.catch_up(self._classes_changed)
         self.started = True
 
     def get(self, key: Key) -> Workload | None:
@@ -193,7 +198,7 @@ class Caches:
 
     def _read_again(self, raws: Iterable[Raw]) -> None:
         """The rules of requests changed: what is not yet read stays so until ``start`` comes to it."""
-        for raw in raws:
+        for raw in raws if self._read else ():
             if decode.key(raw) in self._read:
                 self._workload_changed(raw, raw)
 
@@ -247,7 +252,7 @@ def _job_uid(raw: Raw) -> Iterable[str]:
 
 
 def _class_label(raw: Raw) -> Iterable[str]:
-    name = workloads.priority_class(raw)
+    name = meta.priority_class(raw)
     return (name,) if name else ()
 
 

@@ -23,7 +23,7 @@ from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
 from core import decode
-from core.jobs import workload as workloads
+from core.jobs import meta
 from core.jobs.actions import (
     Action,
     CreateWorkload,
@@ -114,21 +114,21 @@ class JobReconciler:
         labels = (namespace["metadata"].get("labels") or {}) if namespace else {}
         if not matches(self.settings.managed_namespaces, labels):
             return False
-        return bool(workloads.queue_name(job)) or self.settings.manage_jobs_without_queue_name
+        return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 
     def _ancestor_admitted(self, job: Raw) -> bool | None:
         """None for a job of its own; for one of a managed job, whether that one's Workload is admitted."""
         namespace = job["metadata"]["namespace"]
         found: Raw | None = None
-        owner = workloads.controller(job)
+        owner = meta.controller(job)
         for _ in range(MAX_DEPTH):
             store = self.caches.store_of(owner["apiVersion"], owner["kind"]) if owner else None
             above = store.get(Key(namespace, owner["name"])) if store and owner else None
             if above is None or owner is None or above["metadata"]["uid"] != owner["uid"]:
                 break
-            if workloads.queue_name(above) or self.settings.manage_jobs_without_queue_name:
+            if meta.queue_name(above) or self.settings.manage_jobs_without_queue_name:
                 found = above
-            owner = workloads.controller(above)
+            owner = meta.controller(above)
         if found is None:
             return None
         standing = self.caches.workloads_of(found["kind"], Key(namespace, found["metadata"]["name"]))

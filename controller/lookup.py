@@ -8,7 +8,7 @@ from controller.caches import Caches
 from controller.kube.resource import Raw
 from controller.kube.store import Store
 from core import decode
-from core.jobs import workload as workloads
+from core.jobs import meta
 from core.model import Key, Labels, Workload
 from core.requests import RequestRules
 from core.state_lookup import StateLookup
@@ -30,7 +30,7 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
             if (ours.api_version.rpartition("/")[0], ours.kind) == (group, kind):
                 store = caches.store_of(ours.api_version, kind)
                 job = store.get(key) if store else None
-                return workloads.queue_name(job) if job else None
+                return meta.queue_name(job) if job else None
         return None
 
     def workload_of(job_uid: str) -> Workload | None:

@@ -29,8 +29,8 @@ class QueueMirror:
 
     def connect(self) -> None:
         """Listen from now on to Queues and LocalQueues alike."""
-        self.store.on_change(self._changed)
-        self.caches.local_queues.on_change(self._changed)
+        self.store.listen(self._changed)
+        self.caches.local_queues.listen(self._changed)
 
     def everything(self) -> None:
         """Look at all there is: we lead from now on."""

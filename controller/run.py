@@ -22,9 +22,11 @@ from controller.gauges import Gauges
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
+from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.kube.store import Store
+from controller.kube.resource import Resource
+from controller.kube.store import HEARD_AT_ONCE, Store
 from controller.lookup import cache_lookup, labels_of
 from controller.metrics import Metrics
 from controller.mirror import QueueMirror
@@ -44,6 +46,7 @@ from core.state import State
 log = structlog.get_logger(__name__)
 
 COMPONENT = "kueue-controller-manager"
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
 
 
 class LeadershipLostError(Exception):
@@ -77,6 +80,7 @@ class Controller:
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)
         writer, events = Writer(client, self.caches.stores), Events(self._recorder)
+        self._writer = writer
         self.scheduler = Scheduler(
             self.caches, writer, events, self.metrics, follow_pods=self.settings.wait_for_pods_ready
         )
@@ -87,6 +91,11 @@ class Controller:
         self.usage = UsageSampler(self.caches, writer)
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
         self.scheduler.taken_back = self._wakes.taken_back
+
+    @property
+    def complaint(self) -> str:
+        """What the API server denies us, in a sentence; empty where it denies nothing."""
+        return "; ".join(f"the API server denies us to {what}: {why}" for what, why in self._writer.refused.items())
 
     async def run(self) -> None:
         """Follow and, when leading, reconcile until cancelled; raises when leadership is lost or a part of it dies."""
@@ -109,7 +118,8 @@ class Controller:
             except TimeoutError:
                 log.warning("waiting for the first list", resource=reflector.resource.plural)
                 await reflector.synced.wait()
-        self.caches.start()
+        for _ in self.caches.starting():
+            await asyncio.sleep(0)  # webhooks come first
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
 
@@ -133,17 +143,35 @@ class Controller:
             watch.cancel()
 
     async def _read_anew(self) -> None:
-        """What the old leader wrote last may not have come by watch yet: list it, and enter what is newer than ours."""
+        """What the old leader wrote last may not have come by watch yet: list it, and enter what is newer than ours.
+
+        An API server that is away (which may be why the old leader is) is asked again, for as long as the lease lasts.
+        """
         for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
-            listed = await self.client.list(resource)
-            for raw in listed["items"]:
-                self.caches.stores[resource].put_from_write(raw)
+            wait = FIRST_WAIT_SECONDS
+            while True:
+                try:
+                    await self._read(resource)
+                    break
+                except ApiError as error:
+                    log.warning("not read before leading", resource=resource.plural, error=str(error))
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+
+    async def _read(self, resource: Resource) -> None:
+        store = self.caches.stores[resource]
+        async for page in self.client.pages(resource):
+            for place, raw in enumerate(page["items"], start=1):
+                store.put_from_write(raw)
+                if not place % HEARD_AT_ONCE:
+                    await asyncio.sleep(0)
 
     async def _lead(self) -> None:
         # Only now: the queues of a follower, which nobody empties, would grow with every change.
         self._wakes.connect()
         self.mirror.connect()
-        self._wakes.everything()
+        for _ in self._wakes.everything():
+            await asyncio.sleep(0)
         self.mirror.everything()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run(), name="events")

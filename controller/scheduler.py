@@ -19,7 +19,7 @@ from api import names
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import ApiError, Conflict, Fenced, Unreachable
+from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.writes import Writer
@@ -27,6 +27,7 @@ from core import transitions
 from core.conditions import status_patch, texts
 from core.cycle import drain
 from core.life import required_checks
+from core.lines import queueable
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.order import queue_time
 
@@ -36,12 +37,18 @@ DECIDED_WRITES = 30
 WAITING_WRITES = 10
 ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
+REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
+"""How long a workload is not looked at after its second refusal in a row; doubles with each more."""
 MESSAGE_SECONDS = 5.0
 """A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
 
 
 Change = Callable[[Workload], tuple[Workload, Callable[[], None]] | None]
 """A decision about a workload as it is now: what it becomes and what is then told; None where it no longer holds."""
+
+
+class RefusedError(Exception):
+    """The API server will not have a decision; the message says why."""
 
 
 class Scheduler:
@@ -71,12 +78,19 @@ class Scheduler:
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._waiting: dict[Key, Wait] = {}
         self._told_at: dict[Key, float] = {}
+        self._unsure: dict[Key, str] = {}
+        self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0)
         self._waits = WorkQueue[Key]("waits", longest_seconds=30.0)
 
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
         self._woken.set()
+
+    def forget(self, key: Key) -> None:
+        """The workload is gone: nothing about it is kept."""
+        self._told_at.pop(key, None)
+        self._refusals.pop(key, None)
 
     async def run(self) -> None:
         """Decide and write until cancelled."""
@@ -125,25 +139,29 @@ class Scheduler:
                 self._decided.add(victim.workload.key)
 
     async def _write_decided(self, key: Key) -> None:
+        await self._learn(key, self._unsure.get(key))
         reserve = self._reserving.pop(key, None)
         if reserve is not None:
-            await self._settle_surely(key, lambda workload: self._reserved(workload, reserve))
+            try:
+                await self._settle(key, lambda workload: self._reserved(workload, reserve))
+            except ApiError:  # not even reading is possible now: it stands, and is looked at again with backoff
+                self._reserving.setdefault(key, reserve)
+                raise
+            except Exception as error:
+                self._take_back(key, not_before=self._refused(key, error))
         eviction = self._evicting.pop(key, None)
         if eviction is not None:
-            await self._settle_surely(key, lambda workload: self._preempted(workload, *eviction))
-
-    async def _settle_surely(self, key: Key, change: Change) -> None:
-        """Settle; whatever goes wrong, the decision is not left half taken, for nobody else remembers it."""
-        try:
-            await self._settle(key, change)
-        except Exception:
-            self._take_back(key)
-            raise
+            try:
+                await self._settle(key, lambda workload: self._preempted(workload, *eviction))
+            except Exception:  # the preemptor waits for this victim, however long: taken back it would be chosen again
+                self._evicting.setdefault(key, eviction)
+                raise
 
     async def _settle(self, key: Key, change: Change) -> None:
         """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide anew.
 
         A workload that changed meanwhile in what the decision does not rest on is written again, at its new version.
+        Raises ``RefusedError`` where the API server will not have it, ``ApiError`` where what came of it is not known.
         """
         for _ in range(ATTEMPTS):
             before = self.caches.get(key)
@@ -160,30 +178,37 @@ class Scheduler:
             try:
                 await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
+                if not isinstance(error, Fenced):  # nothing was sent then, and nothing is to be learned
+                    await self._learn(key, before.uid)
+                if not isinstance(error, Conflict | Unreachable | NotFound):
+                    raise RefusedError(str(error)) from error
                 log.info("decision not written", workload=str(key), error=str(error))
-                await self._learn(key, before.uid, error)
-                if not isinstance(error, Conflict | Unreachable):
-                    break
             else:
+                self._refusals.pop(key, None)
                 tell()
                 return
         self._take_back(key)
 
-    async def _learn(self, key: Key, uid: str, error: ApiError) -> None:
-        """A write failed, or nobody knows whether: read the object anew before anything else is decided about it."""
-        delay = 0.05
-        while not isinstance(error, Fenced):
-            try:
-                await self.writer.refreshed(resources.WORKLOADS, key, uid)
-            except ApiError:
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, 5.0)
-            else:
-                return
+    async def _learn(self, key: Key, uid: str | None) -> None:
+        """A write failed, or nobody knows whether: read the object anew before anything else is decided about it.
 
-    def _take_back(self, key: Key) -> None:
+        What the read raises sends the key back in line: no writer waits here for an API server that does not answer.
+        """
+        if uid is not None:
+            self._unsure[key] = uid
+            await self.writer.refreshed(resources.WORKLOADS, key, uid)
+            del self._unsure[key]
+
+    def _refused(self, key: Key, error: Exception) -> float:
+        """A decision cannot be written: until when it is not taken again. Its quota is others' till then."""
+        count = self._refusals[key] = self._refusals.get(key, 0) + 1
+        wait = min(REFUSED_SECONDS * 2.0 ** min(count - 2, 40), LONGEST_REFUSED_SECONDS) if count > 1 else 0.0
+        log.warning("decision refused", workload=str(key), error=repr(error), again_seconds=wait)
+        return self.clock() + wait
+
+    def _take_back(self, key: Key, not_before: float = 0.0) -> None:
         if key not in self._reserving and key not in self._evicting:  # decided anew meanwhile: that one stands
-            self.state.unassume(key)
+            self.state.unassume(key, not_before)
         self.taken_back(key)
         self.wake()
 
@@ -287,9 +312,9 @@ def _not_ready(workload: Workload, now: float) -> Workload:
 def _alike(workload: Workload, judged: Workload) -> bool:
     """Whether nothing changed that a decision to reserve depends on."""
     return (
-        workload.active
-        and not workload.deleting
+        queueable(workload)
         and workload.admission is None
+        and workload.invalid == judged.invalid
         and workload.queue == judged.queue
         and workload.pod_sets == judged.pod_sets
         and workload.reclaimable == judged.reclaimable

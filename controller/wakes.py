@@ -6,7 +6,7 @@ ever. State wakes queued workloads by itself; here are the objects whose own sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from controller import resources
@@ -18,6 +18,8 @@ from controller.workloads import WorkloadReconciler
 from core import decode
 from core.forest import above
 from core.model import Key, Raw, StopPolicy
+
+AT_ONCE = 500
 
 
 class Wakes:
@@ -38,37 +40,37 @@ class Wakes:
         self.jobs = {reconciler.kind.kind: reconciler for reconciler in jobs}
 
     def connect(self) -> None:
-        """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it."""
-        for reconciler in self.jobs.values():
-            reconciler.store.on_change(partial(_job, reconciler))
-        caches = self.caches
-        caches.workloads.on_change(self._workload)
-        caches.local_queues.on_change(self._local_queue)
-        caches.cluster_queues.on_change(self._cluster_queue)
-        caches.cohorts.on_change(self._cohort)
-        caches.resource_flavors.on_change(self._flavor)
-        caches.admission_checks.on_change(self._admission_check)
-        caches.namespaces.on_change(self._namespace)
-        caches.workload_priority_classes.on_change(self._priority_class)
-        caches.priority_classes.on_change(self._pod_priority_class)
-        caches.limit_ranges.on_change(self._rules)
-        caches.runtime_classes.on_change(self._rules)
+        """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it.
 
-    def everything(self) -> None:
-        """Look at all there is: we lead from now on."""
+        What is there already is for ``everything``: object by object it would wake the same workloads again and again.
+        """
         for reconciler in self.jobs.values():
-            for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
-                reconciler.changed(Key(*key))
-        for key in self.caches.workloads.keys():  # noqa: SIM118
-            self.workloads.changed(Key(*key))
+            reconciler.store.listen(partial(_job, reconciler))
+        caches = self.caches
+        caches.workloads.listen(self._workload)
+        caches.local_queues.listen(self._local_queue)
+        caches.cluster_queues.listen(self._cluster_queue)
+        caches.cohorts.listen(self._cohort)
+        caches.resource_flavors.listen(self._flavor)
+        caches.admission_checks.listen(self._admission_check)
+        caches.namespaces.listen(self._namespace)
+        caches.workload_priority_classes.listen(self._priority_class)
+        caches.priority_classes.listen(self._pod_priority_class)
+        caches.limit_ranges.listen(self._rules)
+        caches.runtime_classes.listen(self._rules)
+
+    def everything(self) -> Iterator[None]:
+        """Look at all there is, for we lead from now on; in slices, so that others may run."""
+        for reconciler in self.jobs.values():
+            yield from _each(reconciler.changed, reconciler.store.keys())
+        yield from _each(self.workloads.changed, self.caches.workloads.keys())
         for resource in (
             resources.CLUSTER_QUEUES,
             resources.LOCAL_QUEUES,
             resources.COHORTS,
             resources.RESOURCE_FLAVORS,
         ):
-            for key in self.caches.stores[resource].keys():  # noqa: SIM118
-                self.queues.changed(resource, Key(*key))
+            yield from _each(partial(self.queues.changed, resource), self.caches.stores[resource].keys())
         self.scheduler.wake()
 
     def taken_back(self, key: Key) -> None:
@@ -78,7 +80,10 @@ class Wakes:
             self._workload(raw, raw)
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
-        self.workloads.changed(decode.key(new or old or {}))
+        key = decode.key(new or old or {})
+        self.workloads.changed(key)
+        if new is None:
+            self.scheduler.forget(key)
         for raw in (old, new):
             if raw is None:
                 continue
@@ -203,6 +208,13 @@ class Wakes:
 
 def _job(reconciler: JobReconciler, old: Raw | None, new: Raw | None) -> None:
     reconciler.changed(decode.key(new or old or {}))
+
+
+def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:
+    for place, key in enumerate(keys, start=1):
+        look(Key(*key))
+        if not place % AT_ONCE:
+            yield
 
 
 def _spec_changed(old: Raw | None, new: Raw | None) -> bool:

@@ -6,36 +6,50 @@ Separate so that no reconciler forgets. A write that was cut short may or may no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+import structlog
+
 from controller.kube.client import Client
-from controller.kube.errors import NotFound
+from controller.kube.errors import Forbidden, NotFound, Unauthorized
 from controller.kube.resource import Key as StoreKey
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import Store
 from core.model import Key
 
+log = structlog.get_logger(__name__)
+
 PatchType = Literal["merge", "json", "apply"]
 
 
 class Writer:
-    """The client and the stores together. Objects of resources that nobody watches are written all the same."""
+    """The client and the stores together. Objects of resources that nobody watches are written all the same.
+
+    ``refused`` says, by the kind of write, with what words the API server denied it last; a write of that kind that
+    succeeds ends it. Rights that are missing would otherwise show in nothing but jobs that wait.
+    """
 
     def __init__(self, client: Client, stores: Mapping[Resource, Store[Any]]) -> None:
         self.client = client
+        self.refused: dict[str, str] = {}
         self._stores = stores
 
     async def create(self, resource: Resource, body: Raw) -> Raw:
         """Create an object; ``AlreadyExists`` where the name is taken."""
-        answer = await self.client.create(resource, body, body["metadata"].get("namespace", ""))
+        with self._noting(f"create {resource.plural}"):
+            answer = await self.client.create(resource, body, body["metadata"].get("namespace", ""))
         return self._entered(resource, answer)
 
     async def patch(
         self, resource: Resource, key: Key, body: Raw | list[Raw], *, subresource: str = "", kind: PatchType = "merge"
     ) -> Raw:
         """Patch an object or its subresource; with ``metadata.resourceVersion`` in the body only if it is unchanged."""
-        answer = await self.client.patch(resource, key.name, key.namespace, body, type=kind, subresource=subresource)
+        with self._noting(f"patch {resource.plural}{f'/{subresource}' if subresource else ''}"):
+            answer = await self.client.patch(
+                resource, key.name, key.namespace, body, type=kind, subresource=subresource
+            )
         metadata = answer["metadata"]
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):  # the last thing that held it is gone
             self._removed(resource, key, metadata["uid"])
@@ -45,7 +59,8 @@ class Writer:
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:
         """Delete this very object; gone already is as good. Finalizers may hold it: then the caches see it deleting."""
         try:
-            answer = await self.client.delete(resource, key.name, key.namespace, uid=uid)
+            with self._noting(f"delete {resource.plural}"):
+                answer = await self.client.delete(resource, key.name, key.namespace, uid=uid)
         except NotFound:
             self._removed(resource, key, uid)
             return
@@ -65,6 +80,18 @@ class Writer:
             self._removed(resource, key, uid)
         self._entered(resource, answer)
         return answer if answer["metadata"]["uid"] == uid else None
+
+    @contextlib.contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (Unauthorized, Forbidden) as error:
+            if what not in self.refused:
+                log.error("The API server denies us a write", what=what, error=str(error))
+            self.refused[what] = str(error)
+            raise
+        if self.refused.pop(what, None) is not None:
+            log.info("The API server allows us the write again", what=what)
 
     def _entered(self, resource: Resource, answer: Raw) -> Raw:
         store = self._stores.get(resource)

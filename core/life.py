@@ -215,7 +215,7 @@ def overtime(w: Workload, s: Surroundings) -> Step | None:
     cause = DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
     after = transitions.deactivation_target(w, cause, "exceeding the maximum execution time", s.now)
     message = f"The maximum execution time ({w.max_execution}s) exceeded"
-    return _update(w, replace(after, past_execution=0.0), "overtime", message)
+    return _update(w, after, "overtime", message)
 
 
 def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:

@@ -148,8 +148,11 @@ class State:
             else:
                 self._leave(key)
 
-    def unassume(self, key: Key) -> None:
-        """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay."""
+    def unassume(self, key: Key, not_before: float = 0.0) -> None:
+        """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay.
+
+        Until ``not_before``, or until its object changes, the workload is not looked at.
+        """
         held = self.holdings.get(key)
         if key in self._evicting and held is not None:
             self._evicting.discard(key)
@@ -161,6 +164,8 @@ class State:
             self._release(key)
             workload = self.workloads.get(key)
             if workload is not None and queueable(workload):
+                if not_before > self.lines.now:
+                    workload = replace(workload, requeue_at=max(not_before, workload.requeue_at or 0.0))
                 self._stir(self.lines.enqueue(workload))
 
     def assumed(self, key: Key) -> bool:

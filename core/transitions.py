@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from api import names
-from api.names import AdmittedReason, CheckState, EvictedReason, PendingReason
+from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason
 from core.conditions import with_condition, without_condition
 from core.model import Admission, Condition, Workload
 from core.model import CheckState as State
+
+_OVERTIME = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}{DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED}"
 
 _RESET_BY_RESERVATION = (
     names.Condition.EVICTED,
@@ -110,14 +112,16 @@ def released(workload: Workload, now: float) -> Workload:
     """An evicted workload whose pods are gone gives its quota back.
 
     Requeued says whether it may be queued again at once: after preemption and node failures yes, after anything else
-    (a backoff, a stopped queue, deactivation) when that is over.
+    (a backoff, a stopped queue, deactivation) when that is over. Who was deactivated for having had all its time has
+    all of it again when it is activated.
     """
     eviction = workload.condition(names.Condition.EVICTED)
     if eviction is None:
         return workload
     again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES)
     after = requeued(workload, eviction.reason, eviction.message, now, status=again)
-    return waiting(after, PendingReason.PENDING_EVALUATION, eviction.message, now)
+    after = waiting(after, PendingReason.PENDING_EVALUATION, eviction.message, now)
+    return replace(after, past_execution=0) if eviction.reason == _OVERTIME else after
 
 
 def requeued(workload: Workload, reason: str, message: str, now: float, *, status: bool = True) -> Workload:

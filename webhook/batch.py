@@ -6,9 +6,10 @@ from typing import Final
 
 from api.errors import FieldError, forbidden, invalid
 from api.names import Annotation
+from core.jobs import meta
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
-from webhook import meta, topology
+from webhook import topology
 from webhook.job_rules import IMMUTABLE
 from webhook.literals import boolean, integer
 from webhook.settings import Settings

@@ -11,8 +11,8 @@ from typing import Final
 from api import syntax
 from api.errors import FieldError, forbidden, invalid, too_long
 from api.names import Annotation, Label
+from core.jobs import meta
 from core.model import Raw
-from webhook import meta
 from webhook.literals import integer
 from webhook.settings import Settings
 

@@ -14,9 +14,10 @@ from api.names import Condition, Label
 from core import decode, placement
 from core.feedback import PodSpec, submission
 from core.feedback.jobs import of_job
+from core.jobs import meta
 from core.model import Key, Raw
 from core.requests import RequestRules
-from webhook import expressions, job_rules, meta, owners, patch
+from webhook import expressions, job_rules, owners, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
 from webhook.policy import Verdict, judge

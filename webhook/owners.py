@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.jobs import meta
 from core.model import Key, Raw
-from webhook import meta
 from webhook.settings import Context
 
 _KINDS: Final = {

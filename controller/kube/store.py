@@ -22,6 +22,8 @@ Pair = tuple[str, str]
 
 REMEMBERED_DELETIONS = 10_000
 SLICE = 100
+HEARD_AT_ONCE = 20
+"""Reading a Workload takes a tenth of a millisecond: two of them is how long webhooks may have to wait for it."""
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +60,8 @@ class Store(Generic[T]):
         self._entries: dict[Pair, _Entry[T]] = {}
         self._indexes = dict(indexes or {})
         self._indexed: dict[str, dict[str, dict[Pair, None]]] = {index: {} for index in self._indexes}
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[tuple[Handler[T], dict[Pair, None]]] = []
+        """Each with the keys that it has yet to be told of for the first time."""
         self._deleted: OrderedDict[str, float] = OrderedDict()
         self._high_water = 0
 
@@ -89,9 +92,26 @@ class Store(Generic[T]):
 
     def on_change(self, handler: Handler[T]) -> None:
         """Call ``handler(old, new)`` for every change from now on, and at once for what is already here."""
-        self._handlers.append(handler)
-        for value in self:
-            self._tell(handler, None, value)
+        for _ in self.catch_up(handler):
+            pass
+
+    def listen(self, handler: Handler[T]) -> None:
+        """Call ``handler(old, new)`` for every change from now on; of what is already here it hears nothing."""
+        self._handlers.append((handler, {}))
+
+    def catch_up(self, handler: Handler[T]) -> Iterator[None]:
+        """As ``on_change``, yielding every few objects so that others may run; handlers may take their time.
+
+        The handler hears of each object once as added, as it is by then, and only afterwards of its changes.
+        """
+        untold = dict.fromkeys(self._entries)
+        self._handlers.append((handler, untold))
+        for place, key in enumerate(tuple(untold), start=1):
+            if key in untold:
+                del untold[key]
+                self._tell(handler, None, self._entries[key].value)
+            if not place % HEARD_AT_ONCE:
+                yield
 
     def replace(self, raws: Iterable[Raw], version: str) -> int:
         """Enter a complete list as of ``version`` in one go; returns how many objects would not decode."""
@@ -168,7 +188,7 @@ class Store(Generic[T]):
             self._unindex(key, current.value)
         self._entries[key] = entry
         self._index(key, entry.value)
-        self._changed(current.value if current else None, entry.value)
+        self._changed(key, current.value if current else None, entry.value)
 
     def _remove(self, key: Pair, uid: str, version: float) -> None:
         """Remove an object and remember until which version it is gone: a selector may show the same uid again
@@ -182,7 +202,7 @@ class Store(Generic[T]):
             return
         del self._entries[key]
         self._unindex(key, entry.value)
-        self._changed(entry.value, None)
+        self._changed(key, entry.value, None)
 
     def _index(self, key: Pair, value: T) -> None:
         for name, values_of in self._indexes.items():
@@ -199,9 +219,12 @@ class Store(Generic[T]):
                     if not keys:
                         del index[filed]
 
-    def _changed(self, old: T | None, new: T | None) -> None:
-        for handler in self._handlers:
-            self._tell(handler, old, new)
+    def _changed(self, key: Pair, old: T | None, new: T | None) -> None:
+        for handler, untold in self._handlers:
+            if key not in untold:
+                self._tell(handler, old, new)
+            elif new is None:
+                del untold[key]
 
     def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:

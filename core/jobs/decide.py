@@ -15,7 +15,7 @@ from api import names
 from api.names import FinishedReason
 from core import decode, priority, transitions
 from core.conditions import status_patch
-from core.jobs import template, workload
+from core.jobs import meta, template, workload
 from core.jobs.actions import (
     Action,
     CreateWorkload,
@@ -72,8 +72,13 @@ class Situation:
 
     @cached_property
     def match(self) -> Raw | None:
-        """The first Workload that stands for the job as it is."""
-        return next((raw for raw in self.workloads if self._stands(raw)), None)
+        """The Workload that stands for the job as it is: of several the one that holds quota, else the oldest.
+
+        Kueue takes any of them; a job that runs would be stopped for a copy of its Workload that somebody made.
+        """
+        standing = [raw for raw in self.workloads if self._stands(raw)]
+        holding = [raw for raw in standing if (raw.get("status") or {}).get("admission")]
+        return next(iter((*holding, *standing)), None)
 
     @cached_property
     def others(self) -> tuple[Raw, ...]:
@@ -161,11 +166,11 @@ def follow_job(s: Situation) -> Action | None:
     """Gates and priority class of the job are passed on at once, whatever the state of the Workload."""
     if s.match is None:
         return None
-    mine = (s.job["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
-    theirs = (s.match["metadata"].get("annotations") or {}).get(names.Annotation.ADMISSION_GATED_BY) or None
+    mine = meta.annotations(s.job).get(names.Annotation.ADMISSION_GATED_BY) or None
+    theirs = meta.annotations(s.match).get(names.Annotation.ADMISSION_GATED_BY) or None
     if mine != theirs:
         return _update(s.match, {"metadata": {"annotations": {names.Annotation.ADMISSION_GATED_BY: mine}}}, "gates")
-    patch = priority.followed(s.match, workload.priority_class(s.job), s.classes)
+    patch = priority.followed(s.match, meta.priority_class(s.job), s.classes)
     return _update(s.match, patch, "priority") if patch and not isinstance(patch, Missing) else None
 
 
@@ -202,7 +207,7 @@ def no_workload(s: Situation) -> Action | None:
         return None
     if s.kind.active(s.job):
         return Nothing()
-    found = priority.of_job(workload.priority_class(s.job), s.kind.pod_sets(s.job), s.classes)
+    found = priority.of_job(meta.priority_class(s.job), s.kind.pod_sets(s.job), s.classes)
     if isinstance(found, Missing):
         return _missing(found)
     return CreateWorkload(workload.manifest(s.kind, s.job, found, labels_to_copy=s.labels_to_copy))
@@ -277,7 +282,7 @@ def running_job(s: Situation) -> Action | None:
 
 def missing_class(s: Situation) -> Action | None:
     """A priority class that does not exist keeps nothing else from being done, but is told."""
-    found = priority.followed(s.match, workload.priority_class(s.job), s.classes) if s.match else None
+    found = priority.followed(s.match, meta.priority_class(s.job), s.classes) if s.match else None
     return _missing(found) if isinstance(found, Missing) else None
 
 
@@ -305,31 +310,34 @@ def _read(raw: Raw) -> Workload:
 
 
 def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
-    """What the pods of a Workload with quota look like; None where that cannot be said."""
+    """What the pods of a Workload with quota look like; None where it has none.
+
+    A flavor that was changed or is gone since tells nothing of that but how many pods there are: the job runs on.
+    """
     if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
         return None
     try:
         return template.injections(value, flavors)
     except (FlavorMissingError, ConflictError):
-        return None
+        return [Injection(given.name, given.count) for given in value.admission.pod_sets]
 
 
 def _may_change(s: Situation, raw: Raw) -> bool:
     """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
-    value, owner = _read(raw), workload.controller(raw)
+    value, owner = _read(raw), meta.controller(raw)
     fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
     return not fixed and owner is not None and owner["uid"] == s.job["metadata"]["uid"]
 
 
 def _update_to_match(s: Situation, raw: Raw) -> Action:
-    followed = priority.followed(raw, workload.priority_class(s.job), s.classes)
+    followed = priority.followed(raw, meta.priority_class(s.job), s.classes)
     if isinstance(followed, Missing):
         return _missing(followed)
     return UpdateWorkload(workload.key(raw), workload.matching_patch(s.kind, s.job, raw, followed), "matching")
 
 
 def _queue_change(s: Situation) -> Action | None:
-    queue = workload.queue_name(s.job)
+    queue = meta.queue_name(s.job)
     if s.match is None or s.found.queue == queue or s.found.holds(names.Condition.QUOTA_RESERVED):
         return None
     return _update(s.match, {"spec": {"queueName": queue}}, "queue")

@@ -11,7 +11,7 @@ from typing import Any
 
 from api import names, quantity
 from api.syntax import label_value
-from core.jobs import template
+from core.jobs import meta, template
 from core.jobs.kind import JobKind
 from core.jobs.template import Injection
 from core.model import Key, Raw
@@ -20,24 +20,9 @@ _HASH_LENGTH = 5
 _MAX_NAME = 253
 
 
-def queue_name(job: Raw) -> str:
-    """The LocalQueue a job asks for, '' for none: its label, or where there is none v0.1's annotation."""
-    metadata = job["metadata"]
-    found: str = (metadata.get("labels") or {}).get(names.Label.QUEUE_NAME) or (metadata.get("annotations") or {}).get(
-        names.Annotation.QUEUE_NAME, ""
-    )
-    return found
-
-
-def priority_class(job: Raw) -> str:
-    """The WorkloadPriorityClass a job asks for, '' for none."""
-    found: str = (job["metadata"].get("labels") or {}).get(names.Label.PRIORITY_CLASS, "")
-    return found
-
-
 def max_execution_seconds(job: Raw) -> int | None:
     """How long the job may run in all; None without limit or where the label is no positive number."""
-    text = (job["metadata"].get("labels") or {}).get(names.Label.MAX_EXEC_TIME_SECONDS, "")
+    text = meta.labels(job).get(names.Label.MAX_EXEC_TIME_SECONDS, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
@@ -118,7 +103,7 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
     While quota is reserved the job may look as started (``running`` says with what) or, suspended, as before.
     Node selectors and affinity are not compared, tolerations only until admission, as Kueue does.
     """
-    owner = controller(workload)
+    owner = meta.controller(workload)
     if owner is None or (owner["name"], owner["uid"]) != (job["metadata"]["name"], job["metadata"]["uid"]):
         return False
     spec = workload.get("spec") or {}
@@ -135,15 +120,6 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
     return _equal_pod_sets(wanted, before, tolerations=not admitted)
 
 
-def controller(raw: Raw) -> Raw | None:
-    """The owner reference of the object's controller."""
-    for owner in raw["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            found: Raw = owner
-            return found
-    return None
-
-
 def key(raw: Raw) -> Key:
     """Namespace and name."""
     return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
@@ -152,7 +128,7 @@ def key(raw: Raw) -> Key:
 def _spec(kind: JobKind, job: Raw) -> Raw:
     seconds = max_execution_seconds(job)
     return {
-        "queueName": queue_name(job),
+        "queueName": meta.queue_name(job),
         "podSets": kind.pod_sets(job),
         **({"maximumExecutionTimeSeconds": seconds} if seconds is not None else {}),
     }
@@ -175,8 +151,8 @@ def _started(pod_sets: Sequence[Raw], running: Sequence[Injection]) -> list[Raw]
             return None
         try:
             injected = template.inject(found["template"], injection)
-        except template.ConflictError:
-            return None
+        except template.ConflictError:  # the flavor was changed since: what it adds now is not what it added then
+            injected = found["template"]
         count = injection.count if partial and found.get("minCount") is not None else found["count"]
         started.append({**found, "template": injected, "count": count})
     return started

@@ -2,6 +2,7 @@
 again.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from controller.caches import Caches
@@ -64,6 +65,33 @@ def test_state_is_empty_until_everything_was_listed_and_then_knows_it_all() -> N
     caches.start()
     assert caches.started
     assert [head.workload.key.name for head in caches.state.heads(0.0)] == ["w"]
+
+
+def test_the_first_reading_leaves_room_for_others_and_misses_no_change_meanwhile() -> None:
+    caches = filled()
+    for number in range(200):
+        caches.workloads.observe("ADDED", workload(f"w{number}"))
+    reading = caches.starting()
+    known = [len(caches.state.workloads)]
+    while len(caches.state.workloads) < 100:
+        next(reading)
+        known.append(len(caches.state.workloads))
+    for name in ("w1", "w199"):  # one that was read, and one that was not
+        changed = workload(name, cpu="3")
+        changed["metadata"]["resourceVersion"] = "2"
+        caches.workloads.observe("MODIFIED", changed)
+    gone = workload("w198")
+    gone["metadata"]["resourceVersion"] = "3"
+    caches.workloads.observe("DELETED", gone)
+    caches.workloads.observe("ADDED", workload("new"))
+    known.append(len(caches.state.workloads))
+    for _ in reading:
+        known.append(len(caches.state.workloads))
+    assert max(after - before for before, after in pairwise(known)) <= 20, "webhooks have to wait for more than that"
+    assert caches.started
+    assert (asked(caches, "w1"), asked(caches, "w199"), asked(caches, "new")) == (3000, 3000, 1000)
+    assert caches.get(Key("ns", "w198")) is None
+    assert len(caches.state.workloads) == 201
 
 
 def test_a_workload_is_read_with_the_limits_of_its_namespace_whatever_was_listed_first() -> None:

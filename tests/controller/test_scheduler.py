@@ -5,6 +5,7 @@ Hence an in-memory stand-in for it here.
 
 import asyncio
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from controller.caches import Caches
 from controller.events import Event
-from controller.kube.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
+from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.resource import Resource
 from controller.metrics import Metrics
-from controller.scheduler import Scheduler
+from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer
 from core.model import Key
-from tests.controller.test_caches import filled, workload
+from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
 Raw = dict[str, Any]
@@ -30,15 +31,24 @@ class Server:
     def __init__(self, caches: Caches) -> None:
         self.objects = {raw["metadata"]["name"]: copy.deepcopy(raw) for raw in caches.workloads}
         self.faults: list[ApiError | Callable[[], ApiError]] = []
-        self.patches = 0
+        self.denied: dict[str, ApiError] = {}
+        self.silent: set[str] = set()
+        self.patches = self.refused = 0
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Raw:
+        if name in self.silent:
+            raise Unreachable(0, "Timeout", name)
         if name not in self.objects:
             raise NotFound(404, "NotFound", name)
         return copy.deepcopy(self.objects[name])
 
     async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
         self.patches += 1
+        if name in self.silent:
+            raise Unreachable(0, "Timeout", name)
+        if name in self.denied:
+            self.refused += 1
+            raise self.denied[name]
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, ApiError):
             raise fault
@@ -70,12 +80,12 @@ class Told:
         self.reasons.append(event.reason)
 
 
-def scheduler() -> tuple[Scheduler, Server, Told]:
+def scheduler(clock: Callable[[], float] = lambda: 1_000.0) -> tuple[Scheduler, Server, Told]:
     caches, told = filled(), Told()
     caches.start()
     server = Server(caches)
     writer = Writer(server, caches.stores)  # type: ignore[arg-type]
-    return Scheduler(caches, writer, told, Metrics(CollectorRegistry()), clock=lambda: 1_000.0), server, told
+    return Scheduler(caches, writer, told, Metrics(CollectorRegistry()), clock=clock), server, told
 
 
 async def until_rest(found: Scheduler, condition: Callable[[], bool]) -> None:
@@ -134,6 +144,78 @@ async def test_why_a_workload_waits_is_told_once() -> None:
     assert status["resourceRequests"] == [{"name": "main", "resources": {"cpu": "9"}}]
     assert [c["reason"] for c in status["conditions"] if c["type"] == "QuotaReserved"] == ["ExceedsMaxQuota"]
     assert told.reasons.count("ExceedsMaxQuota") == 1
+
+
+async def test_a_decision_that_is_refused_for_good_is_tried_less_and_less_and_leaves_its_quota_to_others() -> None:
+    found, server, _ = scheduler(time.time)
+    denied = Forbidden(403, "Forbidden", "not in this namespace")
+    server.denied["w"] = denied
+    await until_rest(found, lambda: server.refused >= 5)
+    assert found.state.next_wake(time.time()) is not None, "time will bring it back"
+    before = server.refused
+    raw = workload("other", cpu="4")
+    server.objects["other"] = copy.deepcopy(raw)
+    found.caches.workloads.observe("ADDED", raw)
+    await until_rest(found, lambda: server.holds("other"))
+    assert not server.holds("w")
+    assert server.refused <= before + 2, "it is not tried each time somebody else is"
+    found.forget(Key("ns", "w"))
+    assert not found._refusals
+
+
+async def test_a_victim_that_may_not_be_evicted_is_tried_less_and_less_and_its_preemptor_waits() -> None:
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    spec = {**next(iter(found.caches.cluster_queues))["spec"], "preemption": {"withinClusterQueue": "LowerPriority"}}
+    queue = made("ClusterQueue", "cq", spec)
+    queue["metadata"]["resourceVersion"] = "2"
+    found.caches.cluster_queues.observe("MODIFIED", queue)
+    server.denied["w"] = Forbidden(403, "Forbidden", "not in this namespace")
+    urgent = workload("urgent", cpu="4")
+    urgent["spec"]["priority"] = 100
+    server.objects["urgent"] = copy.deepcopy(urgent)
+    found.caches.workloads.observe("ADDED", urgent)
+    await until_rest(found, lambda: server.refused >= 4)
+    assert found.cycles < 10, "a cycle for each refusal would leave no time for others"
+    del server.denied["w"]
+    await until_rest(found, lambda: "Preempted" in told.reasons)
+    assert not server.holds("urgent"), "its victim has yet to stop"
+
+
+async def test_writers_go_on_while_the_outcome_of_others_writes_cannot_be_learned() -> None:
+    found, server, told = scheduler()
+    lost = [f"lost-{number}" for number in range(DECIDED_WRITES + 5)]
+    for name in (*lost, "well"):
+        raw = workload(name, cpu="10m")
+        server.objects[name] = copy.deepcopy(raw)
+        found.caches.workloads.observe("ADDED", raw)
+    server.silent = set(lost)
+    await until_rest(found, lambda: server.holds("well"))
+    assert all(found.state.assumed(Key("ns", name)) for name in lost), "what may have been written still counts"
+    assert not any(server.holds(name) for name in lost)
+    server.silent.clear()
+    await until_rest(found, lambda: all(server.holds(name) for name in lost))
+    assert told.reasons.count("Admitted") == len(lost) + 2, "each of them once"
+
+
+async def test_a_workload_that_got_a_gate_meanwhile_is_not_admitted() -> None:
+    found, server, told = scheduler()
+    gated = server.objects["w"]
+    gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
+    gated["metadata"]["resourceVersion"] = "2"
+    await until_rest(found, lambda: server.patches == 1 and not _assumed(found))
+    assert (server.holds("w"), told.reasons) == (False, [])
+
+
+async def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
+    found, server, told = scheduler()
+    raw = workload("big", cpu="9")
+    server.objects["big"] = copy.deepcopy(raw)
+    found.caches.workloads.observe("ADDED", raw)
+    await until_rest(found, lambda: "ExceedsMaxQuota" in told.reasons)
+    assert found._told_at
+    found.forget(Key("ns", "big"))
+    assert not found._told_at
 
 
 def _assumed(found: Scheduler) -> bool:

@@ -31,7 +31,8 @@ def connected() -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
 
 def test_a_new_leader_looks_at_everything() -> None:
     wakes, queues, workloads = connected()
-    wakes.everything()
+    for _ in wakes.everything():
+        pass
     assert (len(queues.queue), len(workloads.queue)) == (3, 1), "a ClusterQueue, a LocalQueue, a flavor; a workload"
 
 
@@ -48,3 +49,11 @@ def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_i
     changed["metadata"]["resourceVersion"] = "2"
     wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", changed)
     assert workloads.queue.delayed == 1, "the scheduler has its say first"
+
+
+def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
+    wakes, _, _ = connected()
+    wakes.connect()
+    wakes.scheduler._told_at[Key("ns", "w")] = 1.0
+    wakes.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
+    assert not wakes.scheduler._told_at

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from controller import resources
 from controller.caches import Caches
-from controller.kube.errors import NotFound
+from controller.kube.errors import Forbidden, NotFound
 from controller.writes import Writer
 from core.model import Key
 from core.state import State
@@ -28,6 +30,16 @@ class Answers:
         if self.answer is None:
             raise NotFound(404, "NotFound", "gone")
         return self.answer
+
+
+class Denies:
+    """A stand-in for the client of somebody without rights."""
+
+    def __init__(self, error: Forbidden) -> None:
+        self.error = error
+
+    async def patch(self, *_: Any, **__: Any) -> Raw:
+        raise self.error
 
 
 def cached(answer: Raw | None) -> tuple[Writer, Caches]:
@@ -74,3 +86,17 @@ async def test_a_namesake_is_not_the_object_that_was_asked_for() -> None:
     found = caches.workloads.get(KEY)
     assert found is not None
     assert found["metadata"]["uid"] == "another"
+
+
+async def test_a_write_that_is_denied_is_told_until_one_of_its_kind_succeeds() -> None:
+    writer, _ = cached(version(7))
+    denied = Forbidden(403, "Forbidden", 'workloads.kueue.x-k8s.io "w" is forbidden')
+    allowed, writer.client = writer.client, Denies(denied)  # type: ignore[assignment]
+    with pytest.raises(Forbidden):
+        await writer.patch(resources.WORKLOADS, KEY, {}, subresource="status")
+    assert writer.refused == {"patch workloads/status": str(denied)}
+    writer.client = allowed
+    await writer.patch(resources.WORKLOADS, KEY, {})
+    assert writer.refused, "it was of another kind"
+    await writer.patch(resources.WORKLOADS, KEY, {}, subresource="status")
+    assert not writer.refused

@@ -59,6 +59,27 @@ def test_a_same_name_with_a_new_uid_is_a_deletion_and_an_addition(store: Store[R
     assert told == [("red", None), (None, "blue")]
 
 
+def test_a_late_listener_hears_of_each_object_once_and_then_of_its_changes(store: Store[Raw]) -> None:
+    store.replace([thing(f"n{number}", 1) for number in range(50)], "5")
+    heard: Told = []
+    catching_up = store.catch_up(
+        lambda old, new: heard.append((old["color"] if old else None, new["color"] if new else None))
+    )
+    next(catching_up)
+    assert set(heard) == {(None, "red")} and len(heard) < 50
+    heard.clear()
+    store.observe("MODIFIED", thing("n0", 6, color="blue"))
+    store.observe("MODIFIED", thing("n49", 7, color="green"))
+    store.observe("DELETED", thing("n48", 8))
+    store.observe("ADDED", thing("n50", 9, color="white"))
+    store.observe("MODIFIED", thing("n47", 10, uid="another", color="black"))
+    assert heard == [("red", "blue"), (None, "white"), (None, "black")], "of what it knows, and of what is new"
+    for _ in catching_up:
+        pass
+    assert heard.count((None, "green")) == 1
+    assert len(heard) == 3 + 30 - 2, "n48 went and n47 was told as another before their turn came"
+
+
 def test_a_version_seen_is_no_news(store: Store[Raw], told: Told) -> None:
     store.observe("ADDED", thing("a", 5))
     store.observe("MODIFIED", thing("a", 5, color="blue"))

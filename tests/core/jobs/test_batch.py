@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.jobs import template, workload
+from core.jobs import meta, template, workload
 from core.jobs.kind import Outcome, Patch
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
@@ -192,9 +192,9 @@ def test_a_workload_is_named_as_kueue_names_it() -> None:
 
 def test_the_label_of_the_queue_wins_over_the_annotation_of_old() -> None:
     found = job(annotations={"kueue.x-k8s.io/queue-name": "old"})
-    assert workload.queue_name(found) == "lq"
+    assert meta.queue_name(found) == "lq"
     del found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
-    assert workload.queue_name(found) == "old"
+    assert meta.queue_name(found) == "old"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("60", 60), ("0", None), ("-5", None), ("soon", None)])

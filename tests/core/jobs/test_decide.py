@@ -206,6 +206,21 @@ def test_a_partially_admitted_job_still_has_its_workload_and_gets_its_parallelis
     assert stop.patches[-1].body["spec"]["parallelism"] == 3
 
 
+@pytest.mark.parametrize(
+    "flavors",
+    [{}, {"spot": {"metadata": {"name": "spot"}, "spec": {"nodeLabels": {"kind": "other"}}}}],
+    ids=["gone", "changed"],
+)
+def test_a_job_runs_on_when_its_flavor_is_gone_or_changed(flavors: dict[str, Raw]) -> None:
+    found = job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"}, pod={"nodeSelector": {"kind": "spot"}})
+    raw = admitted(workload_of(found), Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 2000}, 2),)))
+    running = started(found, raw)
+    assert decide(situation(running, raw, flavors=flavors)) == Nothing()
+    stop = decide(situation(running, evicted(raw), flavors=flavors))
+    assert isinstance(stop, Stop)
+    assert stop.patches[-1].body["spec"]["parallelism"] == 3
+
+
 def test_a_suspended_job_that_changes_has_its_workload_changed() -> None:
     raw = workload_of(job())
     action = decide(situation(job(parallelism=2), raw))
@@ -247,6 +262,15 @@ def test_of_two_matching_workloads_the_second_is_deleted() -> None:
     second = workload_of(job())
     second["metadata"] |= {"name": "second", "uid": "second-uid"}
     action = decide(situation(job(), workload_of(job()), second))
+    assert isinstance(action, DeleteWorkload)
+    assert action.uid == "second-uid"
+
+
+def test_of_two_matching_workloads_the_one_that_holds_quota_stays_whichever_came_first() -> None:
+    second = workload_of(job())
+    second["metadata"] |= {"name": "second", "uid": "second-uid"}
+    holding = admitted(workload_of(job()))
+    action = decide(situation(started(job(), holding), second, holding))
     assert isinstance(action, DeleteWorkload)
     assert action.uid == "second-uid"
 

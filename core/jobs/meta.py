@@ -1,4 +1,7 @@
-"""What we read of the metadata of a job of any kind: its queue, its classes, its owner."""
+"""What we read of the metadata of a job of any kind: its queue, its classes, its owner.
+
+For controller and webhook alike: both must read a job the same way.
+"""
 
 from typing import Final
 

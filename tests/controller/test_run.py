@@ -1,0 +1,45 @@
+"""What the controller does before it leads, and what it has to complain about."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from controller import resources
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Unreachable
+from controller.kube.resource import Resource
+from controller.run import Controller
+from core.model import Key
+from tests.controller.test_caches import made, workload
+
+Raw = dict[str, Any]
+
+
+class Lists:
+    """A stand-in for the client of an API server that comes back after a while; ``faults`` are raised first."""
+
+    def __init__(self, faults: list[ApiError]) -> None:
+        self.faults = faults
+        self.asked: list[str] = []
+
+    async def pages(self, resource: Resource, *_: Any) -> AsyncGenerator[Raw, None]:
+        self.asked.append(resource.plural)
+        found = workload("w") if resource == resources.WORKLOADS else made("ClusterQueue", "cq")
+        yield {"items": [found]}
+        if self.faults:
+            raise self.faults.pop(0)
+
+
+async def test_a_new_leader_reads_anew_until_the_api_server_has_told_everything() -> None:
+    client = Lists([Unreachable(0, "Reset", "cut"), ApiError(503, "ServiceUnavailable", "starting")])
+    controller = Controller(cast(Client, client))
+    await controller._read_anew()
+    assert client.asked == ["clusterqueues"] * 3 + ["workloads"]
+    assert controller.caches.workloads.get(Key("ns", "w")) is not None
+    assert controller.caches.cluster_queues.get(Key("", "cq")) is not None
+
+
+def test_a_denied_write_is_what_the_controller_complains_of() -> None:
+    controller = Controller(cast(Client, Lists([])))
+    assert controller.complaint == ""
+    controller._writer.refused["patch jobs"] = "403 Forbidden: no"
+    assert controller.complaint == "the API server denies us to patch jobs: 403 Forbidden: no"
