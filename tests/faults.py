@@ -145,11 +145,15 @@ Upstream = Callable[[Request, Reply], Awaitable[None]]
 
 
 class FaultProxy:
-    """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order."""
+    """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order.
+
+    ``draw`` is asked for a fault for each request that none was queued for.
+    """
 
     def __init__(self, upstream: Upstream) -> None:
         self.seen: list[Request] = []
         self.url = ""
+        self.draw: Callable[[Request], Fault | None] = lambda request: None
         self._upstream = upstream
         self._faults: list[tuple[Fault, Callable[[Request], bool]]] = []
         self._server: asyncio.Server | None = None
@@ -187,6 +191,7 @@ class FaultProxy:
     def heal(self) -> None:
         """Forget every fault not yet met."""
         self._faults.clear()
+        self.draw = lambda request: None
 
     async def cut(self) -> None:
         """Reset every open connection."""
@@ -234,7 +239,7 @@ class FaultProxy:
             if matches(request):
                 del self._faults[place]
                 return fault
-        return None
+        return self.draw(request)
 
 
 class Forward:

@@ -1,0 +1,135 @@
+"""The whole controller behind a network that loses, cuts, delays and refuses: every Job gets its turn, none twice, and
+never is more given than there is.
+
+Who watches does so beside the proxy: it sees every change of every Workload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from controller import resources
+from controller.kube import config
+from controller.kube.client import Client
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store, verbatim
+from devcluster.controlplane import ControlPlane
+from tests.cluster.world import Raw, World, done, holds, job
+from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status
+from tests.serving import serving
+
+pytestmark = pytest.mark.cluster
+
+JOBS, QUOTA = 120, 40
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: faulty
+clusters: [{{name: faulty, cluster: {{server: '{server}'}}}}]
+contexts: [{{name: faulty, context: {{cluster: faulty, user: nobody}}}}]
+users: [{{name: nobody, user: {{}}}}]
+"""
+WRITES = (
+    (0.10, status(409, "Conflict")),
+    (0.08, status(500, "InternalError")),
+    (0.05, Reset(reaches=True)),
+    (0.04, Reset()),
+    (0.03, html(502)),
+    (0.03, Delay(0.5)),
+)
+READS = ((0.10, status(503, "ServiceUnavailable")), (0.05, html(502)))
+
+
+class Ledger:
+    """Who held quota, as the API server told it."""
+
+    def __init__(self) -> None:
+        self.holding: set[str] = set()
+        self.most = 0
+        self.given: Counter[str] = Counter()
+
+    def changed(self, old: Raw | None, new: Raw | None) -> None:
+        """One change of one Workload."""
+        name: str = (new or old or {})["metadata"]["name"]
+        if new is not None and "admission" in new.get("status", {}) and not holds(new, "Finished"):
+            if name not in self.holding:
+                self.given[name] += 1
+            self.holding.add(name)
+        else:
+            self.holding.discard(name)
+        self.most = max(self.most, len(self.holding))
+
+
+class Misfortune:
+    """Draws a fault for some of the requests, the same ones for the same requests; ``met`` counts them."""
+
+    def __init__(self, seed: int) -> None:
+        self.met: Counter[str] = Counter()
+        self._random = random.Random(seed)
+
+    def __call__(self, request: Request) -> Fault | None:
+        if "/workloads" not in request.path and "/jobs" not in request.path:
+            return None
+        chance = self._random.random()
+        for share, fault in READS if request.method == "GET" else WRITES:
+            chance -= share
+            if chance < 0:
+                self.met[f"{request.method} {type(fault).__name__} {getattr(fault, 'status', '')}"] += 1
+                return fault
+        return None
+
+
+async def cut_now_and_then(proxy: FaultProxy) -> None:
+    while True:
+        await asyncio.sleep(3.0)  # how often networks fail: it is no state that is waited for
+        await proxy.cut()
+
+
+async def test_jobs_get_their_turn_once_whatever_the_network_does(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    ledger, misfortune, world = Ledger(), Misfortune(11), World(cluster, namespace)
+    watched: Store[Raw] = Store("workloads", verbatim)
+    watched.on_change(ledger.changed)
+    async with Client(config.load(cluster.kubeconfig)) as beside, proxied(beside.connection) as proxy:
+        observer = Reflector(beside, resources.WORKLOADS, watched, namespace=namespace)
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(KUBECONFIG.format(server=proxy.url))
+        with serving(kubeconfig, tmp_path) as process:
+            await asyncio.to_thread(process.ready)
+            observing = asyncio.create_task(observer.run())
+            await asyncio.to_thread(set_up, world)
+            proxy.draw = misfortune
+            cutting = asyncio.create_task(cut_now_and_then(proxy))
+            manifests = [job(f"j{number}", "team", cpu=1, pods=1, seconds=0.2) for number in range(JOBS)]
+            await asyncio.to_thread(world.create, {"apiVersion": "v1", "kind": "List", "items": manifests})
+            await asyncio.to_thread(
+                world.until, "all are done", lambda: sum(map(done, world.jobs().values())) == JOBS, within=240
+            )
+            cutting.cancel()
+            proxy.heal()
+            await asyncio.to_thread(world.until, "all is told", lambda: all_finished(world))
+            await asyncio.to_thread(world.until, "all is free", lambda: world.used("team") == ("0", "0"))
+            assert process.process.poll() is None, "the process ended"
+            observing.cancel()
+            await asyncio.gather(observing, cutting, return_exceptions=True)
+    assert ledger.most <= QUOTA, f"{ledger.most} cpu of {QUOTA} were given at once"
+    assert set(ledger.given.values()) == {1}, "somebody was admitted twice"
+    assert len(ledger.given) == JOBS
+    assert min(misfortune.met.values()) > 0 and sum(misfortune.met.values()) > JOBS / 2, misfortune.met
+
+
+def set_up(world: World) -> None:
+    world.flavor()
+    world.queue("team", QUOTA)
+    world.until("the queue is active", lambda: world.active("team")[0] == "True")
+
+
+def all_finished(world: World) -> bool:
+    found = world.workloads()
+    return len(found) == JOBS and all(holds(each, "Finished") for each in found.values())

@@ -1,0 +1,604 @@
+"""What can happen to a Job after it was queued, on the real control plane: evicted and started anew, deactivated, held,
+drained; its queue, flavor, cohort, namespace or class changed; its checks, its pods, its Workload taken from it.
+
+Reasons and messages are Kueue's: people and programs match on them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.times import stamp
+from devcluster.controlplane import ControlPlane
+from tests.cluster.world import Raw, World, condition, holds, job, ours
+from tests.serving import Served, serving
+
+pytestmark = pytest.mark.cluster
+
+TOLERATION = {"key": "reserved", "operator": "Equal", "value": "batch", "effect": "NoSchedule"}
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+class Service:
+    """`seiretsu serve --install`, which tests kill and start again."""
+
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self._plane = plane
+        self._directory = directory
+        self._serving: Any = None
+        self.process: Served
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self._serving = serving(self._plane.kubeconfig, self._directory)
+        self.process = self._serving.__enter__()
+        self.process.ready()
+
+    def kill(self) -> None:
+        """End it at once, in the middle of whatever it does."""
+        self._serving.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(cluster, tmp_path_factory.mktemp("certs"))
+    service.start()
+    yield service
+    service.kill()
+
+
+def runs(world: World, *jobs: str) -> None:
+    world.until(f"{', '.join(jobs)} run", lambda: world.running() == set(jobs))
+
+
+def of_flavor(name: str, cpu: int) -> Raw:
+    """A resource group of one flavor."""
+    resources = [{"name": "cpu", "nominalQuota": cpu}]
+    return {"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": resources}]}
+
+
+def quota(world: World, cpu: int) -> Raw:
+    """A patch of a ClusterQueue or Cohort: so many cpu of the world's flavor."""
+    return {"spec": {"resourceGroups": [of_flavor(world.namespace, cpu)]}}
+
+
+def priority_class(world: World, name: str, value: int) -> Raw:
+    found = {**ours("WorkloadPriorityClass", world.full(name), {}), "value": value}
+    del found["spec"]
+    return found
+
+
+def of_class(world: World, name: str) -> Raw:
+    return {"kueue.x-k8s.io/priority-class": world.full(name)}
+
+
+# The whole way, and the ways it ends.
+
+
+def test_every_station_of_a_job_is_told_in_kueues_words(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=2)
+    world.until("its pods are ready", lambda: world.reason("job", "PodsReady") == "True/Started")
+    world.until("it is finished", lambda: holds(world.workload("job"), "Finished"))
+    told = {kind: world.told("job", kind) for kind in ("QuotaReserved", "Admitted", "PodsReady", "Finished")}
+    assert told == {
+        "QuotaReserved": ("True", "QuotaReserved", f"Quota reserved in ClusterQueue {world.full('team')}"),
+        "Admitted": ("True", "Admitted", "The workload is admitted"),
+        "PodsReady": ("True", "Started", "All pods reached readiness and the workload is running"),
+        "Finished": ("True", "Succeeded", "Reached expected number of succeeded pods"),
+    }
+
+
+def test_a_job_that_fails_finishes_its_workload_as_failed(world: World) -> None:
+    world.queue("team", 1)
+    fails = job("fails", "team", cpu=1, pods=1, seconds=0.1)
+    fails["spec"]["backoffLimit"] = 0
+    fails["spec"]["template"]["metadata"]["annotations"]["seiretsu.dev/exit-code"] = "3"
+    world.create(fails)
+    world.until("it is finished", lambda: holds(world.workload("fails"), "Finished"))
+    assert world.told("fails", "Finished") == ("True", "Failed", "Job has reached the specified backoff limit")
+    world.until("its quota is free", lambda: world.used("team") == ("0", "0"))
+
+
+def test_a_preempted_job_gets_back_its_size_and_its_template_and_starts_anew_when_there_is_room(world: World) -> None:
+    special = world.full("special")
+    spec = {"nodeLabels": {"kubernetes.io/os": "linux"}, "tolerations": [TOLERATION]}
+    world.create(ours("ResourceFlavor", special, spec), priority_class(world, "high", 100))
+    world.queue("team", 3, resourceGroups=[of_flavor(special, 3)], preemption={"withinClusterQueue": "LowerPriority"})
+    wide = job("wide", "team", cpu=1, pods=4, seconds=600)
+    wide["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    world.create(wide)
+    runs(world, "wide")
+    started = world.jobs()["wide"]["spec"]
+    pod = started["template"]["spec"]
+    assert (started["parallelism"], pod["nodeSelector"], pod["tolerations"]) == (
+        3,
+        {"kubernetes.io/os": "linux"},
+        [TOLERATION],
+    )
+
+    world.job("urgent", "team", cpu=2, seconds=600, labels=of_class(world, "high"))
+    runs(world, "urgent")
+    world.until("its template is as it was", lambda: world.jobs()["wide"]["spec"]["parallelism"] == 4)
+    stopped = world.jobs()["wide"]["spec"]
+    pod = stopped["template"]["spec"]
+    assert (stopped["suspend"], pod.get("nodeSelector"), pod.get("tolerations")) == (True, None, None)
+    status, reason, message = world.told("wide", "Evicted")
+    assert (status, reason) == ("True", "Preempted")
+    assert message.startswith("Preempted to accommodate a workload (UID: ")
+    assert message.endswith(
+        f"due to prioritization in the ClusterQueue; preemptor path: /{world.full('team')}; "
+        f"preemptee path: /{world.full('team')}"
+    )
+    assert world.told("wide", "Preempted") == ("True", "InClusterQueue", message)
+    assert world.told("wide", "Requeued") == ("True", "Preempted", message)
+    assert world.reason("wide", "Admitted") == "False/NoReservation"
+    evictions = world.workload("wide")["status"]["schedulingStats"]["evictions"]
+    assert evictions == [{"reason": "Preempted", "underlyingCause": "", "count": 1}]
+
+    world.delete("jobs", "urgent")
+    runs(world, "wide")
+    assert world.jobs()["wide"]["spec"]["parallelism"] == 3
+    assert world.told("wide", "Evicted") == ("False", "QuotaReserved", f"Previously: {message}")
+    assert world.told("wide", "Preempted") == ("False", "QuotaReserved", f"Previously: {message}")
+
+
+def test_a_deactivated_workload_stops_its_job_until_it_is_activated_again(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    name = world.workload("job")["metadata"]["name"]
+    world.patch("workloads", name, {"spec": {"active": False}})
+    world.until("it has stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
+    world.until("it says so", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
+    assert world.told("job", "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert world.told("job", "Requeued") == ("False", "Deactivated", "The workload is deactivated")
+    world.patch("workloads", name, {"spec": {"active": True}})
+    runs(world, "job")
+    assert world.told("job", "Requeued") == ("True", "Reactivated", "The workload was reactivated")
+    assert world.reason("job", "Evicted") == "False/QuotaReserved"
+
+
+def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_again_when_activated(
+    world: World,
+) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600, labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
+    runs(world, "job")
+    cause, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
+    world.until("it is deactivated", lambda: world.workload("job")["spec"]["active"] is False)
+    world.until("it has stopped", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
+    evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
+    assert world.told("job", "Evicted") == evicted
+    assert world.told("job", "DeactivationTarget") == ("", "", ""), "the mark goes when it was acted upon"
+    world.until("people are told", lambda: cause in world.events("Workload", world.workload("job")["metadata"]["name"]))
+    assert not world.running()
+    evictions = [{"reason": "Deactivated", "underlyingCause": cause, "count": 1}]
+    assert world.workload("job")["status"]["schedulingStats"]["evictions"] == evictions
+    assert "accumulatedPastExecutionTimeSeconds" not in world.workload("job")["status"]
+    world.patch("workloads", world.workload("job")["metadata"]["name"], {"spec": {"active": True}})
+    world.until("it runs again", lambda: world.reason("job", "Evicted") == "False/QuotaReserved")
+    world.until(
+        "its time is over once more",
+        lambda: world.workload("job")["status"]["schedulingStats"]["evictions"][0]["count"] == 2,
+    )
+    admitted, evicted_at = (since(world.workload("job"), kind) for kind in ("QuotaReserved", "Evicted"))
+    assert evicted_at >= admitted, "both times are of the second run"
+
+
+def since(found: Raw, kind: str) -> str:
+    (at,) = [each["lastTransitionTime"] for each in found["status"]["conditions"] if each["type"] == kind]
+    return str(at)
+
+
+# Queues that are stopped, and what queues depend on.
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind: str) -> None:
+    world.queue("team", 2)
+    world.job("before", "team", seconds=600)
+    runs(world, "before")
+    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    world.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
+    world.until("it says so", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped"))
+    world.job("meanwhile", "team", seconds=600)
+    told = ("False", "Suspended", f"{kind} {name} is inactive")
+    world.until("the next one waits", lambda: world.told("meanwhile", "QuotaReserved") == told)
+    assert world.running() == {"before"}
+    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
+    runs(world, "before", "meanwhile")
+    assert not holds(world.workload("before"), "Evicted")
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_drained_queue_stops_its_jobs_and_starts_them_again_when_it_does(world: World, kind: str) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    world.patch(resource, name, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("it is empty", lambda: not world.running() and world.used("team") == ("0", "0"))
+    stopped = (f"{kind}Stopped", f"The {kind} is stopped")
+    assert world.told("job", "Evicted") == ("True", *stopped)
+    assert world.told("job", "Requeued") == ("False", *stopped)
+    world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/Suspended")
+    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
+    runs(world, "job")
+    world.until(
+        "it says why",
+        lambda: (
+            world.told("job", "Requeued")
+            == ("True", f"{kind}Restarted", f"The {kind} was restarted after being stopped")
+        ),
+    )
+
+
+def test_a_namespace_that_is_relabelled_is_let_in_and_kept_out(world: World) -> None:
+    world.queue("team", 2, namespaceSelector={"matchLabels": {"team": "a"}})
+    world.job("first", "team", seconds=600)
+    told = ("False", "Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+    world.until("it waits", lambda: world.told("first", "QuotaReserved") == told)
+    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "a"}}})
+    runs(world, "first")
+    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "b"}}})
+    world.job("second", "team", seconds=600)
+    world.until("the next one waits", lambda: world.told("second", "QuotaReserved") == told)
+    assert world.running() == {"first"}
+
+
+def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(world: World) -> None:
+    late = world.full("late")
+    world.queue("team", 1, resourceGroups=[of_flavor(late, 1)])
+    inactive = f"Can't admit new workloads: references missing ResourceFlavor(s): {late}."
+    world.until("the queue says so", lambda: world.active("team") == ("False", "FlavorNotFound", inactive))
+    world.job("job", "team", seconds=600)
+    told = ("False", "Suspended", f"ClusterQueue {world.full('team')} is inactive")
+    world.until("it waits", lambda: world.told("job", "QuotaReserved") == told)
+    world.create(ours("ResourceFlavor", late, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
+    runs(world, "job")
+    world.until("so does the queue", lambda: world.active("team") == ("True", "Ready", "Can admit new workloads"))
+
+    world.patch("resourceflavors", late, {"spec": {"nodeLabels": {"kubernetes.io/arch": "amd64"}}})
+    world.delete("resourceflavors", late)
+    world.until("it is leaving", lambda: "deletionTimestamp" in world.get("resourceflavors", late)["metadata"])
+    world.delete("clusterqueues", world.full("team"))
+    world.until("the queue is leaving", lambda: world.active("team")[:2] == ("False", "Terminating"))
+    assert world.running() == {"job"}
+    assert world.get("resourceflavors", late), "a flavor in use has gone"
+    world.delete("jobs", "job")
+    world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
+    world.until("then the flavor goes", lambda: not world.get("resourceflavors", late))
+
+
+def test_a_queue_may_change_its_flavors_under_a_job_that_runs(world: World) -> None:
+    old, new = world.full("old"), world.full("new")
+    world.create(ours("ResourceFlavor", old, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
+    world.create(ours("ResourceFlavor", new, {"nodeLabels": {"kubernetes.io/arch": "amd64"}}))
+    world.queue("team", 2, resourceGroups=[of_flavor(old, 2)])
+    wide = job("wide", "team", cpu=1, pods=3, seconds=600)
+    wide["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    world.create(wide)
+    runs(world, "wide")
+    generation = world.jobs()["wide"]["metadata"]["generation"]
+    world.patch("clusterqueues", world.full("team"), {"spec": {"resourceGroups": [of_flavor(new, 1)]}})
+    world.delete("resourceflavors", old)
+    world.until("the old flavor is gone", lambda: not world.get("resourceflavors", old))
+    world.job("next", "team", seconds=600)
+    runs(world, "wide", "next")
+    assert pod_of(world, "next")["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert world.jobs()["wide"]["metadata"]["generation"] == generation, "it was stopped meanwhile"
+    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("its template is as it was", lambda: world.jobs()["wide"]["spec"]["parallelism"] == 3)
+    assert "nodeSelector" not in pod_of(world, "wide")
+
+
+def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> None:
+    world.job("early", "team", seconds=600)
+    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
+    world.until("it waits for its queue", lambda: world.told("early", "QuotaReserved") == told)
+    world.create(ours("LocalQueue", "team", {"clusterQueue": world.full("team")}))
+    told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
+    world.until("it waits for the ClusterQueue", lambda: world.told("early", "QuotaReserved") == told)
+    fields = {"namespaceSelector": {}, **quota(world, 1)["spec"]}
+    world.create(ours("ClusterQueue", world.full("team"), fields))
+    runs(world, "early")
+    world.job("late", "team", seconds=600)
+    world.until("the next one waits", lambda: world.reason("late", "QuotaReserved") == "False/WaitingForQuota")
+    world.delete("localqueues", "team")
+    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
+    world.until("it has no queue any more", lambda: world.told("late", "QuotaReserved") == told)
+    assert world.running() == {"early"}
+
+
+def test_a_cohort_may_come_late_change_and_go_without_disturbing_what_runs(world: World) -> None:
+    world.queue("team", 1, cohort=True)
+    world.job("big", "team", cpu=2, seconds=600)
+    world.until("it is too big", lambda: world.reason("big", "QuotaReserved") == "False/ExceedsMaxQuota")
+    shared = quota(world, 2)["spec"]
+    world.create(ours("Cohort", world.namespace, shared))
+    runs(world, "big")
+    world.until("it borrows", lambda: world.used("team") == ("2", "1"))
+    world.job("small", "team", seconds=600)
+    runs(world, "big", "small")
+    world.patch("cohorts", world.namespace, quota(world, 0))
+    world.delete("jobs", "small")
+    runs(world, "big")
+    world.job("later", "team", seconds=600)
+    world.until("nothing is left", lambda: world.reason("later", "QuotaReserved") == "False/WaitingForQuota")
+    world.delete("cohorts", world.namespace)
+    world.delete("jobs", "big")
+    runs(world, "later")
+
+
+def test_cohorts_in_a_circle_stop_their_queues_and_nobody_else_until_that_is_mended(world: World) -> None:
+    world.queue("inside", 1, cohort=True)
+    world.queue("outside", 1)
+    above = world.full("above")
+    world.create(ours("Cohort", world.namespace, {"parentName": above}))
+    world.create(ours("Cohort", above, {"parentName": world.namespace}))
+    world.until("it says so", lambda: world.active("inside")[:2] == ("False", "CohortCycle"))
+    world.job("in", "inside", seconds=600)
+    world.job("out", "outside", seconds=600)
+    runs(world, "out")
+    world.until("the other one waits", lambda: world.reason("in", "QuotaReserved") == "False/Suspended")
+    world.patch("cohorts", above, {"spec": {"parentName": None}})
+    runs(world, "in", "out")
+
+
+def test_quota_lowered_under_running_jobs_takes_nothing_from_them_and_raised_lets_in_the_next(world: World) -> None:
+    world.queue("team", 2)
+    for name in ("a", "b"):
+        world.job(name, "team", seconds=600)
+    runs(world, "a", "b")
+    world.patch("clusterqueues", world.full("team"), quota(world, 1))
+    world.job("c", "team", seconds=600)
+    world.until("the next one waits", lambda: world.reason("c", "QuotaReserved") == "False/WaitingForQuota")
+    assert world.used("team") == ("2", "0")
+    assert world.running() == {"a", "b"}
+    world.delete("jobs", "a")
+    world.until("what is used fits again", lambda: world.used("team") == ("1", "0"))
+    assert world.running() == {"b"}
+    world.patch("clusterqueues", world.full("team"), quota(world, 2))
+    runs(world, "b", "c")
+
+
+# Admission checks.
+
+
+@pytest.fixture
+def checked(world: World) -> World:
+    """A world with an active AdmissionCheck ``check``, and a queue ``team`` of one cpu that asks for it."""
+    check = world.full("check")
+    world.create(ours("AdmissionCheck", check, {"controllerName": "seiretsu.dev/test"}))
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": LONG_AGO}
+    world.patch("admissionchecks", check, {"status": {"conditions": [active]}}, "--subresource=status")
+    world.queue("team", 1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    world.job("job", "team", seconds=600)
+    world.until("quota is reserved", lambda: world.reason("job", "QuotaReserved") == "True/QuotaReserved")
+    waits = ("False", "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+    assert world.told("job", "Admitted") == waits
+    (state,) = world.workload("job")["status"]["admissionChecks"]
+    assert (state["name"], state["state"]) == (check, "Pending")
+    assert not world.running()
+    return world
+
+
+def answer(world: World, state: str, **more: Any) -> None:
+    """The controller of the check speaks."""
+    said = {"name": world.full("check"), "state": state, "message": "", "lastTransitionTime": stamp(time.time())} | more
+    name = world.workload("job")["metadata"]["name"]
+    world.patch("workloads", name, {"status": {"admissionChecks": [said]}}, "--subresource=status")
+
+
+def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: World) -> None:
+    update = {"name": "main", "nodeSelector": {"kubernetes.io/os": "linux"}, "annotations": {"example.com/slot": "7"}}
+    answer(checked, "Ready", podSetUpdates=[update])
+    runs(checked, "job")
+    assert checked.told("job", "Admitted") == ("True", "Admitted", "The workload is admitted")
+    template = checked.jobs()["job"]["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert template["metadata"]["annotations"]["example.com/slot"] == "7"
+    checked.patch("workloads", checked.workload("job")["metadata"]["name"], {"spec": {"active": False}})
+    checked.until("its template is as it was", lambda: "nodeSelector" not in pod_of(checked, "job"))
+    assert "example.com/slot" not in checked.jobs()["job"]["spec"]["template"]["metadata"]["annotations"]
+
+
+def pod_of(world: World, name: str) -> Raw:
+    found: Raw = world.jobs()[name]["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when_its_time_has_come(
+    checked: World,
+) -> None:
+    answer(checked, "Retry", message="no machines", requeueAfterSeconds=600)
+    message = f'Evicted due to AdmissionCheck in Retry state: "{checked.full("check")}" (no machines)'
+    told = ("False", "AdmissionCheck", message)
+    checked.until("it is put off", lambda: checked.told("job", "Requeued") == told)
+    assert checked.told("job", "Evicted") == ("True", "AdmissionCheck", message)
+    checked.until("its quota is free", lambda: checked.status("team")["reservingWorkloads"] == 0)
+    (state,) = checked.workload("job")["status"]["admissionChecks"]
+    assert (state["state"], state["retryCount"]) == ("Pending", 1)
+    assert checked.workload("job")["status"]["requeueState"]["requeueAt"] > stamp(time.time() + 500)
+    name = checked.workload("job")["metadata"]["name"]  # nobody wants to wait ten minutes
+    soon = {"status": {"requeueState": None, "admissionChecks": [{**state, "requeueAfterSeconds": None}]}}
+    checked.patch("workloads", name, soon, "--subresource=status")
+    checked.until("it has its turn again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
+    assert checked.told("job", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
+    answer(checked, "Ready")
+    runs(checked, "job")
+
+
+def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
+    answer(checked, "Rejected", message="never")
+    checked.until("it is deactivated", lambda: checked.workload("job")["spec"]["active"] is False)
+    checked.until("its quota is free", lambda: checked.reason("job", "QuotaReserved") == "False/Deactivated")
+    why = f'AdmissionCheck in Rejected state: "{checked.full("check")}" (never)'
+    told = ("True", "DeactivatedDueToAdmissionCheck", f"The workload is deactivated due to {why}")
+    assert checked.told("job", "Evicted") == told
+    name = checked.workload("job")["metadata"]["name"]
+    checked.until("people are told", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_queue_on_hold_takes_back_what_is_only_reserved(checked: World, kind: str) -> None:
+    resource, name = ("clusterqueues", checked.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    checked.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
+    checked.until("nothing is reserved", lambda: checked.reason("job", "QuotaReserved") == "False/Suspended")
+    assert "admission" not in checked.workload("job")["status"]
+    checked.patch(resource, name, {"spec": {"stopPolicy": "None"}})
+    checked.until("it is reserved again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
+
+
+# Priority.
+
+
+def test_a_class_that_is_changed_sorts_the_queue_anew_and_a_priority_set_by_hand_stays(
+    world: World, served: Service
+) -> None:
+    world.queue("team", 1)
+    world.create(priority_class(world, "low", 10), priority_class(world, "mid", 20))
+    world.job("holder", "team", seconds=600)
+    runs(world, "holder")
+    for name, klass in (("first", "mid"), ("second", "low"), ("third", "mid")):
+        world.job(name, "team", seconds=600, labels=of_class(world, klass))
+    world.until("all have their Workloads", lambda: len(world.workloads()) == 4)
+    world.plane.kubectl(
+        "patch", f"workloadpriorityclass.kueue.x-k8s.io/{world.full('low')}", "--type=merge", '-p={"value": 30}'
+    )
+    world.until("the class is followed", lambda: world.workload("second")["spec"]["priority"] == 30)
+    world.delete("jobs", "holder")
+    runs(world, "second")
+
+    world.patch("workloads", world.workload("third")["metadata"]["name"], {"spec": {"priority": 100}})
+    served.kill()
+    served.start()
+    world.plane.kubectl(
+        "patch", f"workloadpriorityclass.kueue.x-k8s.io/{world.full('mid')}", "--type=merge", '-p={"value": 25}'
+    )
+    world.until("the class is followed", lambda: world.workload("first")["spec"]["priority"] == 25)
+    assert world.workload("third")["spec"]["priority"] == 100
+    world.delete("jobs", "second")
+    runs(world, "third")
+
+
+# What others do to a Job that runs.
+
+
+def test_pods_that_have_succeeded_give_their_quota_to_the_next_while_their_job_runs_on(world: World) -> None:
+    world.queue("team", 3)
+    world.job("wide", "team", pods=3, seconds=600)
+    world.until("its pods run", lambda: world.jobs()["wide"].get("status", {}).get("ready") == 3)
+    world.job("next", "team", seconds=600)
+    world.until("the next one waits", lambda: world.reason("next", "QuotaReserved") == "False/WaitingForQuota")
+    pod = next(item for item in world.get("pods")["items"] if item["metadata"]["name"].startswith("wide"))
+    world.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, "--subresource=status")
+    runs(world, "wide", "next")
+    assert world.workload("wide")["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
+    world.until("all is used", lambda: world.used("team") == ("3", "0"))
+
+
+def test_a_job_that_its_user_suspends_goes_on_for_it_has_quota(world: World) -> None:
+    """As with Kueue: who wants it to wait deactivates its Workload."""
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    world.until("its pod runs", lambda: world.jobs()["job"].get("status", {}).get("ready") == 1)
+    before = world.jobs()["job"]["metadata"]["generation"]
+    world.patch("jobs", "job", {"spec": {"suspend": True}})
+    world.until("it was started again", lambda: world.jobs()["job"]["metadata"]["generation"] >= before + 2)
+    world.until("its pod runs again", lambda: world.jobs()["job"].get("status", {}).get("ready") == 1)
+    assert world.running() == {"job"}
+    assert world.used("team") == ("1", "0")
+    assert not holds(world.workload("job"), "Evicted")
+
+
+def test_a_workload_deleted_under_its_job_stops_it_and_another_takes_its_place(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    old, generation = world.workload("job")["metadata"], world.jobs()["job"]["metadata"]["generation"]
+    world.delete("workloads", old["name"])
+    world.until("there is another", lambda: uid(world.workload("job")) not in ("", old["uid"]))
+    runs(world, "job")
+    assert world.jobs()["job"]["metadata"]["generation"] >= generation + 2, "the Job has run all the while"
+    world.until("quota is held once", lambda: world.used("team") == ("1", "0"))
+
+
+def uid(found: Raw) -> str:
+    return str(found.get("metadata", {}).get("uid", ""))
+
+
+def test_a_second_workload_for_a_job_is_deleted_and_the_job_runs_on(world: World) -> None:
+    world.queue("team", 2)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    first, generation = world.workload("job"), world.jobs()["job"]["metadata"]["generation"]
+    second = ours("Workload", "second", {key: first["spec"][key] for key in ("podSets", "queueName")})
+    second["metadata"]["ownerReferences"] = first["metadata"]["ownerReferences"]
+    world.create(second)
+    world.until("it is gone", lambda: not world.get("workloads", "second"))
+    assert world.workload("job")["metadata"]["uid"] == first["metadata"]["uid"]
+    assert (world.running(), world.jobs()["job"]["metadata"]["generation"]) == ({"job"}, generation)
+    world.until("quota is held once", lambda: world.used("team") == ("1", "0"))
+
+
+@pytest.mark.parametrize(
+    ("resource", "allowed", "reached"),
+    [
+        ("jobs", "!object.spec.suspend", "True/ClusterQueueStopped"),
+        ("workloads/status", "has(object.status.admission)", "True/ClusterQueueStopped"),
+    ],
+    ids=["before its job was stopped", "before its quota was given back"],
+)
+def test_an_eviction_goes_on_where_a_killed_controller_left_it(
+    world: World, served: Service, resource: str, allowed: str, reached: str
+) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    forbid(world, resource, allowed)
+    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("it is on its way", lambda: world.reason("job", "Evicted") == reached)
+    world.until("it got so far", lambda: bool(world.running()) == (resource == "jobs"))
+    served.kill()
+    assert world.workload("job")["status"]["admission"], "its quota was given back already"
+    allow(world)
+    served.start()
+    world.until("it has stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
+    assert world.reason("job", "Requeued") == "False/ClusterQueueStopped"
+    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "None"}})
+    runs(world, "job")
+
+
+def forbid(world: World, resource: str, allowed: str) -> None:
+    """Nobody may write what is not so, in this namespace; returns when that holds."""
+    group = "batch" if resource == "jobs" else "kueue.x-k8s.io"
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": [resource]}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": selector},
+        "validations": [{"expression": allowed}],
+    }
+    binding = {"policyName": world.namespace, "validationActions": ["Deny"]}
+    for kind, content in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
+        api = "admissionregistration.k8s.io/v1"
+        world.create({"apiVersion": api, "kind": kind, "metadata": {"name": world.namespace}, "spec": content})
+    kind, _, subresource = resource.partition("/")
+    name = "job" if kind == "jobs" else world.workload("job")["metadata"]["name"]
+    patch = '{"spec": {"suspend": true}}' if kind == "jobs" else '{"status": {"admission": null}}'
+    options = [f"--subresource={subresource}"] if subresource else []
+    trying = (kind, name, "-n", world.namespace, "--type=merge", "--dry-run=server", "-p", patch, *options)
+    world.until("it is forbidden", lambda: world.namespace in world.plane.kubectl("patch", *trying).stderr)
+
+
+def allow(world: World) -> None:
+    """What was forbidden is allowed again, by the time a write is tried."""
+    for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
+        world.plane.kubectl("delete", kind, world.namespace, check=True)
