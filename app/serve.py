@@ -50,7 +50,7 @@ def run(options: Options) -> int:
         connection = kubeconfig.load(options.kubeconfig)
     except (ValueError, OSError, ConfigurationError, kubeconfig.ConfigError) as error:
         print(f"seiretsu serve: {error}", file=sys.stderr)
-        return 2
+        return 1
     # Threads hold the interpreter for half a millisecond, not five: webhooks answer while the scheduler thinks.
     sys.setswitchinterval(0.0005)
     # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
@@ -64,6 +64,8 @@ def _configuration(options: Options) -> Loaded:
     loaded = configuration.load(text, namespace=namespace, feedback_rules=catalog.NAMES)
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
+    if options.config:
+        log.info("Successfully loaded config file", path=str(options.config))
     _, ignored = tls.ciphers(loaded.configuration.tls.cipher_suites if loaded.configuration.tls else ())
     if ignored:
         log.warning("Ciphers without forward secrecy or unknown are not offered", ignored=ignored)

@@ -71,7 +71,9 @@ class World:
         self.contexts: dict[str, decode.WorkloadContext] = {}
         self.workloads: list[Workload] = []
         lookup = StateLookup(
-            self.state, classes=lambda: self.classes, rules=lambda namespace: self.context(namespace).rules
+            self.state,
+            classes=lambda: priority.PriorityClasses(self.classes, self.pod_classes, self.default_class),
+            rules=lambda namespace: self.context(namespace).rules,
         )
         self.admission = Context(Settings(), lookup)
         last = (names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD)

@@ -44,7 +44,7 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
     return StateLookup(
         caches.state,
         ready=lambda: caches.started,
-        classes=lambda: caches.classes.workload,
+        classes=lambda: caches.classes,
         rules=rules,
         job_queue=queue_of,
         job_workload=workload_of,

@@ -71,6 +71,12 @@ class Lookup(Protocol):
     def priority_class_names(self) -> Iterable[str]:
         """The names of all WorkloadPriorityClasses, in any order."""
 
+    def pod_priority_class(self, name: str) -> int | None:
+        """The value of a PriorityClass of Kubernetes; '' stands for the cluster's default, which is 0 where none is."""
+
+    def pod_priority_class_names(self) -> Iterable[str]:
+        """The names of all PriorityClasses, in any order."""
+
     def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """The most a ClusterQueue could ever give of it, were nothing in use: its own and what it may borrow."""
 
@@ -79,6 +85,12 @@ class Lookup(Protocol):
 
         Empty where nobody else is in the cohort (yet), and the cohort has no quota of its own.
         """
+
+    def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
+        """By how much usage would exceed all quota in the tree of a cohort, were ``spec`` in force; only what does."""
+
+    def members(self, cohort: str) -> tuple[int, int]:
+        """How many ClusterQueues and how many Cohorts are directly in a cohort."""
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""
@@ -92,8 +104,17 @@ class Lookup(Protocol):
     def ahead(self, cluster_queue: str, priority: int) -> int:
         """How many workloads of that priority or a higher one wait in a ClusterQueue."""
 
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue has been looked at and did not fit."""
+
     def admitted(self, cluster_queue: str) -> int:
         """How many workloads hold quota of a ClusterQueue."""
+
+    def pending_for(self, local_queue: Key) -> int:
+        """How many workloads wait in a LocalQueue."""
+
+    def admitted_for(self, local_queue: Key) -> int:
+        """How many workloads hold quota through a LocalQueue."""
 
     def queue_of(self, group: str, kind: str, key: Key) -> str | None:
         """The queue that a job of any managed kind names ('' for none); None where no cache knows the job."""

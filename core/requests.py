@@ -66,16 +66,31 @@ class RequestRules:
 
 
 @dataclass(frozen=True, slots=True)
+class Beyond:
+    """Requests that are out of bounds at one place: by resource what is asked and what the bound is, in base units."""
+
+    path: str
+    detail: str
+    amounts: tuple[tuple[str, int, int], ...]
+
+    @property
+    def error(self) -> FieldError:
+        """As Kueue words it."""
+        return invalid(self.path, [name for name, _, _ in self.amounts], self.detail)
+
+
+@dataclass(frozen=True, slots=True)
 class Effective:
     """Requests of one pod, and the field errors that forbid it, with paths relative to the pod spec.
 
     ``above_limits`` are those Kubernetes itself makes (and malformed quantities), ``outside_range`` those of
-    LimitRanges.
+    LimitRanges; ``beyond`` has the figures to both.
     """
 
     requests: Requests
     above_limits: tuple[FieldError, ...] = ()
     outside_range: tuple[FieldError, ...] = ()
+    beyond: tuple[Beyond, ...] = ()
 
 
 def effective(spec: Raw, rules: RequestRules) -> Effective:
@@ -142,17 +157,20 @@ def _effective(spec: Raw, rules: RequestRules) -> Effective:
     whole = _pod_level(spec, rules.limits.pod)
     total = _pod_requests(init, main, whole, _overhead(spec, rules))
     checked = [*init, *main, *([whole] if whole else [])]
+    above = [
+        found
+        for container in checked
+        for found in _beyond(container.path, ABOVE_LIMITS, container.requests, container.limits)
+    ]
+    outside = [
+        *_container_errors([*init, *main], rules.limits.container),
+        *_pod_errors(total, rules.limits.pod),
+    ]
     return Effective(
         requests=_rounded(_transformed(_kept(total, rules.excluded_prefixes), rules.transformations)),
-        above_limits=tuple(
-            invalid(container.path, names, ABOVE_LIMITS)
-            for container in checked
-            if (names := _greater(container.requests, container.limits))
-        ),
-        outside_range=(
-            *_container_errors([*init, *main], rules.limits.container),
-            *_pod_errors(total, rules.limits.pod),
-        ),
+        above_limits=tuple(found.error for found in above),
+        outside_range=tuple(found.error for found in outside),
+        beyond=(*above, *outside),
     )
 
 
@@ -214,33 +232,30 @@ def _pod_level_resource(name: str) -> bool:
     return name in _POD_LEVEL or name.startswith("hugepages-")
 
 
-def _container_errors(containers: list[_Container], bounds: Bounds | None) -> list[FieldError]:
+def _container_errors(containers: list[_Container], bounds: Bounds | None) -> Iterable[Beyond]:
     if bounds is None:
-        return []
-    errors = []
+        return
     for container in containers:
-        if names := _greater(_merged(container.requests, container.limits, max), bounds.max):
-            errors.append(invalid(container.path, names, ABOVE_MAX))
-        if names := _greater(bounds.min, _merged(container.requests, container.limits, min)):
-            errors.append(invalid(container.path, names, BELOW_MIN))
-    return errors
+        most, least = (_merged(container.requests, container.limits, choose) for choose in (max, min))
+        yield from _beyond(container.path, ABOVE_MAX, most, bounds.max)
+        yield from _beyond(container.path, BELOW_MIN, least, bounds.min)
 
 
-def _pod_errors(total: Amounts, bounds: Bounds | None) -> list[FieldError]:
-    if bounds is None:
-        return []
-    errors = []
-    if names := _greater(total, bounds.max):
-        errors.append(invalid("", names, ABOVE_MAX))
-    if names := _greater(bounds.min, total):
-        errors.append(invalid("", names, BELOW_MIN))
-    return errors
+def _pod_errors(total: Amounts, bounds: Bounds | None) -> Iterable[Beyond]:
+    if bounds is not None:
+        yield from _beyond("", ABOVE_MAX, total, bounds.max)
+        yield from _beyond("", BELOW_MIN, total, bounds.min)
 
 
-def _greater(these: Amounts, those: Amounts) -> list[str]:
-    """The resources that both name and of which these are more, compared as quota counts them."""
-    both = sorted(these.keys() & those.keys())
-    return [name for name in both if _whole(name, these[name]) > _whole(name, those[name])]
+def _beyond(path: str, detail: str, asked: Amounts, bound: Amounts) -> Iterable[Beyond]:
+    """The resources that both name and of which too much, or too little, is asked, compared as quota counts them."""
+    both = (
+        (name, _whole(name, asked[name]), _whole(name, bound[name])) for name in sorted(asked.keys() & bound.keys())
+    )
+    below = detail == BELOW_MIN
+    found = tuple(each for each in both if (each[1] < each[2] if below else each[1] > each[2]))
+    if found:
+        yield Beyond(path, detail, found)
 
 
 def _kept(amounts: Amounts, excluded_prefixes: tuple[str, ...]) -> Amounts:

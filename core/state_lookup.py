@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from api import names
+from api.names import Condition
 from core.forest import plant
 from core.model import (
     AdmissionCheck,
@@ -17,6 +19,7 @@ from core.model import (
     ResourceFlavor,
     Workload,
 )
+from core.priority import PriorityClasses
 from core.quota import QueueNode
 from core.requests import RequestRules
 from core.standing import Standing
@@ -31,14 +34,14 @@ def _nothing(*_: object) -> None:
 class StateLookup:
     """Answers as of now; each costs a dictionary access or two unless said otherwise.
 
-    ``ready`` tells whether the caches were read once, ``classes`` gives the values of WorkloadPriorityClasses,
+    ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
     ``rules`` the request rules of a namespace, ``job_queue`` what queue a job names, ``job_workload`` the Workload of a
     job's uid, ``nodes`` the labels of all nodes (None where nodes are not watched).
     """
 
     state: State
     ready: Callable[[], bool] = lambda: True
-    classes: Callable[[], Mapping[str, int]] = dict
+    classes: Callable[[], PriorityClasses] = PriorityClasses
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
     job_queue: Callable[[str, str, Key], str | None] = _nothing
     job_workload: Callable[[str], Workload | None] = _nothing
@@ -96,11 +99,21 @@ class StateLookup:
 
     def priority_class(self, name: str) -> int | None:
         """The value of a WorkloadPriorityClass."""
-        return self.classes().get(name)
+        return self.classes().workload.get(name)
 
     def priority_class_names(self) -> Iterable[str]:
         """The names of all WorkloadPriorityClasses."""
-        return tuple(self.classes())
+        return tuple(self.classes().workload)
+
+    def pod_priority_class(self, name: str) -> int | None:
+        """The value of a PriorityClass; '' is the cluster's default."""
+        classes = self.classes()
+        wanted = name or classes.default
+        return classes.pod.get(wanted) if wanted else names.DEFAULT_PRIORITY
+
+    def pod_priority_class_names(self) -> Iterable[str]:
+        """The names of all PriorityClasses."""
+        return tuple(self.classes().pod)
 
     def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """The most a ClusterQueue could ever give of it."""
@@ -120,6 +133,32 @@ class StateLookup:
         if node.parent is None:  # the parents of the cohort run in a circle
             return {}
         return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
+
+    def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
+        """What the tree of a cohort would lack. Costs planting all trees anew, so is for changes of specifications."""
+        holdings = self.state.holdings
+        queues, cohorts = holdings.cluster_queues, holdings.cohorts
+        if isinstance(spec, Cohort):
+            cohorts = {**cohorts, spec.name: spec}
+        else:
+            queues = {**queues, spec.name: spec}
+        trees = plant(cohorts, queues, (), 0)
+        tree = next((tree for tree in trees.values() if cohort in tree.cohorts), None)
+        if tree is None:
+            return {}
+        for name in tree.queues:
+            node = self._node(name)
+            for key, held in node.reserved.items() if node else ():
+                tree.reserve(key, held)
+        root = tree.cohorts[cohort].root()
+        beyond = {fr: used - root.subtree.get(fr, 0) for fr, used in root.usage.items()}
+        return {fr: amount for fr, amount in beyond.items() if amount > 0}
+
+    def members(self, cohort: str) -> tuple[int, int]:
+        """How many are directly in a cohort. Costs the number of all ClusterQueues and Cohorts."""
+        holdings = self.state.holdings
+        queues = sum(queue.cohort == cohort for queue in holdings.cluster_queues.values())
+        return queues, sum(child.parent == cohort for child in holdings.cohorts.values())
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now."""
@@ -146,10 +185,25 @@ class StateLookup:
         queue = self.state.lines.queues.get(cluster_queue)
         return queue.at_least(priority) if queue is not None else 0
 
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue has been looked at and did not fit."""
+        lines = self.state.lines
+        head = lines.head(cluster_queue) if cluster_queue in lines.queues else None
+        found = head.workload.condition(Condition.QUOTA_RESERVED) if head is not None else None
+        return found is not None and not found.status
+
     def admitted(self, cluster_queue: str) -> int:
         """How many workloads hold quota of a ClusterQueue."""
         node = self._node(cluster_queue)
         return len(node.reserved) if node else 0
+
+    def pending_for(self, local_queue: Key) -> int:
+        """How many workloads wait in a LocalQueue."""
+        return len(self.state.lines.by_local_queue.get(local_queue, ()))
+
+    def admitted_for(self, local_queue: Key) -> int:
+        """How many workloads hold quota through a LocalQueue."""
+        return len(self.state.holdings.by_local_queue.get(local_queue, ()))
 
     def queue_of(self, group: str, kind: str, key: Key) -> str | None:
         """The queue that a job names; None where no cache knows the job."""

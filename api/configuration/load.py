@@ -64,6 +64,12 @@ def load(text: str, *, namespace: str = NAMESPACE, feedback_rules: Collection[st
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
+    told += [
+        f'integrations.frameworks[{index}]: "{name}" is not one of ours ({", ".join(rules.QUEUED)}): such objects start'
+        " at once and count in no quota"
+        for index, name in enumerate(configuration.integrations.frameworks)
+        if name not in rules.QUEUED
+    ]
     return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
 
 

@@ -37,6 +37,8 @@ FRAMEWORKS: Final = (
     "workload.codeflare.dev/appwrapper",
 )
 """Every integration Kueue has."""
+QUEUED: Final = ("batch/job",)
+"""Those we have; tests hold it to `core.jobs.kinds`."""
 _STRATEGIES: Final = (
     ("LessThanOrEqualToFinalShare",),
     ("LessThanInitialShare",),

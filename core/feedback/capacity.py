@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from api import quantity
-from api.names import PODS_RESOURCE
+from api.names import PODS_RESOURCE, PreemptionPolicy
 from core import placement
 from core.feedback.rules import fitted
 from core.feedback.submission import Submission
 from core.lookup import Lookup
-from core.model import ClusterQueue, FlavorResource, PodSet, Quota, ResourceGroup
+from core.model import ClusterQueue, FlavorResource, PodSet, QueueingStrategy, Quota, ResourceGroup
 
 Judgement: TypeAlias = Callable[[Submission, ClusterQueue, Lookup], Iterable[str]]
 OfJob: TypeAlias = Callable[[Submission, Lookup], Iterable[str]]
@@ -30,6 +30,11 @@ class Demand:
     group: ResourceGroup
     least: dict[str, int]
     full: dict[str, int]
+
+    @property
+    def partial(self) -> bool:
+        """Whether fewer pods than all would do."""
+        return self.pod_set.min_count is not None and self.pod_set.min_count < self.pod_set.count
 
 
 def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
@@ -107,8 +112,48 @@ def _obstacle(pod_set: PodSet, name: str, lookup: Lookup) -> str:
 def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """The first resource that even the flavor with most of it could never give, where nobody's lending is at fault."""
     for demand, resource, flavors in _never(job, queue, lookup):
-        if not _unlent(queue, resource, flavors, lookup):
+        if not demand.partial and not _unlent(queue, resource, flavors, lookup):
             yield _at_most(demand, resource, flavors, queue, lookup)
+
+
+def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """A least number of pods that could never start together, and how many could."""
+    for demand, resource, flavors in _never(job, queue, lookup):
+        if demand.partial:
+            most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
+            asked, given = (quantity.text(resource, amount) for amount in (demand.least[resource], most))
+            fit = _pods_that_fit(demand, flavors, queue, lookup)
+            mend = f"set job-min-parallelism to {fit} or less" if fit else "not even one pod fits"
+            least = demand.pod_set.min_count
+            asks = f"even {'1 pod asks' if least == 1 else f'{least} pods ask'} for {asked} {resource}"
+            yield fitted(
+                f'never starts: {asks}, ClusterQueue "{queue.name}" gives {given}; {mend}',
+                f"never starts: {asks}, {given} can be given; {mend}",
+                f"never starts: the least number of pods is too large; {mend}",
+            )
+
+
+def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """A job that may start with fewer pods, and never will with all of them."""
+    for demand in demands(job, queue):
+        flavors = _suitable(demand, lookup)
+        whole = any(not _lacking(demand.full, name, queue, lookup.most) for name in flavors)
+        if demand.partial and flavors and not whole and _holds(demand, flavors, queue, lookup):
+            fit = _pods_that_fit(demand, flavors, queue, lookup)
+            yield fitted(
+                f'starts with {fit} of its {demand.pod_set.count} pods at most: ClusterQueue "{queue.name}" cannot give'
+                " more",
+                f"starts with {fit} of its {demand.pod_set.count} pods at most: the ClusterQueue cannot give more",
+            )
+
+
+def _pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> int:
+    """How many of the pods one flavor could hold at once, were nothing in use."""
+    each = {resource: amount // demand.pod_set.count for resource, amount in demand.full.items()}
+    return max(
+        min(max(0, lookup.most(queue.name, FlavorResource(name, resource))) // one for resource, one in each.items())
+        for name in flavors
+    )
 
 
 def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tuple[Demand, str, list[str]]]:
@@ -135,9 +180,7 @@ def _quota(queue: ClusterQueue, flavor: str, resource: str) -> Quota:
 
 
 def _at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
-    asked = quantity.text(resource, demand.least[resource])
-    partial = demand.pod_set.min_count is not None and demand.pod_set.min_count < demand.pod_set.count
-    asks = f"asks for at least {asked} {resource}" if partial else f"asks for {asked} {resource}"
+    asks = f"asks for {quantity.text(resource, demand.least[resource])} {resource}"
     most = {name: lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors}
     each = [f"{quantity.text(resource, most[name])} in {name}" for name in flavors]
     own = _quota(queue, flavors[0], resource).nominal
@@ -166,7 +209,7 @@ def _unlent(queue: ClusterQueue, resource: str, flavors: list[str], lookup: Look
 def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """What is above the own quota in every flavor, where nobody in the cohort lends."""
     for demand, resource, flavors in _never(job, queue, lookup):
-        if _unlent(queue, resource, flavors, lookup):
+        if not demand.partial and _unlent(queue, resource, flavors, lookup):
             asked = quantity.text(resource, demand.least[resource])
             own = max(_quota(queue, name, resource).nominal for name in flavors)
             owned = quantity.text(resource, own)
@@ -205,8 +248,11 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """The first thing that is missing now, of what fits in the long run, and how many wait before it."""
-    priority = (lookup.priority_class(job.priority_class) if job.priority_class else None) or 0
-    ahead = lookup.ahead(queue.name, priority)
+    ahead = lookup.ahead(queue.name, _priority(job, lookup))
+    standing = lookup.standing(queue.name)
+    if standing is None or not standing.active:
+        return  # which is said of the queue, and is why
+    unless = "will wait unless it can preempt" if preempts(queue) else "will wait"
     for demand in demands(job, queue):
         flavors = _suitable(demand, lookup)
         if not flavors or not _holds(demand, flavors, queue, lookup):
@@ -217,12 +263,32 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
             asked = quantity.text(resource, demand.least[resource])
             yield fitted(
-                f"will wait: asks for {asked} {resource}, {quantity.text(resource, free)} is free in ClusterQueue"
-                f' "{queue.name}"; {_before(ahead)}',
-                f"will wait: asks for {asked} {resource}, {quantity.text(resource, free)} is free; {_before(ahead)}",
+                f"{unless}: asks for {asked} {resource}, {quantity.text(resource, free)} is free in ClusterQueue"
+                f' "{queue.name}"; {_place(ahead)}',
+                f"{unless}: asks for {asked} {resource}, {quantity.text(resource, free)} is free; {_place(ahead)}",
             )
             return
+    if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
+        yield fitted(
+            f'will wait: ClusterQueue "{queue.name}" is StrictFIFO and its head does not fit; {_place(ahead)}',
+            f"will wait: the ClusterQueue is StrictFIFO and its head does not fit; {_place(ahead)}",
+        )
 
 
-def _before(ahead: int) -> str:
-    return f"{ahead} {'workload' if ahead == 1 else 'workloads'} ahead" if ahead else "it is next in line"
+def preempts(queue: ClusterQueue) -> bool:
+    """Whether workloads of the ClusterQueue may preempt others at all."""
+    never = PreemptionPolicy.NEVER
+    return queue.preemption.within_cluster_queue != never or queue.preemption.reclaim_within_cohort != never
+
+
+def _priority(job: Submission, lookup: Lookup) -> int:
+    """What the Workload will have, as far as the classes exist."""
+    if job.priority_class:
+        return lookup.priority_class(job.priority_class) or 0
+    return lookup.pod_priority_class(job.pod_priority_class) or 0
+
+
+def _place(ahead: int) -> str:
+    if not ahead:
+        return "it is next in line"
+    return f"place {ahead + 1} in line, {ahead} {'workload' if ahead == 1 else 'workloads'} ahead"

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from core.feedback.rules import fitted
 from core.lookup import Lookup
+from core.model import Labels, ResourceFlavor
 
 _Kind = TypeVar("_Kind")
 
@@ -18,6 +19,31 @@ class Change(Generic[_Kind]):
 
     old: _Kind | None
     new: _Kind | None
+
+
+def workloads(count: int) -> str:
+    """So many workloads, in words."""
+    return f"{count} {'workload' if count == 1 else 'workloads'}"
+
+
+def drained(running: int) -> Iterable[str]:
+    """What HoldAndDrain does to those who run."""
+    if running == 1:
+        yield "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish"
+    elif running:
+        yield f"HoldAndDrain stops {running} running workloads, which then wait; Hold lets them finish"
+
+
+def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
+    """Whether the flavor asks for labels that no node has; not in a cluster without nodes, which is being made."""
+    nodes = tuple(lookup.node_labels() or ())
+    wanted = flavor.node_labels.items()
+    return bool(nodes and wanted) and not any(wanted <= labels.items() for labels in nodes)
+
+
+def written(labels: Labels) -> str:
+    """Labels as kubectl's ``-l`` takes them."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:

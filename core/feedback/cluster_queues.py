@@ -5,14 +5,16 @@ those who run and wait.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from api import quantity
 from api.names import Fungibility, PreemptionPolicy
-from core.feedback.change import Change, cycle
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
+from core.feedback.capacity import preempts
+from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
+from core.feedback.rules import Finding, Rule, closest, did_you_mean, findings, fitted
 from core.lookup import Lookup
-from core.model import ClusterQueue, Quota
+from core.model import ClusterQueue, Quota, StopPolicy
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Finding, ...]:
@@ -25,12 +27,46 @@ def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Find
 
 def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = [name for group in change.new.groups for name in group.flavors] if change.new else []
-    for name in (name for name in named if lookup.flavor(name) is None):
+    missing = [name for name in named if lookup.flavor(name) is None]
+    misspelt = [name for name in missing if closest(name, lookup.flavor_names())]
+    strange = [name for name in missing if name not in misspelt]
+    for name in misspelt if len(strange) > 1 else missing:
         hint = did_you_mean(name, lookup.flavor_names(), several="ResourceFlavors")
         yield fitted(
             f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does: {hint}',
+            f'ResourceFlavor "{name}" does not exist, nothing is admitted until it does: {hint}',
+            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does',
             f"a ResourceFlavor does not exist, the ClusterQueue admits nothing until it does: {hint}",
         )
+    if len(strange) > 1:
+        count = f"{len(strange)} ResourceFlavors"
+        yield fitted(
+            f"ResourceFlavors {', '.join(strange)} do not exist, the ClusterQueue admits nothing until they do",
+            f"{count} do not exist ({', '.join(strange[:2])}, ...): the ClusterQueue admits nothing until they do",
+            f"{count} do not exist: the ClusterQueue admits nothing until they do",
+        )
+
+
+def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    queue = change.new
+    if queue is None:
+        return
+    if not queue.groups:
+        yield "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota"
+    elif not queue.cohort and all(quota.nominal == 0 for quota in queue.quotas.values()):
+        yield "every nominalQuota is 0, and no cohort to borrow from: a job that requests anything never starts"
+
+
+def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    named = [name for group in change.new.groups for name in group.flavors] if change.new else []
+    for flavor in (found for name in named if (found := lookup.flavor(name)) is not None):
+        if lacks_nodes(flavor, lookup):
+            labels = written(flavor.node_labels)
+            yield fitted(
+                f'no node has the labels {labels} of flavor "{flavor.name}": what is admitted to it stays pending',
+                f'no node has the labels of flavor "{flavor.name}": what is admitted to it stays pending',
+                "no node has the labels of one of the flavors: what is admitted to it stays pending",
+            )
 
 
 def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -73,17 +109,22 @@ def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
             )
 
 
-def _preempts(queue: ClusterQueue) -> bool:
-    never = PreemptionPolicy.NEVER
-    return queue.preemption.within_cluster_queue != never or queue.preemption.reclaim_within_cohort != never
-
-
 def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
-    if queue is None or _preempts(queue):
+    if queue is None:
         return
-    if queue.fungibility.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
-        yield ("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never")
+    chosen = queue.fungibility
+    if not preempts(queue):
+        nothing = "does nothing: withinClusterQueue and reclaimWithinCohort are Never"
+        if chosen.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
+            yield f"whenCanPreempt: MayStopSearch {nothing}"
+        if chosen.preference == Fungibility.PREEMPTION_OVER_BORROWING:
+            yield f"preference: PreemptionOverBorrowing {nothing}"
+    if chosen.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR and queue.groups:
+        if not queue.cohort:
+            yield "whenCanBorrow: TryNextFlavor does nothing: the ClusterQueue is in no cohort"
+        elif all(len(group.flavors) == 1 for group in queue.groups):
+            yield "whenCanBorrow: TryNextFlavor does nothing: there is one flavor for each resource"
 
 
 def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -102,14 +143,17 @@ def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
 def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     """A search that stops where it can borrow never comes to the flavor where it could preempt instead."""
     queue = change.new
-    if queue is None or not queue.cohort or not _preempts(queue):
+    if queue is None or not queue.cohort or not preempts(queue):
         return
     several = any(len(group.flavors) > 1 for group in queue.groups)
     if several and (queue.fungibility.when_can_borrow, queue.fungibility.when_can_preempt) == (
         Fungibility.TRY_NEXT_FLAVOR,
         Fungibility.MAY_STOP_SEARCH,
     ):
-        yield "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow"
+        yield (
+            "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
+            " TryNextFlavor would take that"
+        )
 
 
 # ClusterQueues: what a change does to those who run and wait.
@@ -124,9 +168,10 @@ def _below_usage(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
         used = lookup.usage(old.name, fr)
         if after < before and used > after:
             texts = [quantity.text(fr.resource, amount) for amount in (before, after, used, used - after)]
+            then = "is borrowed from now on" if new.cohort else "must be released before anything starts"
             yield fitted(
                 f"{fr.resource} in {fr.flavor} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use:"
-                f" {texts[3]} is borrowed from now on",
+                f" {texts[3]} {then}",
                 f"{fr.resource} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use",
             )
 
@@ -140,23 +185,42 @@ def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
         beyond = lookup.usage(old.name, fr) - old.quotas[fr].nominal
         if beyond > 0:
             borrowed = quantity.text(fr.resource, beyond)
+            have = "has" if running == 1 else "have"
             yield fitted(
                 f'leaving cohort "{old.cohort}" with {borrowed} {fr.resource} borrowed:'
-                f" nothing starts until {_workloads(running)} have released as much",
+                f" nothing starts until {workloads(running)} {have} released as much",
                 f"leaving the cohort with {borrowed} {fr.resource} borrowed: nothing starts until it is released",
             )
             return
+
+
+def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is None or not old.cohort or (new is not None and new.cohort == old.cohort):
+        return
+    then = new if new is not None else replace(old, cohort="")
+    for fr, lacking in sorted(lookup.overdrawn(then, old.cohort).items()):
+        amount = quantity.text(fr.resource, lacking)
+        yield fitted(
+            f'cohort "{old.cohort}" is then short of {amount} {fr.resource} in {fr.flavor}: nobody borrows there until'
+            " that is released",
+            f"the cohort is then short of {amount} {fr.resource}: nobody borrows there until that is released",
+        )
+
+
+def _drains(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is not None and new is not None and new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
+        yield from drained(lookup.admitted(old.name))
 
 
 def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     if change.new is None and change.old is not None:
         running, waiting = lookup.admitted(change.old.name), lookup.pending(change.old.name)
         if running or waiting:
-            yield f"{_workloads(running)} hold quota here and {waiting} wait: it goes when the last has finished"
-
-
-def _workloads(count: int) -> str:
-    return f"{count} {'workload' if count == 1 else 'workloads'}"
+            holds = "holds" if running == 1 else "hold"
+            waits = "waits" if waiting == 1 else "wait"
+            yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: it goes when the last has finished"
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
@@ -168,6 +232,20 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
             'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does: did'
             ' you mean "standard"?'
         ),
+    ),
+    Rule(
+        "no-quota",
+        "A ClusterQueue that has no resource to give.",
+        _no_quota,
+        example=(
+            "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota"
+        ),
+    ),
+    Rule(
+        "flavor-without-nodes",
+        "No node has the labels of a flavor of the ClusterQueue.",
+        _without_nodes,
+        example='no node has the labels pool=fast of flavor "fast": what is admitted to it stays pending',
     ),
     Rule(
         "admission-check-not-found",
@@ -197,7 +275,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
     ),
     Rule(
         "fungibility-idle",
-        "whenCanPreempt is set where nothing may be preempted.",
+        "A setting of flavorFungibility that can do nothing as the others are.",
         _idle_fungibility,
         example=("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never"),
     ),
@@ -206,7 +284,8 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "Preemption is preferred to a later flavor's free quota.",
         _stops_and_preempts,
         example=(
-            "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow"
+            "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
+            " TryNextFlavor would take that"
         ),
     ),
     Rule(
@@ -230,9 +309,21 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         ),
     ),
     Rule(
+        "cohort-left-short",
+        "A ClusterQueue leaves its cohort, or is deleted, while others there use its quota.",
+        _lender_leaves,
+        example='cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+    ),
+    Rule(
+        "drain-stops-workloads",
+        "HoldAndDrain is set on a ClusterQueue whose workloads run.",
+        _drains,
+        example="HoldAndDrain stops 2 running workloads, which then wait; Hold lets them finish",
+    ),
+    Rule(
         "cluster-queue-in-use",
         "A ClusterQueue with workloads is deleted.",
         _queue_in_use,
-        example="2 workloads hold quota here and 1 wait: it goes when the last has finished",
+        example="2 workloads hold quota here and 1 waits: it goes when the last has finished",
     ),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from api.errors import shown
 from core import placement
 from core.feedback import capacity
 from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
@@ -135,13 +134,18 @@ def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             f'WorkloadPriorityClass "{job.priority_class}" does not exist: {hint}',
             f"the WorkloadPriorityClass does not exist: {hint}",
         )
+    if lookup.pod_priority_class(job.pod_priority_class) is None:
+        hint = did_you_mean(job.pod_priority_class, lookup.pod_priority_class_names(), several="PriorityClasses")
+        yield fitted(
+            f'PriorityClass "{job.pod_priority_class}" does not exist, so no pod can be made: {hint}',
+            f"the PriorityClass does not exist, so no pod can be made: {hint}",
+            f"the PriorityClass does not exist: {hint}",
+        )
 
 
 def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
-    for error in job.complaints:
-        found = ", ".join(error.value) if isinstance(error.value, list) else shown(error.value)
-        where = error.field or "the pod"
-        yield fitted(f"never admitted: {where}: {found}: {error.detail}", f"never admitted: {where}: {error.detail}")
+    for complaint in job.complaints:
+        yield fitted(f"never admitted: {complaint}")
 
 
 def _no_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -188,7 +192,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "priority-class-not-found",
-        "The WorkloadPriorityClass does not exist.",
+        "The WorkloadPriorityClass does not exist, or the PriorityClass of the pods.",
         _priority_class_not_found,
         example='WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
     ),
@@ -208,7 +212,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "invalid-pods",
         "Kubernetes or a LimitRange of the namespace forbids the pods.",
         _complaints,
-        example="never admitted: containers[0]: cpu: requests must not exceed its limits",
+        example="never admitted: containers[0] asks for 4 cpu, its limit is 2",
     ),
     Rule(
         "resource-not-covered",
@@ -236,6 +240,15 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         _of_capacity(capacity.too_large),
         example=(
             'never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard (8 own, 4 borrowed)'
+        ),
+    ),
+    Rule(
+        "min-parallelism-too-large",
+        "Even the least number of pods could never start together.",
+        _of_capacity(capacity.min_too_large),
+        example=(
+            'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+            " set job-min-parallelism to 6 or less"
         ),
     ),
     Rule(
@@ -278,9 +291,15 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         example='asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"',
     ),
     Rule(
+        "only-partly",
+        "With job-min-parallelism the job may start, but never with all of its pods.",
+        _of_capacity(capacity.only_partly),
+        example='starts with 6 of its 10 pods at most: ClusterQueue "team-a" cannot give more',
+    ),
+    Rule(
         "will-wait",
-        "The job will not start at once: what is ahead of it, and what is missing.",
+        "The job will not start at once: its place in line, what is ahead of it, and what is missing.",
         _of_capacity(capacity.will_wait),
-        example='will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        example=('will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; place 3 in line, 2 workloads ahead'),
     ),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from api import quantity
 from core import placement
-from core.feedback.change import Change, cycle
+from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
 from core.feedback.jobs import unmet
 from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
 from core.lookup import Lookup
-from core.model import Cohort, LocalQueue, ResourceFlavor
+from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
 
 
 def of_local_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
@@ -52,20 +53,77 @@ def _not_selected(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
         )
 
 
+def _drains(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is not None and new is not None and new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
+        yield from drained(lookup.admitted_for(old.key))
+
+
+def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
+    if change.new is None and change.old is not None:
+        running, waiting = lookup.admitted_for(change.old.key), lookup.pending_for(change.old.key)
+        if waiting:
+            run = f"; {running} that {'runs goes' if running == 1 else 'run go'} on" if running else ""
+            waits = "waits here and stays" if waiting == 1 else "wait here and stay"
+            yield f"{workloads(waiting)} {waits} pending until this LocalQueue is made again{run}"
+        elif running:
+            run = "runs: it goes on, and holds" if running == 1 else "run: they go on, and hold"
+            yield f"{workloads(running)} of this LocalQueue still {run} quota until the end"
+
+
+def _cohort_missing_flavors(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
+    named = sorted({fr.flavor for fr in change.new.quotas}) if change.new else []
+    for name in (name for name in named if lookup.flavor(name) is None):
+        hint = did_you_mean(name, lookup.flavor_names(), several="ResourceFlavors")
+        yield fitted(
+            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody: {hint}',
+            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody',
+            f"a ResourceFlavor does not exist, its quota in the cohort is for nobody: {hint}",
+        )
+
+
+def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return
+    before = lookup.overdrawn(old, old.name)
+    for fr, lacking in sorted(lookup.overdrawn(new, new.name).items()):
+        if lacking > before.get(fr, 0):
+            amount = quantity.text(fr.resource, lacking)
+            yield fitted(
+                f"the cohort is then short of {amount} {fr.resource} in {fr.flavor}: nobody borrows in it until that is"
+                " released",
+                f"the cohort is then short of {amount} {fr.resource}: nobody borrows in it until that is released",
+            )
+
+
+def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
+    cohort = change.old
+    if change.new is not None or cohort is None or not (cohort.parent or cohort.quotas):
+        return
+    queues, cohorts = lookup.members(cohort.name)
+    if queues or cohorts:
+        lost = [*(["its quota"] if cohort.quotas else []), *(["its parent"] if cohort.parent else [])]
+        who = " and ".join(filter(None, (_counted(queues, "ClusterQueue"), _counted(cohorts, "Cohort"))))
+        one = queues + cohorts == 1
+        then = "is in it: it stays, but loses" if one else "are in it: they stay together, but lose"
+        yield f"{who} {then} {' and '.join(lost)}"
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind}{'' if count == 1 else 's'}" if count else ""
+
+
 def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
     if change.new is not None and change.new.parent:
         yield from cycle(change.new.name, change.new.parent, lookup)
 
 
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
-    flavor, nodes = change.new, tuple(lookup.node_labels() or ())
-    if flavor is None or not nodes or not flavor.node_labels:
-        return  # a cluster without nodes is one that is being made
-    wanted = flavor.node_labels.items()
-    if not any(wanted <= labels.items() for labels in nodes):
-        listed = ",".join(f"{key}={value}" for key, value in sorted(wanted))
+    flavor = change.new
+    if flavor is not None and lacks_nodes(flavor, lookup):
         yield fitted(
-            f"no node has the labels {listed}: what is admitted to the flavor stays pending",
+            f"no node has the labels {written(flavor.node_labels)}: what is admitted to the flavor stays pending",
             "no node has the labels of the flavor: what is admitted to it stays pending",
         )
 
@@ -100,6 +158,18 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         _not_selected,
         example='ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
     ),
+    Rule(
+        "drain-stops-workloads",
+        "HoldAndDrain is set on a LocalQueue whose workloads run.",
+        _drains,
+        example="HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+    ),
+    Rule(
+        "local-queue-in-use",
+        "A LocalQueue with workloads is deleted.",
+        _queue_in_use,
+        example="1 workload waits here and stays pending until this LocalQueue is made again; 2 that run go on",
+    ),
 )
 COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
     Rule(
@@ -109,6 +179,26 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         example=(
             "the parents of cohort root run in a circle: root -> research -> root; its ClusterQueues admit nothing"
         ),
+    ),
+    Rule(
+        "flavor-not-found",
+        "A Cohort has quota of a ResourceFlavor that does not exist.",
+        _cohort_missing_flavors,
+        example=(
+            'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody: did you mean "standard"?'
+        ),
+    ),
+    Rule(
+        "quota-below-usage",
+        "The quota of a Cohort, or its parent, is taken away while it is in use.",
+        _cohort_below_usage,
+        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released",
+    ),
+    Rule(
+        "cohort-in-use",
+        "A Cohort with members is deleted.",
+        _cohort_in_use,
+        example="2 ClusterQueues are in it: they stay together, but lose its quota",
     ),
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (

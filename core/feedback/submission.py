@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from api.errors import FieldError
+from api import quantity
+from api.errors import shown
 from core import decode
 from core.model import PodSet, Raw
-from core.requests import RequestRules, effective
+from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, RequestRules, effective
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class Submission:
     """``requests`` in ``pod_sets`` are effective and per pod.
 
     ``silent`` names containers that neither request nor limit anything, ``by_limit`` says of the others which limits
-    (container, resource, amount as written) stand in for a request. ``complaints`` are what Kubernetes itself or
-    a LimitRange has against the pods, with paths below the pod spec.
+    (container, resource, amount as written) stand in for a request. ``complaints`` are sentences: what Kubernetes
+    itself, or else a LimitRange, has against the pods, with paths below the pod spec. ``pod_priority_class`` is
+    the PriorityClass that the pods name.
     """
 
     namespace: str
@@ -36,7 +38,8 @@ class Submission:
     pod_sets: tuple[PodSet, ...] = ()
     silent: tuple[str, ...] = ()
     by_limit: tuple[tuple[str, str, str], ...] = ()
-    complaints: tuple[FieldError, ...] = ()
+    complaints: tuple[str, ...] = ()
+    pod_priority_class: str = ""
 
 
 def submission(
@@ -57,8 +60,27 @@ def submission(
         ),
         () if pod_level else tuple(str(each.get("name") or "?") for each in containers if not _resources(each)),
         tuple(limit for each in containers for limit in _standing_in(each)),
-        next((errors for each in asked if (errors := each.above_limits or each.outside_range)), ()),
+        next((sentences for each in asked if (sentences := _complaints(each))), ()),
+        next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
     )
+
+
+def _complaints(found: Effective) -> tuple[str, ...]:
+    figures = [each for each in found.beyond if each.detail == ABOVE_LIMITS] or found.beyond
+    if figures:
+        return tuple(_complaint(each) for each in figures)
+    return tuple(f"{error.field}: {shown(error.value)}: {error.detail}" for error in found.above_limits)
+
+
+def _complaint(found: Beyond) -> str:
+    resource, asked, bound = found.amounts[0]
+    amounts = [quantity.text(resource, amount) for amount in (asked, bound)]
+    why = {
+        ABOVE_LIMITS: f"its limit is {amounts[1]}",
+        ABOVE_MAX: f"a LimitRange allows {amounts[1]} at most",
+        BELOW_MIN: f"a LimitRange wants {amounts[1]} at least",
+    }[found.detail]
+    return f"{found.path.removesuffix('resources') or 'the pod'} asks for {amounts[0]} {resource}, {why}"
 
 
 def _resources(container: Raw) -> bool:

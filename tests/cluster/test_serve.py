@@ -166,7 +166,7 @@ async def test_rights_that_do_not_suffice_are_an_error_that_names_them(plane: Co
 def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
-        assert process.wait(20) == 2
+        assert process.wait(20) == 1
         assert process.log[1:] == [
             '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
             "  metrics: Invalid value: 7: must be a map of fields",
@@ -184,6 +184,7 @@ async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlan
     )
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
         process.ready()
+        assert process.logged("Successfully loaded config file")["path"] == str(tmp_path / "config.yaml")
         plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}", "lease/theft", "-n", "default", check=True)
         plane.kubectl("patch", "lease/theft", "-n", "default", "--type=merge", "-p", STOLEN, check=True)
         assert await asyncio.to_thread(process.wait, 20) == 1

@@ -10,6 +10,7 @@ import orjson
 from core.lookup import Lookup
 from core.model import Key, Labels, Raw
 from core.model import LocalQueue as LocalQueueValue
+from core.priority import PriorityClasses
 from core.state import State
 from core.state_lookup import StateLookup
 from webhook.hooks import HOOKS
@@ -36,7 +37,7 @@ def cluster(
     return StateLookup(
         state,
         ready=lambda: synced,
-        classes=lambda: classes,
+        classes=lambda: PriorityClasses(classes),
         job_queue=lambda group, kind, key: queues.get((group, kind, key)),
     )
 

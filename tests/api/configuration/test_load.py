@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from api.configuration import ConfigurationError, load
+from api.configuration import ConfigurationError, load, rules
+from core.jobs.kinds import KINDS
 
 V1BETA1 = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
 
@@ -116,6 +117,15 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
         "queueVisibility: has no effect any more; use the visibility API",
         "integrations.podOptions: has no effect any more; use managedJobsNamespaceSelector",
     )
+
+
+def test_a_framework_that_nobody_queues_is_warned_of() -> None:
+    loaded = load("integrations: {frameworks: [batch/job, pod]}")
+    assert loaded.warnings == (
+        'integrations.frameworks[1]: "pod" is not one of ours (batch/job): such objects start at once and count in no'
+        " quota",
+    )
+    assert set(rules.QUEUED) == set(KINDS)
 
 
 def test_unknown_gates_warn_and_do_not_stop_the_start() -> None:

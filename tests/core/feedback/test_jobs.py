@@ -40,6 +40,17 @@ NOBODY = """
   spec: {resourceGroups: []}
 """
 
+ALONE = """
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    namespaceSelector: {}
+    %s
+    resourceGroups: [{coveredResources: [cpu], flavors: [{name: standard, resources: [{name: cpu, nominalQuota: 8}]}]}]
+"""
+STRICT = ALONE % "queueingStrategy: StrictFIFO"
+PREEMPTING = ALONE % "preemption: {withinClusterQueue: LowerPriority}"
+
 CASES = [
     pytest.param(job(), "", "", "", id="nothing to say of a good job"),
     pytest.param(
@@ -114,6 +125,13 @@ CASES = [
         id="a misspelt priority class",
     ),
     pytest.param(
+        job(priorityClassName="hgih-priority"),
+        "",
+        "priority-class-not-found",
+        'PriorityClass "hgih-priority" does not exist, so no pod can be made: did you mean "high-priority"?',
+        id="a misspelt PriorityClass of the pods",
+    ),
+    pytest.param(
         job(requests={"cpu": "20"}),
         "",
         "request-too-large",
@@ -130,11 +148,26 @@ CASES = [
     pytest.param(
         job(requests={"cpu": "2"}, count=10, min_count=7),
         "",
-        "request-too-large",
-        'never starts: asks for at least 14 cpu, ClusterQueue "team-a" gives at most 12 in standard'
-        " (8 own, 4 borrowed)",
+        "min-parallelism-too-large",
+        'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+        " set job-min-parallelism to 6 or less",
         id="min-parallelism that cannot fit",
     ),
+    pytest.param(
+        job(requests={"memory": "33Gi"}, count=2, min_count=1),
+        "",
+        "min-parallelism-too-large",
+        'never starts: even 1 pod asks for 33Gi memory, ClusterQueue "team-a" gives 32Gi; not even one pod fits',
+        id="a minimum of pods none of which fits",
+    ),
+    pytest.param(
+        job(requests={"cpu": "2"}, count=10, min_count=3),
+        "",
+        "only-partly",
+        'starts with 6 of its 10 pods at most: ClusterQueue "team-a" cannot give more',
+        id="never with all of its pods",
+    ),
+    pytest.param(job(requests={"cpu": "2"}, count=6, min_count=3), "", "only-partly", "", id="or with all of them"),
     pytest.param(
         job(namespace="team-b", requests={"cpu": "20"}, tolerations=[{"key": "spot", "operator": "Exists"}]),
         "",
@@ -189,7 +222,7 @@ CASES = [
         job(requests={"cpu": "4"}, limits={"cpu": "2"}),
         "",
         "invalid-pods",
-        "never admitted: containers[0]: cpu: requests must not exceed its limits",
+        "never admitted: containers[0] asks for 4 cpu, its limit is 2",
         id="requests above limits",
     ),
     pytest.param(
@@ -210,14 +243,42 @@ CASES = [
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; 2 workloads ahead',
+        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; place 3 in line, 2 workloads ahead',
         id="two ahead",
+    ),
+    pytest.param(
+        job(requests={"cpu": "4"}, priorityClassName="high-priority"),
+        running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
+        "will-wait",
+        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        id="the priority of the pods counts where no class of Kueue's is named",
+    ),
+    pytest.param(
+        job(requests={"cpu": "4"}),
+        PREEMPTING + running("big", "team-a", "team-a", "6"),
+        "will-wait",
+        'will wait unless it can preempt: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        id="a queue that preempts",
+    ),
+    pytest.param(
+        job(requests={"cpu": "1"}),
+        STRICT + running("big", "team-a", "team-a", "6") + waiting("w-1", "team-a", "4", told=True),
+        "will-wait",
+        'will wait: ClusterQueue "team-a" is StrictFIFO and its head does not fit; place 2 in line, 1 workload ahead',
+        id="a strict queue whose head does not fit",
+    ),
+    pytest.param(
+        job(requests={"cpu": "1"}),
+        STRICT + running("big", "team-a", "team-a", "6") + waiting("w-1", "team-a", "4"),
+        "",
+        "",
+        id="a strict queue whose head has yet to be looked at",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, priority_class="urgent"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 2000) + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; 1 workload ahead',
+        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; place 2 in line, 1 workload ahead',
         id="an urgent job goes before those of less priority",
     ),
 ]
@@ -227,7 +288,7 @@ CASES = [
 def test_what_is_said(submitted: Submission, more: str, rule: str, message: str) -> None:
     found = of_job(submitted, world(more))
     assert [(finding.rule, finding.message) for finding in found if finding.rule == rule or not rule] == (
-        [(rule, message)] if rule else []
+        [(rule, message)] if message else []
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,40 @@ def ours(kind: str, name: str, namespace: str = "", **spec: Any) -> Raw:
     return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
+def with_flavors(*names: str) -> Raw:
+    quota = [{"name": "cpu", "nominalQuota": 1}]
+    flavors = [{"name": name, "resources": quota} for name in names]
+    return team_a(resourceGroups=[{"coveredResources": ["cpu"], "flavors": flavors}])
+
+
+def alone(**quota: Any) -> Raw:
+    raw = with_cpu(**quota)
+    del raw["spec"]["cohortName"]
+    return raw
+
+
+def without_selector() -> Raw:
+    raw = team_a()
+    del raw["spec"]["namespaceSelector"]
+    return raw
+
+
+def pool(**quota: int) -> Raw:
+    """The cohort of the two teams as an object, with cpu of its own."""
+    flavors = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": cpu}]} for name, cpu in quota.items()]
+    return ours("Cohort", "research", resourceGroups=[{"coveredResources": ["cpu"], "flavors": flavors}])
+
+
+MAIN = known("LocalQueue", "main")
+GREEDY = running("one", "team-b", "team-b", "20") + "- " + json.dumps(pool(standard=4)) + "\n"
+NO_QUOTA = [
+    {
+        "coveredResources": ["cpu", "memory"],
+        "flavors": [
+            {"name": "standard", "resources": [{"name": each, "nominalQuota": 0} for each in ("cpu", "memory")]}
+        ],
+    }
+]
 NO_PREEMPTION = {"whenCanPreempt": "MayStopSearch"}
 CASES = [
     pytest.param(team_a(), None, "", "", "", id="nothing to say of a good ClusterQueue"),
@@ -71,6 +106,42 @@ CASES = [
         id="a misspelt flavor",
     ),
     pytest.param(
+        with_flavors("spt", "x-1", "x-2", "x-3"),
+        None,
+        "",
+        "flavor-not-found",
+        [
+            'ResourceFlavor "spt" does not exist, the ClusterQueue admits nothing until it does: did you mean "spot"?',
+            "ResourceFlavors x-1, x-2, x-3 do not exist, the ClusterQueue admits nothing until they do",
+        ],
+        id="several flavors that are not there",
+    ),
+    pytest.param(
+        ours("ClusterQueue", "new", namespaceSelector={}),
+        None,
+        "",
+        "no-quota",
+        "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota",
+        id="a ClusterQueue without resources",
+    ),
+    pytest.param(
+        team_a(cohortName="", resourceGroups=NO_QUOTA),
+        None,
+        "",
+        "no-quota",
+        "every nominalQuota is 0, and no cohort to borrow from: a job that requests anything never starts",
+        id="a ClusterQueue of zeros",
+    ),
+    pytest.param(team_a(resourceGroups=NO_QUOTA), None, "", "", "", id="zeros are fine where there is a cohort"),
+    pytest.param(
+        with_flavors("fast"),
+        None,
+        "[{kind: ResourceFlavor, metadata: {name: fast}, spec: {nodeLabels: {pool: fast}}}]",
+        "flavor-without-nodes",
+        'no node has the labels pool=fast of flavor "fast": what is admitted to it stays pending',
+        id="a ClusterQueue of a flavor without nodes",
+    ),
+    pytest.param(
         team_a(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]}),
         None,
         "",
@@ -79,7 +150,7 @@ CASES = [
         id="a check that is not there",
     ),
     pytest.param(
-        ours("ClusterQueue", "new"),
+        without_selector(),
         None,
         "",
         "no-namespace-admitted",
@@ -119,6 +190,30 @@ CASES = [
         id="preemption preferred where none is allowed",
     ),
     pytest.param(
+        team_a(flavorFungibility={"preference": "PreemptionOverBorrowing"}),
+        None,
+        "",
+        "fungibility-idle",
+        "preference: PreemptionOverBorrowing does nothing: withinClusterQueue and reclaimWithinCohort are Never",
+        id="a preference for what is not allowed",
+    ),
+    pytest.param(
+        two_flavors(cohortName="", flavorFungibility={"whenCanBorrow": "TryNextFlavor"}),
+        None,
+        "",
+        "fungibility-idle",
+        "whenCanBorrow: TryNextFlavor does nothing: the ClusterQueue is in no cohort",
+        id="rather not borrow where nobody lends",
+    ),
+    pytest.param(
+        team_a(flavorFungibility={"whenCanBorrow": "TryNextFlavor"}),
+        None,
+        "",
+        "fungibility-idle",
+        "whenCanBorrow: TryNextFlavor does nothing: there is one flavor for each resource",
+        id="the next flavor of one",
+    ),
+    pytest.param(
         two_flavors(
             flavorFungibility={**NO_PREEMPTION, "whenCanBorrow": "TryNextFlavor"},
             preemption={"withinClusterQueue": "LowerPriority"},
@@ -126,7 +221,8 @@ CASES = [
         None,
         "",
         "fungibility-contradiction",
-        "whenCanPreempt: MayStopSearch preempts in the first flavor even where a later one has room to borrow",
+        "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
+        " TryNextFlavor would take that",
         id="preemption before the next flavor",
     ),
     pytest.param(
@@ -154,6 +250,39 @@ CASES = [
         id="less quota than is in use",
     ),
     pytest.param(
+        alone(nominalQuota=4),
+        alone(),
+        BUSY,
+        "quota-below-usage",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 6 must be released before anything starts",
+        id="less quota than is in use, and no cohort",
+    ),
+    pytest.param(
+        two_flavors(cohortName="other"),
+        two_flavors(),
+        BUSY,
+        "cohort-left-short",
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+        id="leaving a cohort that borrows from here",
+    ),
+    pytest.param(
+        None,
+        two_flavors(),
+        BUSY,
+        "cohort-left-short",
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+        id="deleting a ClusterQueue that others borrow from",
+    ),
+    pytest.param(
+        team_a(stopPolicy="HoldAndDrain"),
+        team_a(),
+        BUSY,
+        "drain-stops-workloads",
+        "HoldAndDrain stops 2 running workloads, which then wait; Hold lets them finish",
+        id="draining a busy ClusterQueue",
+    ),
+    pytest.param(team_a(stopPolicy="Hold"), team_a(), BUSY, "", "", id="holding a busy ClusterQueue"),
+    pytest.param(
         team_a(cohortName="other"),
         team_a(),
         BUSY,
@@ -166,7 +295,7 @@ CASES = [
         team_a(),
         BUSY,
         "cluster-queue-in-use",
-        "2 workloads hold quota here and 1 wait: it goes when the last has finished",
+        "2 workloads hold quota here and 1 waits: it goes when the last has finished",
         id="deleting a busy ClusterQueue",
     ),
     pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
@@ -186,6 +315,55 @@ CASES = [
         'ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
         id="a LocalQueue where its ClusterQueue admits nobody",
     ),
+    pytest.param(
+        {**MAIN, "spec": {**MAIN["spec"], "stopPolicy": "HoldAndDrain"}},
+        MAIN,
+        running("one", "team-a", "team-a", "6"),
+        "drain-stops-workloads",
+        "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+        id="draining a busy LocalQueue",
+    ),
+    pytest.param(
+        None,
+        MAIN,
+        BUSY,
+        "local-queue-in-use",
+        "1 workload waits here and stays pending until this LocalQueue is made again; 2 that run go on",
+        id="deleting a LocalQueue in which somebody waits",
+    ),
+    pytest.param(
+        None,
+        MAIN,
+        running("one", "team-a", "team-a", "6"),
+        "local-queue-in-use",
+        "1 workload of this LocalQueue still runs: it goes on, and holds quota until the end",
+        id="deleting a LocalQueue of which somebody runs",
+    ),
+    pytest.param(
+        pool(standrad=4),
+        None,
+        "",
+        "flavor-not-found",
+        'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
+        id="quota of a cohort in a misspelt flavor",
+    ),
+    pytest.param(
+        pool(standard=2),
+        pool(standard=4),
+        GREEDY,
+        "quota-below-usage",
+        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released",
+        id="less quota of a cohort than is in use",
+    ),
+    pytest.param(
+        None,
+        pool(standard=4),
+        "",
+        "cohort-in-use",
+        "2 ClusterQueues are in it: they stay together, but lose its quota",
+        id="deleting a Cohort that has members",
+    ),
+    pytest.param(None, ours("Cohort", "nobody", parentName="root"), "", "", "", id="deleting one that has none"),
     pytest.param(
         ours("ResourceFlavor", "fast", nodeLabels={"pool": "fast"}),
         None,
@@ -207,11 +385,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("new", "old", "more", "rule", "message"), CASES)
-def test_what_is_said(new: Raw | None, old: Raw | None, more: str, rule: str, message: str) -> None:
+def test_what_is_said(new: Raw | None, old: Raw | None, more: str, rule: str, message: str | list[str]) -> None:
     read, find = KINDS[(new or old or {})["kind"]]
     lookup = world(more, nodes=[{"pool": "standard", "zone": "a"}, {"pool": "spot"}])
     found = find(Change(old and read(old), new and read(new)), lookup)
-    assert [(finding.rule, finding.message) for finding in found] == ([(rule, message)] if rule else [])
+    messages = message if isinstance(message, list) else [message]
+    assert [(finding.rule, finding.message) for finding in found] == ([(rule, m) for m in messages] if rule else [])
     assert all(len(finding.message) <= LIMIT for finding in found)
 
 

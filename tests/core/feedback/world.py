@@ -12,6 +12,7 @@ from core.decode import WorkloadContext
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
+from core.priority import PriorityClasses
 from core.requests import RequestRules
 from core.state import State
 from core.state_lookup import StateLookup
@@ -68,7 +69,7 @@ def world(more: str = "", *, synced: bool = True, nodes: list[dict[str, str]] | 
     state.set_namespace("team-b", {"team": "b"})
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
         enter(state, raw)
-    classes = {"urgent": 1000, "batch": 1}
+    classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
     return StateLookup(state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes)
 
 
@@ -115,9 +116,12 @@ def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str
     return f"- {json.dumps(found)}\n"
 
 
-def waiting(name: str, namespace: str, cpu: str, priority: int = 0) -> str:
-    """The manifest of a workload that waits in the queue of its namespace."""
+def waiting(name: str, namespace: str, cpu: str, priority: int = 0, *, told: bool = False) -> str:
+    """The manifest of a workload that waits in the queue of its namespace, and was told why."""
     found = _workload(name, namespace, cpu)
+    if told:
+        pending = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": ""}
+        found["status"] = {"conditions": [{**pending, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     found["spec"]["priority"] = priority
     return f"- {json.dumps(found)}\n"
 

@@ -1,0 +1,489 @@
+"""Every rule of docs/feedback.md, as real kubectl prints it: to those who submit jobs, and to administrators.
+
+One cluster in which all of it can be asked with `--dry-run=server`: two teams that share, queues that are stopped,
+broken, full, strict or drained, and workloads that run and wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from core.feedback.catalog import TABLES
+from core.feedback.rules import LIMIT
+from devcluster.controlplane import ControlPlane, Spec
+from tests.core.feedback.world import TEAMS
+from tests.eventually import eventually
+from tests.serving import serving
+
+pytestmark = pytest.mark.cluster
+
+Raw = dict[str, Any]
+MORE = """
+- {kind: WorkloadPriorityClass, metadata: {name: urgent}, value: 1000}
+- {kind: ResourceFlavor, metadata: {name: fast}, spec: {nodeLabels: {pool: fast}}}
+- {kind: Cohort, metadata: {name: knot}, spec: {parentName: knot}}
+- {kind: Cohort, metadata: {name: ring}, spec: {parentName: loop}}
+- {kind: LocalQueue, metadata: {name: stopped, namespace: team-a}, spec: {clusterQueue: team-a, stopPolicy: Hold}}
+- {kind: LocalQueue, metadata: {name: lost, namespace: team-a}, spec: {clusterQueue: taem-a}}
+- {kind: LocalQueue, metadata: {name: main, namespace: team-c}, spec: {clusterQueue: team-a}}
+"""
+QUEUES: dict[str, Raw] = {
+    "drained": {"stopPolicy": "HoldAndDrain"},
+    "broken": {"flavor": "gone"},
+    "busy": {"cohortName": "pair"},
+    "lends": {"cohortName": "pair"},
+    "pooled": {"cohortName": "pool", "cpu": 0},
+    "strict": {"queueingStrategy": "StrictFIFO"},
+    "preempts": {"preemption": {"withinClusterQueue": "LowerPriority"}},
+}
+"""ClusterQueues of 8 cpu in the flavor `standard` with a LocalQueue of their name in team-a, and what differs."""
+
+
+def ours(kind: str, name: str, namespace: str = "", **spec: Any) -> Raw:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def groups(cpu: int, *flavors: str, **limits: int) -> list[Raw]:
+    quota = [{"name": "cpu", "nominalQuota": cpu, **limits}]
+    return [{"coveredResources": ["cpu"], "flavors": [{"name": each, "resources": quota} for each in flavors]}]
+
+
+def cluster_queue(name: str = "new", *, flavor: str = "standard", cpu: int = 8, **spec: Any) -> Raw:
+    return ours("ClusterQueue", name, **{"namespaceSelector": {}, "resourceGroups": groups(cpu, flavor), **spec})
+
+
+def pool(cpu: int, flavor: str = "standard") -> Raw:
+    return ours("Cohort", "pool", resourceGroups=groups(cpu, flavor))
+
+
+def job(
+    queue: str = "main",
+    *,
+    name: str = "train",
+    namespace: str = "team-a",
+    pods: int = 1,
+    least: int = 0,
+    asks: Raw | None = None,
+    limits: Raw | None = None,
+    urgent: str = "",
+    **spec: Any,
+) -> Raw:
+    resources = {"requests": {"cpu": "1"} if asks is None else asks, "limits": limits or {}}
+    labels = {"kueue.x-k8s.io/queue-name": queue, **({"kueue.x-k8s.io/priority-class": urgent} if urgent else {})}
+    metadata: Raw = {"name": name, "namespace": namespace, "labels": labels}
+    if least:
+        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(least)}
+    containers = [{"name": "main", "image": "none", "resources": resources}]
+    template = {"spec": {"restartPolicy": "Never", "containers": containers, **spec}}
+    made = {"parallelism": pods, "completions": pods, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": made}
+
+
+def patch(kind: str, name: str, **spec: Any) -> tuple[str, ...]:
+    at = ("-n", "team-a") if kind == "localqueue" else ()
+    return ("patch", kind, name, *at, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def delete(kind: str, name: str) -> tuple[str, ...]:
+    return ("delete", kind, name, *(("-n", "team-a") if kind == "localqueue" else ()))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What kubectl says of an object that is created, or of a command."""
+
+    subject: str
+    rule: str
+    asked: Raw | tuple[str, ...]
+    text: str
+
+
+CASES = [
+    *(
+        Told("jobs", *case)
+        for case in (
+            (
+                "local-queue-not-found",
+                job("mian"),
+                'LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?',
+            ),
+            (
+                "priority-class-not-found",
+                job(urgent="urgnet"),
+                'WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
+            ),
+            (
+                "priority-class-not-found",
+                job(priorityClassName="system-node-critcal"),
+                'PriorityClass "system-node-critcal" does not exist, so no pod can be made:'
+                ' did you mean "system-node-critical"?',
+            ),
+            (
+                "cluster-queue-not-found",
+                job("lost"),
+                'LocalQueue "lost" leads to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
+            ),
+            (
+                "namespace-not-selected",
+                job(namespace="team-c"),
+                'ClusterQueue "team-a" does not admit namespace "team-c": it wants team=a',
+            ),
+            (
+                "invalid-pods",
+                job(asks={"cpu": "3"}, namespace="team-b"),
+                "never admitted: containers[0] asks for 3 cpu, its limit is 2",
+            ),
+            (
+                "invalid-pods",
+                job(asks={"cpu": "3"}, limits={"cpu": "3"}, namespace="team-b"),
+                "never admitted: containers[0] asks for 3 cpu, a LimitRange allows 2 at most",
+            ),
+            (
+                "resource-not-covered",
+                job(asks={"example.com/gpu": "4"}, limits={"example.com/gpu": "4"}),
+                'ClusterQueue "team-a" gives no example.com/gpu (asked: 4): it covers cpu, memory',
+            ),
+            (
+                "no-matching-flavor",
+                job(nodeSelector={"pool": "fast"}),
+                'no flavor of ClusterQueue "team-a" takes pod set main: standard has pool=standard, not fast',
+            ),
+            (
+                "no-matching-flavor",
+                job(namespace="team-b", nodeSelector={"pool": "spot"}),
+                "no flavor takes pod set main: standard has pool=standard, not spot;"
+                " spot needs a toleration of spot=true:NoSchedule",
+            ),
+            (
+                "nobody-lends",
+                job(asks={"memory": "40Gi"}),
+                'never starts: asks for 40Gi memory, ClusterQueue "team-a" owns 32Gi,'
+                ' nobody in cohort "research" lends',
+            ),
+            (
+                "request-too-large",
+                job(asks={"cpu": "20"}),
+                'never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard (8 own, 4 borrowed)',
+            ),
+            (
+                "min-parallelism-too-large",
+                job(asks={"cpu": "2"}, pods=10, least=7),
+                'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+                " set job-min-parallelism to 6 or less",
+            ),
+            (
+                "local-queue-stopped",
+                job("stopped"),
+                'LocalQueue "stopped" is stopped (stopPolicy Hold): the job waits until it is resumed',
+            ),
+            (
+                "cluster-queue-stopped",
+                job("drained"),
+                'ClusterQueue "drained" is stopped (stopPolicy HoldAndDrain): the job waits until it is resumed',
+            ),
+            (
+                "cluster-queue-inactive",
+                job("broken"),
+                'ClusterQueue "broken" admits nothing until an administrator mends it:'
+                " references missing ResourceFlavor(s): gone",
+            ),
+            (
+                "no-requests",
+                job(asks={}),
+                "no container requests anything (main): the job takes no quota; add resources.requests",
+            ),
+            (
+                "limits-as-requests",
+                job(asks={"memory": "1Gi"}, limits={"cpu": "4", "memory": "1Gi"}),
+                "container main limits cpu to 4 but requests none: the limit counts as request",
+            ),
+            (
+                "only-by-borrowing",
+                job(asks={"cpu": "10"}),
+                'asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"',
+            ),
+            (
+                "only-partly",
+                job(asks={"cpu": "2"}, pods=10, least=3),
+                'starts with 6 of its 10 pods at most: ClusterQueue "team-a" cannot give more',
+            ),
+            (
+                "will-wait",
+                job("busy", asks={"cpu": "7"}),
+                'will wait: asks for 7 cpu, 6 is free in ClusterQueue "busy"; place 2 in line, 1 workload ahead',
+            ),
+            (
+                "will-wait",
+                job("busy", asks={"cpu": "7"}, urgent="urgent"),
+                'will wait: asks for 7 cpu, 6 is free in ClusterQueue "busy"; it is next in line',
+            ),
+            (
+                "will-wait",
+                job("strict"),
+                'will wait: ClusterQueue "strict" is StrictFIFO and its head does not fit;'
+                " place 2 in line, 1 workload ahead",
+            ),
+            (
+                "will-wait",
+                job("preempts", asks={"cpu": "4"}),
+                "will wait unless it can preempt: asks for 4 cpu, 2 is free in ClusterQueue"
+                ' "preempts"; it is next in line',
+            ),
+        )
+    ),
+    *(
+        Told("ClusterQueues", *case)
+        for case in (
+            (
+                "flavor-not-found",
+                cluster_queue(flavor="standrad"),
+                'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does:'
+                ' did you mean "standard"?',
+            ),
+            (
+                "no-quota",
+                cluster_queue(resourceGroups=[]),
+                "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota",
+            ),
+            (
+                "no-quota",
+                cluster_queue(cpu=0),
+                "every nominalQuota is 0, and no cohort to borrow from: a job that requests anything never starts",
+            ),
+            (
+                "flavor-without-nodes",
+                cluster_queue(flavor="fast"),
+                'no node has the labels pool=fast of flavor "fast": what is admitted to it stays pending',
+            ),
+            (
+                "admission-check-not-found",
+                cluster_queue(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]}),
+                'AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+            ),
+            (
+                "no-namespace-admitted",
+                cluster_queue(namespaceSelector=None),
+                "no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+            ),
+            (
+                "cohort-cycle",
+                cluster_queue(cohortName="knot"),
+                "the parents of cohort knot run in a circle: knot -> knot; its ClusterQueues admit nothing",
+            ),
+            (
+                "borrowing-limit-idle",
+                cluster_queue(cohortName="pair", resourceGroups=groups(1, "standard", borrowingLimit=20)),
+                'borrowingLimit 20 of cpu in standard never matters: cohort "pair" lends 16 at most',
+            ),
+            (
+                "fungibility-idle",
+                cluster_queue(flavorFungibility={"whenCanPreempt": "MayStopSearch"}),
+                "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never",
+            ),
+            (
+                "fungibility-contradiction",
+                cluster_queue(
+                    cohortName="pair",
+                    resourceGroups=groups(1, "standard", "spot"),
+                    flavorFungibility={"whenCanPreempt": "MayStopSearch", "whenCanBorrow": "TryNextFlavor"},
+                    preemption={"withinClusterQueue": "LowerPriority"},
+                ),
+                "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
+                " TryNextFlavor would take that",
+            ),
+            (
+                "preemption-idle",
+                cluster_queue(preemption={"reclaimWithinCohort": "Any"}),
+                "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+            ),
+            (
+                "quota-below-usage",
+                patch("clusterqueue", "busy", resourceGroups=groups(4, "standard")),
+                "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+            ),
+            (
+                "quota-below-usage",
+                patch("clusterqueue", "preempts", resourceGroups=groups(5, "standard")),
+                "cpu in standard goes from 8 to 5, but 6 is in use: 1 must be released before anything starts",
+            ),
+            (
+                "cohort-left-in-debt",
+                patch("clusterqueue", "busy", cohortName="other"),
+                'leaving cohort "pair" with 2 cpu borrowed: nothing starts until 1 workload has released as much',
+            ),
+            (
+                "cohort-left-short",
+                patch("clusterqueue", "lends", cohortName="other"),
+                'cohort "pair" is then short of 2 cpu in standard: nobody borrows there until that is released',
+            ),
+            (
+                "drain-stops-workloads",
+                patch("clusterqueue", "busy", stopPolicy="HoldAndDrain"),
+                "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+            ),
+            (
+                "cluster-queue-in-use",
+                delete("clusterqueue", "busy"),
+                "1 workload holds quota here and 1 waits: it goes when the last has finished",
+            ),
+        )
+    ),
+    *(
+        Told("LocalQueues", *case)
+        for case in (
+            (
+                "cluster-queue-not-found",
+                ours("LocalQueue", "new", "team-a", clusterQueue="taem-b"),
+                'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later:'
+                ' did you mean "team-b"?',
+            ),
+            (
+                "namespace-not-selected",
+                ours("LocalQueue", "new", "team-b", clusterQueue="team-a"),
+                'ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+            ),
+            (
+                "drain-stops-workloads",
+                patch("localqueue", "busy", stopPolicy="HoldAndDrain"),
+                "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+            ),
+            (
+                "local-queue-in-use",
+                delete("localqueue", "busy"),
+                "1 workload waits here and stays pending until this LocalQueue is made again; 1 that runs goes on",
+            ),
+        )
+    ),
+    *(
+        Told("Cohorts", *case)
+        for case in (
+            (
+                "cohort-cycle",
+                ours("Cohort", "loop", parentName="ring"),
+                "the parents of cohort loop run in a circle: loop -> ring -> loop; its ClusterQueues admit nothing",
+            ),
+            (
+                "flavor-not-found",
+                ours("Cohort", "new", resourceGroups=groups(1, "standrad")),
+                'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody:'
+                ' did you mean "standard"?',
+            ),
+            (
+                "quota-below-usage",
+                patch("cohort", "pool", resourceGroups=groups(2, "standard")),
+                "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released",
+            ),
+            ("cohort-in-use", delete("cohort", "pool"), "1 ClusterQueue is in it: it stays, but loses its quota"),
+        )
+    ),
+    *(
+        Told("ResourceFlavors", *case)
+        for case in (
+            (
+                "flavor-without-nodes",
+                ours("ResourceFlavor", "new", nodeLabels={"pool": "faster"}),
+                "no node has the labels pool=faster: what is admitted to the flavor stays pending",
+            ),
+            (
+                "flavor-in-use",
+                delete("resourceflavor", "spot"),
+                "the flavor is used by ClusterQueue team-b: it goes when they drop it",
+            ),
+        )
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with all that the cases ask about. Jobs have no pods there: they hold their quota for ever."""
+    directory: Path = tmp_path_factory.mktemp("serve")
+    with ControlPlane.start(spec=Spec(nodes=())) as started, serving(started.kubeconfig, directory) as process:
+        process.ready()
+        create(started, *surroundings())
+        create(started, job("busy", name="runs", asks={"cpu": "10"}), job("pooled", name="pools", asks={"cpu": "4"}))
+        create(started, job("strict", name="holds", asks={"cpu": "7"}))
+        create(started, job("preempts", name="holds-too", asks={"cpu": "6"}))
+        for name in ("runs", "pools", "holds", "holds-too"):
+            started.kubectl(
+                *("wait", f"job/{name}", "-n", "team-a", "--for=jsonpath={.spec.suspend}=false"), check=True
+            )
+        create(started, job("busy", name="waits", asks={"cpu": "7"}), job("strict", name="blocks", asks={"cpu": "2"}))
+        asyncio.run(eventually(lambda: waiting(started) == 2, within=60))
+        yield started
+
+
+def surroundings() -> list[Raw]:
+    labels = {"team-a": {"team": "a"}, "team-b": {"team": "b"}, "team-c": {"team": "c"}}
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": found}}
+        for name, found in labels.items()
+    ]
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"pool": name}}}
+        for name in ("standard", "spot")
+    ]
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}
+    ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": "team-b"}}
+    kinds = [{"apiVersion": "kueue.x-k8s.io/v1beta2", **raw} for raw in yaml.safe_load(TEAMS + MORE)]
+    queues = [cluster_queue(name, **differs) for name, differs in QUEUES.items()]
+    local = [ours("LocalQueue", name, "team-a", clusterQueue=name) for name in QUEUES]
+    return [*namespaces, *nodes, {**ranges, "spec": limits}, *kinds, pool(4), *queues, *local]
+
+
+def create(plane: ControlPlane, *objects: Raw) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(listed), check=True)
+
+
+def waiting(plane: ControlPlane) -> int:
+    """How many Workloads were told that they wait for quota."""
+    path = "jsonpath={.items[*].status.conditions[?(@.reason=='WaitingForQuota')].reason}"
+    return len(plane.kubectl("get", "workloads.kueue.x-k8s.io", "-n", "team-a", "-o", path).stdout.split())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.subject}: {case.rule}")
+def test_what_kubectl_prints(plane: ControlPlane, case: Told) -> None:
+    if isinstance(case.asked, tuple):
+        done = plane.kubectl(*case.asked, "--dry-run=server")
+    else:
+        done = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(case.asked))
+    assert done.stderr == f"Warning: {case.text}\n"
+    assert done.returncode == 0, "a warning lets it pass"
+    assert len(case.text) <= LIMIT
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def shown() -> dict[str, str]:
+    """What the README shows of kubectl: the file of each command, and all that it prints."""
+    blocks = (ROOT / "README.md").read_text().split("```")[1::2]
+    commands = (each.partition("\n") for block in blocks for each in block.split("$ kubectl create -f ")[1:])
+    return {name: printed.strip() for name, _, printed in commands if name.startswith("examples/refused/")}
+
+
+def test_the_readme_shows_six_refusals() -> None:
+    assert len(shown()) == len(list((ROOT / "examples" / "refused").glob("*.yaml"))) == 6
+
+
+@pytest.mark.parametrize("name", sorted(shown()))
+def test_the_readme_shows_what_kubectl_prints(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(ROOT)
+    done = plane.kubectl("create", "-f", name)
+    assert done.stderr.strip() == shown()[name]
+    assert done.returncode == 1
+
+
+def test_every_rule_is_shown_in_kubectl() -> None:
+    rules = {(subject, rule.name) for subject, table in TABLES.items() for rule in table}
+    assert {(case.subject, case.rule) for case in CASES} == rules
