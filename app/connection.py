@@ -70,7 +70,10 @@ class Connection:
         self._reader, self._writer = streams
         self._deadlines = deadlines
         self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._unsent: list[bytes] = []
         self._protocol: H11Protocol | None = None
         self.state = State.IDLE
 
@@ -78,17 +81,18 @@ class Connection:
         """Serve until either side closes. Never raises: what goes wrong on one socket is no concern of the server."""
         try:
             await self._serve()
-        except asyncio.CancelledError:
+        except* asyncio.CancelledError:
             pass  # cut: by a deadline or at the end of the shutdown
-        except (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):
+        except* (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):  # in groups, from the protocol's tasks
             pass  # gone, or asking for a protocol that is not spoken here
-        except Exception:
+        except* Exception:
             log.exception("A connection was closed because of a mistake of ours")
         finally:
             self.close()
 
     def close(self) -> None:
         """Close in an orderly way, then cut."""
+        self._flush()
         self._enter(State.CLOSING)
         self._writer.close()
 
@@ -99,9 +103,8 @@ class Connection:
             self._task.cancel()
 
     async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
         socket = self._writer.get_extra_info("socket")
-        async with TaskGroup(loop) as tasks:
+        async with TaskGroup(self._loop) as tasks:
             self._protocol = H11Protocol(
                 self._app,
                 self._config,
@@ -124,23 +127,42 @@ class Connection:
             await self._protocol.handle(Closed())
 
     async def _send(self, event: Event) -> None:
-        """What the protocol asks of the socket."""
+        """What the protocol asks of the socket. Head and body of an answer leave as one: a write is the dearest step of
+        a call.
+        """
         if isinstance(event, RawData):
-            self._writer.write(event.data)
+            if event.data:
+                self._unsent.append(event.data)
+                if len(self._unsent) == 1:
+                    self._loop.call_soon(self._flush)
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
         elif isinstance(event, Updated):
+            self._flush()
             self._enter(State.IDLE if event.idle else State.CALL)
         elif isinstance(event, Closed):
             self.close()
 
+    def _flush(self) -> None:
+        if self._unsent:
+            self._writer.write(b"".join(self._unsent))
+            self._unsent.clear()
+
     def _enter(self, state: State) -> None:
-        if self.state is State.CLOSING and self._timer is not None:
+        """Begin a state and its deadline. A timer that is set already and rings in time is left alone: it finds the new
+        deadline when it does, and most calls never see one.
+        """
+        if self.state is State.CLOSING and self._deadline:
             return
         self.state = state
+        self._deadline = self._loop.time() + self._allowed(state)
+        if self._timer is None or self._timer.when() > self._deadline:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self._allowed(state), self._expire)
+        self._timer = self._loop.call_at(self._deadline, self._expire)
 
     def _allowed(self, state: State) -> float:
         match state:
@@ -155,7 +177,9 @@ class Connection:
 
     def _expire(self) -> None:
         self._timer = None
-        if self.state is State.IDLE:
+        if self._loop.time() < self._deadline:
+            self._set_timer()
+        elif self.state is State.IDLE:
             self.close()
         else:
             self.cut()

@@ -19,8 +19,9 @@ from core.feedback.queues import of_cohort, of_flavor, of_local_queue
 from core.lookup import Lookup
 from core.model import Raw
 from webhook import expressions
+from webhook.kinds import misfit
 from webhook.policy import judge
-from webhook.review import Request, Response, allow, deny
+from webhook.review import Request, Response, allow, bad_request, deny
 from webhook.settings import Context
 
 _Value = TypeVar("_Value")
@@ -47,6 +48,9 @@ def advise(request: Request, context: Context) -> Response:
     find = _KINDS.get(request.kind)
     old, new = request.old_object, request.object
     lookup, settings = context.lookup, context.settings
+    for each in (old, new):
+        if each is not None and (why := misfit(each, request.kind) or _nameless(each)):
+            return bad_request(why)
     if find is None or _spec(old) == _spec(new) or any(rules.create(each) for each in (old, new) if each is not None):
         return allow()
     labels = lookup.namespace_labels(request.namespace) if request.namespace and lookup.synced else None
@@ -55,6 +59,10 @@ def advise(request: Request, context: Context) -> Response:
     if verdict.refusals:
         return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
     return allow(warnings=verdict.warnings)
+
+
+def _nameless(raw: Raw) -> str:
+    return "" if raw["metadata"].get("name") else "metadata.name: Required value"
 
 
 def _spec(raw: Raw | None) -> Any:

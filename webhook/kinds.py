@@ -6,7 +6,7 @@ from typing import Final
 
 from api import names
 from api import validate as rules
-from api.errors import FieldError
+from api.errors import FieldError, required
 from api.names import Finalizer
 from core.model import Raw
 from webhook import patch
@@ -45,13 +45,21 @@ def drop_min_counts(request: Request, context: Context) -> Response:
     )
 
 
+def misfit(raw: Raw, kind: str) -> str:
+    """Why this is no object of a kind at all, in a sentence; empty where it is one."""
+    if raw.get("apiVersion") != names.API_VERSION or raw.get("kind") != kind:
+        return f"the object is not a {kind} of {names.API_VERSION}"
+    errors = misshapen(raw, _SHAPE) if raw.get("metadata") else [required("metadata")]
+    return "; ".join(map(str, errors))
+
+
 def validate(request: Request, context: Context) -> Response:
     """The rules of the kind, all errors at once, in the version that is stored (``matchPolicy: Equivalent``)."""
     if request.operation not in ("CREATE", "UPDATE"):
         return allow()
     new = request.new()
-    if new.get("apiVersion") != names.API_VERSION or new.get("kind") != request.kind:
-        return bad_request(f"the object is not a {request.kind} of {names.API_VERSION}")
+    if why := misfit(new, request.kind):
+        return bad_request(why)
     old = request.old() if request.operation == "UPDATE" else None
     errors = _errors(old, new)
     return refuse(errors) if errors else allow()
@@ -61,12 +69,13 @@ def _errors(old: Raw | None, new: Raw) -> list[FieldError]:
     """The rules beyond the schema, which the API server has checked: to check the form again costs several times
     more, and would refuse a change to an object that was stored under an older, wider schema.
 
-    An object that did not come from there may break a rule; its form is then what is wrong with it.
+    An object that did not come from there may break a rule; its form is then looked at, and what is null counts as
+    absent, as it does there.
     """
     try:
         return rules.create_rules(new) if old is None else rules.update_rules(old, new)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-        errors = rules.create(new) or (rules.create(old) if old is not None else [])
-        if not errors:
-            raise
-        return errors
+        for found in (new,) if old is None else (new, old):
+            if errors := misshapen(found, _SHAPE) or rules.create(found):
+                return errors
+        return [] if old is None else rules.update(old, new)

@@ -252,5 +252,5 @@ def shortened(warnings: Iterable[str]) -> list[str]:
 
 def clipped(text: str, limit: int) -> str:
     """The text without control characters (a header carries it), cut at ``limit`` where it is longer."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
+    plain = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
     return plain if len(plain) <= limit else plain[: limit - 3] + "..."

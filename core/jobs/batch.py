@@ -118,8 +118,8 @@ def min_parallelism(job: Raw) -> int | None:
 
 def _count(job: Raw) -> int:
     spec = job["spec"]
-    parallelism: int = spec.get("parallelism", 1)
-    completions = spec.get("completions")
+    found, completions = spec.get("parallelism"), spec.get("completions")
+    parallelism: int = 1 if found is None else found
     return parallelism if completions is None else min(parallelism, completions)
 
 

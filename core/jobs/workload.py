@@ -91,7 +91,7 @@ def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[
         metadata["labels"] = {key: value for key, value in labels.items() if key not in drop_labels}
     spec = dict(pod_template.get("spec") or {})
     for part in ("containers", "initContainers"):
-        if part in spec:
+        if spec.get(part):
             spec[part] = [_without_doubles(container) for container in spec[part]]
     found: Raw = {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
     return found if min_count is None else {**found, "minCount": min_count}

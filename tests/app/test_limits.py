@@ -4,6 +4,7 @@ import asyncio
 import resource
 
 import pytest
+import structlog.testing
 
 from app.connection import Deadlines
 from app.limits import Limits
@@ -103,6 +104,20 @@ async def test_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, c
             assert grown < 40, f"{grown} MiB for a body of which at most 7 MiB may be held"
             assert (await other.call(post("/echo", b"{}"))).body == b"2"
         assert served.guard.held == 0
+
+
+async def test_a_caller_who_goes_on_sending_after_the_refusal_is_no_mistake_of_ours(serve: Serve) -> None:
+    with structlog.testing.capture_logs() as told:
+        async with serve(limits=SMALL, tls=True) as served, served.wire() as wire:
+            answered = asyncio.create_task(wire.answer())
+            try:
+                await wire.send(post("/echo", b"").replace(b"Length: 0", b"Length: 5000000"))
+                for _ in range(100):
+                    await wire.send(b"x" * 50_000)
+            except ConnectionError:
+                pass
+            assert (await answered).status in (413, 0)
+    assert told == []
 
 
 async def test_many_bodies_at_once_share_one_allowance(serve: Serve) -> None:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from api.names import Label
 from core.model import Raw
 from core.state_lookup import StateLookup
-from tests.webhook.cluster import ask, cluster, job, review
+from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.hooks import HOOKS
 from webhook.routes import answer, routes
 from webhook.settings import Context, Settings
@@ -100,6 +100,39 @@ def test_an_object_without_fields_is_no_failure(value: Raw) -> None:
         status, text = answer(hook, orjson.dumps(body), CONTEXT)
         assert status == 200
         assert orjson.loads(text)["response"].get("status", {}).get("code") != 500
+
+
+@pytest.mark.parametrize("part", ["containers", "initContainers", "parallelism", "completions"])
+def test_what_is_null_in_a_job_counts_as_absent(part: str) -> None:
+    new = job(labels={Label.QUEUE_NAME: "main"}, suspend=True)
+    holder = new["spec"] if part in ("parallelism", "completions") else new["spec"]["template"]["spec"]
+    holder[part] = None
+    for path in (VALIDATE, "/mutate-batch-v1-job"):
+        assert ask(path, review(new))["allowed"] is True
+
+
+@pytest.mark.parametrize("verb", ["validate", "feedback"])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"metadata": None}, "metadata: Required value", id="no metadata"),
+        pytest.param({"metadata": True}, "metadata: Invalid value", id="metadata that are true"),
+        pytest.param({"kind": "Pod"}, "the object is not a ResourceFlavor of", id="another kind"),
+    ],
+)
+def test_an_object_of_ours_that_is_none_is_refused_without_a_failure(verb: str, change: Raw, says: str) -> None:
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "a"}, "spec": {}}
+    body = review_of(flavor, resource="resourceflavors")
+    body["request"]["object"] = {**flavor, **change}
+    response = ask(f"/{verb}-kueue-x-k8s-io-v1beta2-resourceflavor", body)
+    assert (response["allowed"], response["status"]["code"]) == (False, 400)
+    assert says in response["status"]["message"]
+
+
+def test_a_label_of_a_flavor_that_is_null_counts_as_absent() -> None:
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "a"}}
+    body = review_of({**flavor, "spec": {"nodeLabels": {"zone": None}}}, resource="resourceflavors")
+    assert ask("/validate-kueue-x-k8s-io-v1beta2-resourceflavor", body)["allowed"] is True
 
 
 def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
