@@ -25,7 +25,7 @@ from controller.metrics import Metrics
 from controller.writes import Writer
 from core import transitions
 from core.conditions import status_patch, texts
-from core.cycle import drain
+from core.cycle import drain_in_steps
 from core.life import required_checks
 from core.lines import queueable
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 DECIDED_WRITES = 30
 WAITING_WRITES = 10
+SLICE_SECONDS = 0.002
+"""For so long a cycle goes on without letting anybody else run."""
 ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
@@ -102,15 +104,20 @@ class Scheduler:
     async def _cycles(self) -> None:
         while True:
             await self._until_woken()
-            began = time.monotonic()
-            for plan in drain(self.state, self.state.policy, self.clock()):
+            began = resumed = time.monotonic()
+            for plan in drain_in_steps(self.state, self.state.policy, self.clock()):
+                if time.monotonic() - resumed >= SLICE_SECONDS:  # webhooks and watches come before the next head
+                    await asyncio.sleep(0)
+                    resumed = time.monotonic()
+                if plan is None:
+                    continue
                 self.cycles += 1
                 self._dispatch(plan)
                 self.metrics.attempted(
                     time.monotonic() - began, any(isinstance(decision, Reserve) for decision in plan.decisions)
                 )
-                await asyncio.sleep(0)  # webhooks and watches come before the next plan
-                began = time.monotonic()
+                await asyncio.sleep(0)  # and before the next plan
+                began = resumed = time.monotonic()
 
     async def _until_woken(self) -> None:
         """Wait for a change, or for the end of the earliest backoff."""
@@ -127,6 +134,8 @@ class Scheduler:
         for decision in plan.decisions:
             key = decision.workload.key
             if isinstance(decision, Reserve):
+                if not self.state.assumed(key):
+                    continue  # it changed while the cycle went on: another will look at it
                 self._waiting.pop(key, None)
                 self._told_at.pop(key, None)
                 self._reserving[key] = decision

@@ -7,7 +7,7 @@ anywhere. Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/ and, for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from api.names import CheckState, PendingReason
@@ -48,17 +48,33 @@ def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: flo
     """Decide about each head. ``now`` is in epoch seconds; it decides nothing but is part of what a plan may depend
     on.
     """
-    return _Cycle(snapshot, policy).run(heads)
+    steps = _Cycle(snapshot, policy).run(heads)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            plan: Plan = end.value
+            return plan
 
 
 def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
     """Cycle after cycle, applied to ``state``, until no head gets anywhere: as successive cycles would have it."""
+    return (step for step in drain_in_steps(state, policy, now) if step is not None)
+
+
+def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | None]:
+    """``drain`` that comes up for air: None after every look at a head and every decision applied, a plan at the
+    end of every cycle.
+
+    At a None the caller may change ``state``: the cycle judges its snapshot to the end, and what changed since about a
+    workload, or where it waits, makes that one decision void (``State.apply``).
+    """
     for _ in range(MAX_CYCLES):
         heads = state.heads(now)
         if not heads:
             return
-        plan = schedule(state.snapshot(), heads, policy, now)
-        state.apply(plan)
+        plan = yield from _Cycle(state.snapshot(), policy).run(heads)
+        yield from state.applying(plan)
         yield plan
     raise RuntimeError(f"{MAX_CYCLES} cycles made progress without an end; nothing more is scheduled until a change")
 
@@ -76,7 +92,8 @@ class _Cycle:
     decisions: list[Decision] = field(default_factory=list)
     pods_ready: bool = True
 
-    def run(self, heads: Sequence[Head]) -> Plan:
+    def run(self, heads: Sequence[Head]) -> Generator[None, None, Plan]:
+        """Judge all heads; yields after each look at one."""
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []
         refused: list[Wait] = []
@@ -90,8 +107,10 @@ class _Cycle:
             entry = Entry(head, tree.queues[head.cluster_queue], tree)
             nomination.settle(entry, self._preemptor(entry, self.borrowers.setdefault(tree.root, {})))
             entries.append(entry)
+            yield
         for entry in self._ordered(entries):
             self.decisions.append(self._decide(entry, nomination))
+            yield
         return Plan((*self.decisions, *refused))
 
     def _tree(self, cluster_queue: str) -> Tree:

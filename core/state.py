@@ -10,7 +10,7 @@ Questions about it (counts, shares, capacity, places in the queue) are answered 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -206,19 +206,26 @@ class State:
     def apply(self, plan: Plan) -> None:
         """Take over what a plan decided: reserved quota is in use at once, victims are on their way, the rest waits.
 
-        Trees in which nothing came of the cycle are not looked at again until something in them changes.
+        Trees in which nothing came of the cycle are not looked at again until something in them changes. A decision
+        about a workload that changed since it was judged, or waits elsewhere, is void.
         """
+        for _ in self.applying(plan):
+            pass
+
+    def applying(self, plan: Plan) -> Iterator[None]:
+        """``apply`` decision by decision, to be gone through to its end; others may change State between two."""
         self._cycle += 1
         roots = self.holdings.roots
         progress: set[str] = set()
         looked: set[str] = set()
         for decision in plan.decisions:
-            name = decision.cluster_queue if isinstance(decision, Wait) else decision.admission.cluster_queue
+            name = _queue_of(decision)
             if name in roots:
                 looked.add(roots[name])
                 if self._settle(decision):
                     progress.add(roots[name])
-        for root in looked - progress:
+                yield
+        for root in (looked - progress) & self.holdings.trees.keys():
             self._ready.difference_update(self.holdings.trees[root].queues)
         self._ready |= self._stirred
 
@@ -268,7 +275,9 @@ class State:
         key = decision.workload.key
         entry = self.lines.entry(key)
         name = self.lines.where(key)
-        if entry is None or name is None:
+        if entry is None or name != _queue_of(decision) or name in self._respecified:
+            return True  # it, or what it was judged by, has changed since
+        if entry.workload.pod_sets != decision.workload.pod_sets:
             return True
         if isinstance(decision, Reserve):
             self._assume(key, decision)
@@ -359,6 +368,10 @@ class State:
         for name in names:
             self._ready.add(name)
             self._stirred.add(name)
+
+
+def _queue_of(decision: Reserve | Wait) -> str:
+    return decision.cluster_queue if isinstance(decision, Wait) else decision.admission.cluster_queue
 
 
 _Name = TypeVar("_Name")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.cycle import drain, schedule
+from core.cycle import drain, drain_in_steps, schedule
 from core.model import Cohort, Condition, Key, LocalQueue, Reserve, ResourceFlavor, StopPolicy, Wait
 from core.state import State
 from tests.core.worlds import cluster_queues, copy, quotas, workloads, worlds
@@ -91,6 +91,20 @@ def time_passes(draw: st.DrawFn, state: State) -> None:
         state.check()
 
 
+def something_changes_during_a_cycle(draw: st.DrawFn, state: State) -> None:
+    """As in the controller, which lets others run between two looks at heads."""
+    left = draw(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(CHANGES[:-2])), min_size=1, max_size=3))
+    for step in drain_in_steps(state, state.policy, NOW):
+        if left and step is None:
+            patience, change = left[0]
+            if patience:
+                left[0] = (patience - 1, change)
+            else:
+                change(draw, state)
+                state.check()
+                left.pop(0)
+
+
 CHANGES: list[Callable[[st.DrawFn, State], None]] = [
     comes,
     comes,
@@ -105,6 +119,7 @@ CHANGES: list[Callable[[st.DrawFn, State], None]] = [
     cohort_changes,
     flavor_changes,
     time_passes,
+    something_changes_during_a_cycle,
 ]
 
 
