@@ -1,6 +1,7 @@
 # Two stages: the first has a compiler and pip, the second only Python and what it runs.
 FROM python:3.13-slim AS build
 WORKDIR /src
+# What it runs on, and nothing of what it is developed with: that is locked apart, in requirements-dev.lock.
 COPY requirements.lock pyproject.toml README.md ./
 RUN python -m venv /opt/seiretsu && /opt/seiretsu/bin/pip install --no-cache-dir -r requirements.lock
 COPY api api

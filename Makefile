@@ -9,6 +9,9 @@ CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kube
 CYCLE ?= ../shared/oracle/cycle
 SCENARIOS ?= ../shared/oracle/golden
 
+# Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
+KUEUE_CRD ?=
+
 .PHONY: help demo up test check bench oracle format generate tools clean
 .DEFAULT_GOAL := help
 
@@ -34,7 +37,9 @@ check: $(STAMP) ## Format, lint, types, import contracts
 bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.webhook
+	@$(BIN)/python -m bench.abuse
 	@$(BIN)/python -m bench.cycle
+	@test -z "$(KUEUE_CRD)" || $(BIN)/python -m bench.writes "$(KUEUE_CRD)"
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder
 	@cycles=0; scenarios=0; \
@@ -59,10 +64,10 @@ clean: ## Remove the virtual environment; the programs stay in the user's cache
 	rm -rf $(VENV)
 
 # The stamp is written last: an interrupted installation is begun anew.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11")'
 	@echo "Installing into $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "The venv module of $(PYTHON) is missing: install it (Debian: python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

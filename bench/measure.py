@@ -114,3 +114,13 @@ class Usage(NamedTuple):
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         ticks = int(stat[11]) + int(stat[12])
         return cls(ticks / 100, int(status["VmRSS"].split()[0]) / 1024, int(status["VmHWM"].split()[0]) / 1024)
+
+
+def waited_seconds(pid: int) -> float:
+    """For how long the process's first thread was ready to run and had no processor; 0 where the kernel keeps no
+    account.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0

@@ -1,8 +1,8 @@
-"""``make bench``: how long an admission call takes, idle and while 10,000 pending workloads are being scheduled.
+"""``make bench``: how long an admission call takes, idle and while 10,000 pending workloads are being scheduled, beside
+what the API server itself takes for a Job where no webhook is.
 
-Open loop: calls begin at a fixed pace whether or not earlier ones were answered, and each is timed from the moment it
-was due, so that a stall costs every call that fell into it. Callers, API server and program share one machine here;
-what the program itself measured, from a request's head to the end of its answer, is printed beside it.
+Calls come open loop from a process of their own (``bench.openloop``). Caller, API server and program share one machine
+here: what the program itself measured, from a request's head to the end of its answer, is printed beside it.
 """
 
 import argparse
@@ -11,97 +11,106 @@ import os
 import re
 import ssl
 import tempfile
-import time
+import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import aiohttp
 import orjson
 
-from bench.measure import timed
-from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, job, setting
+from bench.measure import Usage, timed, waited_seconds
+from bench.openloop import Caller, Target
+from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import served
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.resource import Raw, Resource
 from controller.kube.throttle import Throttle
+from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
 
-HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "", namespaced=False)
+_ADMISSION = "admissionregistration.k8s.io"
+MUTATING = Resource(_ADMISSION, "v1", "mutatingwebhookconfigurations", "", namespaced=False)
+VALIDATING = Resource(_ADMISSION, "v1", "validatingwebhookconfigurations", "", namespaced=False)
 PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")
-CREATORS = 8
-_BUCKET = re.compile(r'^seiretsu_webhook_request_duration_seconds_bucket\{le="([^"]+)",path="[^"]*"\} (\S+)$', re.M)
+CREATORS = 16
+WARM_SECONDS = 2.0
+PATIENCE_SECONDS = 600.0
+BEHIND = 19
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.M)
+_CALLS = "seiretsu_webhook_request_duration_seconds_bucket"
+_ADMITTED = "kueue_admitted_workloads_total"
 
 
-class Quantiles(NamedTuple):
-    """Milliseconds that calls took, and how many failed."""
+class Pace(NamedTuple):
+    """How many calls a second, and for how long each time."""
 
-    calls: int
-    failed: int
-    p50: float
-    p95: float
-    p99: float
-    p999: float
-    longest: float
-
-    def __str__(self) -> str:
-        parts = (f"p50 {self.p50:.1f}", f"p95 {self.p95:.1f}", f"p99 {self.p99:.1f}", f"p99.9 {self.p999:.1f}")
-        return f"{'  '.join(parts)}  longest {self.longest:.1f} ms   ({self.calls} calls, {self.failed} failed)"
+    rate: float
+    seconds: float
 
 
-async def open_loop(call: Callable[[int], Awaitable[bool]], rate: float, seconds: float) -> Quantiles:
-    """Begin ``rate`` calls a second; ``call`` returns whether its answer was right."""
-    took: list[float] = []
-    failed = 0
-    began = time.perf_counter()
+class Program:
+    """``serve`` under test: where it answers, and what it counts of itself."""
 
-    async def one(number: int) -> None:
-        nonlocal failed
-        if not await call(number):
-            failed += 1
-        took.append(time.perf_counter() - began - number / rate)
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(int(rate * seconds)):
-            await asyncio.sleep(max(began + number / rate - time.perf_counter(), 0.0))
-            group.create_task(one(number))
-    ordered = sorted(each * 1e3 for each in took)
-
-    def at(share: float) -> float:
-        return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-    return Quantiles(len(ordered), failed, at(0.5), at(0.95), at(0.99), at(0.999), ordered[-1])
-
-
-class Caller:
-    """Calls the program's webhooks as the API server does: POST over connections that are kept."""
-
-    def __init__(self, base: str, bundle: Path) -> None:
+    def __init__(self, base: str, bundle: Path, pid: int) -> None:
         self.base = base
-        trust = ssl.create_default_context(cafile=str(bundle))
-        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=trust, keepalive_timeout=90))
-        self._bodies = [orjson.dumps(_review(path, number)) for number, path in enumerate(PATHS)]
+        self.bundle = bundle
+        self.pid = pid
 
-    async def call(self, number: int) -> bool:
-        """One review, mutating and validating in turn; whether it was allowed."""
-        turn = number % len(PATHS)
-        headers = {"Content-Type": "application/json"}
-        url = self.base + PATHS[turn]
-        try:
-            async with self.session.post(url, data=self._bodies[turn], headers=headers) as answer:
-                return answer.status == 200 and b'"allowed":true' in await answer.read()
-        except aiohttp.ClientError:
-            return False
+    def caller(self) -> Caller:
+        """Somebody who asks for admission of a usual Job of 4 KB, mutating and validating in turn."""
+        requests = [(path, orjson.dumps(_review(path, number))) for number, path in enumerate(PATHS)]
+        return Caller(Target(self.base, requests, b'"allowed":true', ca=self.bundle))
 
-    async def buckets(self) -> Counter[float]:
-        """The program's own histogram: how many calls took at most so many seconds."""
-        async with self.session.get(self.base + "/metrics") as answer:
-            found: Counter[float] = Counter()
-            for bound, count in _BUCKET.findall(await answer.text()):
-                found[float(bound)] += int(float(count))
-            return found
+    def counted(self) -> "Counted":
+        """What it has counted, and used, by now."""
+        trust = ssl.create_default_context(cafile=str(self.bundle))
+        with urllib.request.urlopen(f"{self.base}/metrics", context=trust, timeout=30) as answer:
+            text = answer.read().decode()
+        calls: Counter[float] = Counter()
+        admitted = 0.0
+        for name, labels, value in _SAMPLE.findall(text):
+            if name == _CALLS:
+                calls[float(labels.partition('le="')[2].partition('"')[0])] += int(float(value))
+            admitted += float(value) if name == _ADMITTED else 0.0
+        return Counted(calls, admitted, Usage.of(self.pid).cpu_seconds, waited_seconds(self.pid))
+
+
+class Counted(NamedTuple):
+    """How many calls took at most so many seconds; workloads admitted; seconds on a processor, and waiting for one."""
+
+    calls: Counter[float]
+    admitted: float
+    cpu: float
+    waited: float
+
+    def told(self, before: "Counted", seconds: float) -> str:
+        """What was added in so many seconds, in a line."""
+        made = {bound: self.calls[bound] - before.calls[bound] for bound in sorted(self.calls)}
+        parts = (
+            f"p99 {_bound(made, 0.99)}, p99.9 {_bound(made, 0.999)}",
+            f"{(self.cpu - before.cpu) / seconds:.0%} on a processor",
+            f"{(self.waited - before.waited) / seconds:.0%} waiting for one",
+            f"{self.admitted - before.admitted:.0f} workloads admitted meanwhile",
+        )
+        return f"the program itself: {', '.join(parts)}"
+
+
+async def measured(title: str, caller: Caller, pace: Pace, program: Program | None = None) -> None:
+    """Call for so long, and print what it took; of a program also what it says itself."""
+    before = await asyncio.to_thread(program.counted) if program else None
+    found = await asyncio.to_thread(caller.run, *pace)
+    print(f"{title:40} {found}", flush=True)
+    if program is not None and before is not None:
+        after = await asyncio.to_thread(program.counted)
+        print(f"{'':40} {after.told(before, pace.seconds)}", flush=True)
+
+
+def _bound(made: dict[float, int], share: float) -> str:
+    """The smallest bound that holds this share of the calls."""
+    total = max(made.values(), default=0)
+    held = next((bound for bound, count in made.items() if total and count >= total * share), float("inf"))
+    return f"<= {held * 1e3:g} ms"
 
 
 def _review(path: str, number: int) -> Raw:
@@ -124,67 +133,70 @@ def _review(path: str, number: int) -> Raw:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def own(before: Counter[float], after: Counter[float]) -> str:
-    """What the program measured itself, as the smallest bounds that hold 99 and 99.9 percent of its calls."""
-    made = {bound: after[bound] - before[bound] for bound in sorted(after)}
-    total = max(made.values(), default=0)
-
-    def bound(share: float) -> str:
-        held = next((bound for bound, count in made.items() if total and count >= total * share), float("inf"))
-        return f"<= {held * 1e3:g} ms"
-
-    return f"in the program itself: p99 {bound(0.99)}, p99.9 {bound(0.999)}"
-
-
-async def measure(plane: ControlPlane, scratch: Path, rate: float, seconds: float, pending: int) -> None:
+async def measure(plane: ControlPlane, scratch: Path, pace: Pace, pending: int) -> None:
     """Take and print all the figures."""
     size = Size(pending, 30, 5)
     async with Client(config.load(plane.kubeconfig), throttle=Throttle(0)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-
-        async def dry(number: int) -> bool:
-            await client.create(JOBS, job(f"dry-{number}"), NAMESPACE, dry_run=True)
-            return True
-
-        alone = await open_loop(dry, rate, seconds)
-        print(f"{'API server alone, dry-run create':40} {alone}", flush=True)
-        serving = served(plane.kubeconfig, scratch)
-        await asyncio.to_thread(serving.__enter__)
-        try:
-            await _with_us(client, scratch, size, rate, seconds)
-        finally:
-            await asyncio.to_thread(serving.__exit__, None, None, None)
-            _stalls(scratch / "serve.log")
+        await _alone(plane, pace)
+        # They are there before the program is: sixteen clients make them in a fraction of the time.
+        queued = [job(f"pending-{number}", f"lq-{number % size.queues}") for number in range(size.jobs)]
+        await timed(lambda number: client.create(JOBS, queued[number], NAMESPACE), size.jobs, clients=CREATORS)
+        with served(plane.kubeconfig, scratch) as process:
+            (configuration,) = (await client.list(MUTATING))["items"]
+            base = configuration["webhooks"][0]["clientConfig"]["url"].rsplit("/", 1)[0]
+            program = Program(base, scratch / "certificates" / "ca.crt", process.pid)
+            await _with_us(plane, client, program, size, pace)
+        _stalls(scratch / "serve.log")
 
 
-async def _with_us(client: Client, scratch: Path, size: Size, rate: float, seconds: float) -> None:
+async def _alone(plane: ControlPlane, pace: Pace) -> None:
+    """The API server's own figure: a Job made for show only, which nobody else looks at."""
+    body = orjson.dumps(job("dry"))
+    at = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs?dryRun=All"
+    with Caller(Target(plane.server, [(at, body)], kubeconfig=plane.kubeconfig)) as caller:
+        await asyncio.to_thread(caller.run, pace.rate, WARM_SECONDS)
+        await measured("API server alone, dry-run create", caller, pace)
+
+
+async def _with_us(plane: ControlPlane, client: Client, program: Program, size: Size, pace: Pace) -> None:
+    """Idle, with queues that hold everybody, and while they let everybody go."""
+    await _until_pending(client, size.jobs)
     for resource, namespace, raw in setting(size)[1:]:
+        if resource is CLUSTER_QUEUES:
+            raw["spec"]["stopPolicy"] = "Hold"
         await client.create(resource, raw, namespace)
-    (configuration,) = (await client.list(HOOKS))["items"]
-    base = configuration["webhooks"][0]["clientConfig"]["url"].rsplit("/", 1)[0]
-    caller = Caller(base, scratch / "certificates" / "ca.crt")
-    try:
-        await open_loop(caller.call, rate, 2)  # connections are made, code is warm
-        await _report("webhook call, idle", caller, rate, seconds)
-        await _hold(client, size, "HoldAndDrain")
-        await timed(
-            lambda number: client.create(JOBS, job(f"held-{number}", f"lq-{number % size.queues}"), NAMESPACE),
-            size.jobs,
-            clients=CREATORS,
-        )
-        await _report(f"webhook call, {size.jobs} pending at rest", caller, rate, seconds)
-        releasing = asyncio.create_task(_hold(client, size, "None"))
-        await _report(f"webhook call, {size.jobs} being scheduled", caller, rate, seconds)
+    with program.caller() as caller:
+        await asyncio.to_thread(caller.run, pace.rate, WARM_SECONDS)  # code is warm, caches have settled
+        await measured(f"webhook call, idle, {size.jobs} pending", caller, pace, program)
+        releasing = asyncio.create_task(_release(client, size))
+        await measured(f"webhook call, {size.jobs} being scheduled", caller, pace, program)
         await releasing
-    finally:
-        await caller.session.close()
+        _stand_back(plane)
+        await measured("the same, API server and etcd behind", caller, pace, program)
 
 
-async def _report(title: str, caller: Caller, rate: float, seconds: float) -> None:
-    before = await caller.buckets()
-    quantiles = await open_loop(caller.call, rate, seconds)
-    print(f"{title:40} {quantiles}", flush=True)
-    print(f"{'':40} {own(before, await caller.buckets())}", flush=True)
+async def _until_pending(client: Client, count: int) -> None:
+    """Wait until so many Workloads are there."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            if len((await client.list(WORKLOADS))["items"]) == count:
+                return
+            await asyncio.sleep(2)
+
+
+def _stand_back(plane: ControlPlane) -> None:
+    """Let the control plane have the processors that nobody else wants, all of its threads: as on a machine of its own
+    it then takes none from the program, of which alone this figure speaks.
+    """
+    for record in processes.recorded(plane.layout.records):
+        for thread in Path(f"/proc/{record.pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), BEHIND)
+
+
+async def _release(client: Client, size: Size) -> None:
+    for number in range(size.queues):
+        await client.patch(CLUSTER_QUEUES, f"cq-{number}", "", {"spec": {"stopPolicy": "None"}})
 
 
 def _stalls(log: Path) -> None:
@@ -196,11 +208,6 @@ def _stalls(log: Path) -> None:
         print(f"    {times} in\n        {place}")
 
 
-async def _hold(client: Client, size: Size, policy: str) -> None:
-    for number in range(size.queues):
-        await client.patch(CLUSTER_QUEUES, f"cq-{number}", "", {"spec": {"stopPolicy": policy}})
-
-
 def main() -> None:
     """Parse the arguments, measure, print, end with 0."""
     parser = argparse.ArgumentParser(prog="bench.webhook", description=__doc__)
@@ -210,7 +217,7 @@ def main() -> None:
     chosen = parser.parse_args()
     print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as scratch, ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
-        asyncio.run(measure(plane, Path(scratch), chosen.rate, chosen.seconds, chosen.pending))
+        asyncio.run(measure(plane, Path(scratch), Pace(chosen.rate, chosen.seconds), chosen.pending))
 
 
 if __name__ == "__main__":

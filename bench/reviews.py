@@ -1,0 +1,330 @@
+"""AdmissionReviews that nobody should send, each with what must become of it. Pure: a seed gives the same ones.
+
+What an answer may be is judged by ``wrong``, which knows the meaning of the bytes that were sent and nothing of our
+code: what cannot be read, or asks about something else, is refused; a queued Job that is let in is suspended.
+"""
+
+import base64
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from controller.kube.resource import Raw
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+BATCH = {"group": "batch", "version": "v1"}
+KUEUE = {"group": "kueue.x-k8s.io", "version": "v1beta2"}
+MUTATE, VALIDATE, DEFAULT = "/mutate-batch-v1-job", "/validate-batch-v1-job", "/mutate-batch-v1-job-default"
+JOBS = (MUTATE, VALIDATE, DEFAULT)
+LIMIT = 7 * 1024 * 1024
+_JUNK: list[Any] = [None, True, 0, -1, 2**40, 1.5, "", "x" * 300, [], {}, [None], {"a": None}, [[]], {"": {}}, "\x00"]
+
+
+class Ask(NamedTuple):
+    """A request and what it is an example of. ``statuses`` are those it may be answered with."""
+
+    kind: str
+    path: str
+    body: bytes
+    statuses: tuple[int, ...]
+
+
+class Bad(NamedTuple):
+    """A way to spoil reviews: how often it comes (by weight), and the body that it gives for a path."""
+
+    weight: float
+    make: Callable[[random.Random, str], bytes]
+    statuses: tuple[int, ...]
+
+
+def asks(seed: int, count: int) -> Iterator[Ask]:
+    """So many requests, one of each kind first: most are bad, one in twenty is good and must be let in."""
+    chance = random.Random(seed)
+    kinds = list(WAYS)
+    weights = [WAYS[kind].weight for kind in kinds]
+    for number in range(count):
+        kind = kinds[number] if number < len(kinds) else chance.choices(kinds, weights)[0]
+        path = chance.choice(JOBS if chance.random() < 0.5 else tuple(OURS))
+        yield Ask(kind, path, WAYS[kind].make(chance, path), WAYS[kind].statuses)
+
+
+def wrong(ask: Ask, status: int, body: bytes) -> str:
+    """What is wrong about an answer, in a sentence; empty where nothing is."""
+    if status not in ask.statuses:
+        return f"status {status}, not {' or '.join(map(str, ask.statuses))}"
+    if b"Traceback" in body:
+        return "a traceback in the answer"
+    if status != 200:
+        return "" if body.endswith(b"\n") and len(body) < 1000 else "no short sentence"
+    try:
+        response = orjson.loads(body)["response"]
+    except (orjson.JSONDecodeError, KeyError):
+        return "status 200 without a review"
+    if not response["allowed"]:
+        code = response["status"]["code"]
+        return "a good review is refused" if ask.kind == "good" else "code 500" if code == 500 else ""
+    return _accident(ask, response)
+
+
+def _accident(ask: Ask, response: Raw) -> str:
+    """Why what is allowed should not have been."""
+    if ask.kind in REFUSED:
+        return f"{ask.kind} is allowed"
+    try:
+        review = json.loads(ask.body)
+        request, uid = review["request"], review["request"]["uid"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "what cannot be read is allowed"
+    if (review.get("apiVersion"), review.get("kind")) != ("admission.k8s.io/v1", "AdmissionReview"):
+        return "something that is no AdmissionReview v1 is allowed"
+    if response["uid"] != uid:
+        return "the answer is about another uid"
+    if (request["resource"].get("group"), request["resource"].get("resource")) != _asked_of(ask.path):
+        return "another resource than the path's is allowed"
+    if request["operation"] in ("CREATE", "UPDATE") and not isinstance(request["object"], dict):
+        return "no object is allowed"
+    if ask.path in (MUTATE, DEFAULT) and request["operation"] == "CREATE" and not _waits(request["object"], response):
+        return "a queued Job is let in, not suspended"
+    return ""
+
+
+def _waits(job: Raw, response: Raw) -> bool:
+    """Whether a Job that was let in is not queued, or suspended once our patch is applied."""
+    metadata = job.get("metadata") or {}
+    named = any((metadata.get(where) or {}).get(QUEUE) for where in ("labels", "annotations"))
+    patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
+    forced = any(step["path"] in ("/spec/suspend", "/spec") for step in patch)
+    return not named or forced or (job.get("spec") or {}).get("suspend") is True or "deletionTimestamp" in metadata
+
+
+def _asked_of(path: str) -> tuple[str, str]:
+    return (KUEUE["group"], OURS[path]["resource"]) if path in OURS else (BATCH["group"], "jobs")
+
+
+# The objects that reviews are about.
+
+
+def _job(*, suspended: bool) -> Raw:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train",
+            "namespace": "team-a",
+            "labels": {QUEUE: "main"},
+            "annotations": {"kueue.x-k8s.io/job-min-parallelism": "1", "example.com/notes": "x" * 500},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u"}],
+        },
+        "spec": {
+            "parallelism": 4,
+            "completions": 4,
+            "suspend": suspended,
+            "template": {
+                "metadata": {"labels": {"app": "train"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [container],
+                    "tolerations": [{"key": "a", "operator": "Exists"}],
+                    "nodeSelector": {"zone": "a"},
+                },
+            },
+        },
+    }
+
+
+_COVERED = {"name": "standard", "resources": [{"name": "cpu", "nominalQuota": "8"}]}
+_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}
+_POD_SETS = [{"name": "main", "count": 1, "template": _TEMPLATE}]
+
+_SPECS: dict[str, tuple[str, Raw]] = {
+    "clusterqueue": ("ClusterQueue", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
+    "cohort": ("Cohort", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
+    "localqueue": ("LocalQueue", {"clusterQueue": "team"}),
+    "resourceflavor": ("ResourceFlavor", {"nodeLabels": {"zone": "a"}}),
+    "workload": ("Workload", {"queueName": "main", "podSets": _POD_SETS}),
+}
+_HOOKS = {
+    "mutate": ("clusterqueue", "resourceflavor", "workload"),
+    "validate": ("clusterqueue", "cohort", "resourceflavor", "workload"),
+    "feedback": ("clusterqueue", "cohort", "localqueue", "resourceflavor"),
+}
+OURS: dict[str, Raw] = {
+    f"/{verb}-kueue-x-k8s-io-v1beta2-{kind}": {
+        "resource": f"{kind}s",
+        "kind": _SPECS[kind][0],
+        "spec": _SPECS[kind][1],
+    }
+    for verb, kinds in _HOOKS.items()
+    for kind in kinds
+}
+
+
+def review(path: str, chance: random.Random) -> Raw:
+    """A good review for a path."""
+    if path in OURS:
+        about = OURS[path]
+        kind, resource = {**KUEUE, "kind": about["kind"]}, {**KUEUE, "resource": about["resource"]}
+        metadata = {"name": "train", **({"namespace": "team-a"} if about["resource"] in NAMESPACED else {})}
+        made = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": about["kind"],
+            "metadata": metadata,
+            "spec": copy.deepcopy(about["spec"]),
+        }
+    else:
+        kind, resource = {**BATCH, "kind": "Job"}, {**BATCH, "resource": "jobs"}
+        made = _job(suspended=path == VALIDATE)
+    updating = path == VALIDATE and chance.random() < 0.3
+    request = {
+        "uid": f"u-{chance.randrange(10**9)}",
+        "kind": kind,
+        "resource": resource,
+        "operation": "UPDATE" if updating else "CREATE",
+        "namespace": "team-a",
+        "name": "train",
+        "userInfo": {"username": "alice", "groups": ["dev"]},
+        "object": made,
+        "oldObject": copy.deepcopy(made) if updating else None,
+        "dryRun": False,
+        "options": {"fieldManager": "kubectl-create"},
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+# The ways to spoil them.
+
+
+def _good(chance: random.Random, path: str) -> bytes:
+    return orjson.dumps(review(path, chance))
+
+
+def _noise(chance: random.Random, path: str) -> bytes:
+    return b"\xff" + chance.randbytes(chance.randrange(2000))
+
+
+def _cut(chance: random.Random, path: str) -> bytes:
+    body = _good(chance, path)
+    return body[: chance.randrange(len(body))]
+
+
+def _flipped(chance: random.Random, path: str) -> bytes:
+    body = bytearray(_good(chance, path))
+    for _ in range(chance.randint(1, 4)):
+        body[chance.randrange(len(body))] = chance.randrange(256)
+    return bytes(body)
+
+
+def _spoiled(chance: random.Random, path: str) -> bytes:
+    """One to three values anywhere replaced by junk, or removed."""
+    body = review(path, chance)
+    for _ in range(chance.randint(1, 3)):
+        *above, last = chance.choice(list(_paths(body)))
+        holder: Any = body
+        for step in above:
+            holder = holder[step]
+        if chance.random() < 0.2:
+            del holder[last]
+        else:
+            holder[last] = copy.deepcopy(chance.choice(_JUNK))
+        if not body:
+            break
+    return orjson.dumps(body)
+
+
+def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if here:
+        yield here
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from _paths(below, (*here, key))
+
+
+def _within(body: Raw, value: bytes) -> bytes:
+    """The review with a value, given as JSON, in a field that nobody knows."""
+    body["request"]["object"]["later"] = "@here@"
+    return orjson.dumps(body).replace(b'"@here@"', value)
+
+
+def _too_deep(chance: random.Random, path: str) -> bytes:
+    depth = chance.choice((2_000, 20_000, 200_000))
+    opening, closing = chance.choice(((b"[", b"]"), (b'{"a":', b"}")))
+    return _within(review(path, chance), opening * depth + b"1" + closing * depth)
+
+
+def _deep(chance: random.Random, path: str) -> bytes:
+    depth = chance.randint(50, 900)
+    return _within(review(path, chance), b"[" * depth + b"]" * depth)
+
+
+def _huge(chance: random.Random, path: str) -> bytes:
+    return _within(review(path, chance), b'"' + b"x" * chance.randint(500_000, 6_500_000) + b'"')
+
+
+def _wide(chance: random.Random, path: str) -> bytes:
+    """Thousands of labels, containers and owners."""
+    body, many = review(path, chance), chance.randint(1_000, 20_000)
+    metadata = body["request"]["object"]["metadata"]
+    metadata["labels"] = {**metadata.get("labels", {}), **{f"label-{number}": "x" for number in range(many)}}
+    if path not in OURS:
+        pod = body["request"]["object"]["spec"]["template"]["spec"]
+        pod["containers"] = pod["containers"] * (many // 10)
+    return orjson.dumps(body)
+
+
+def _over(chance: random.Random, path: str) -> bytes:
+    return _within(review(path, chance), b'"' + b"x" * (LIMIT + chance.randrange(1_000_000)) + b'"')
+
+
+def _other_version(chance: random.Random, path: str) -> bytes:
+    wanted = chance.choice(("admission.k8s.io/v1beta1", "admission.k8s.io/v2", "v1", "", None, 1))
+    return orjson.dumps({**review(path, chance), "apiVersion": wanted})
+
+
+def _no_uid(chance: random.Random, path: str) -> bytes:
+    body = review(path, chance)
+    body["request"]["uid"] = chance.choice((None, "", 7, [], {}, "u" * 10_000))
+    return orjson.dumps(body)
+
+
+def _no_object(chance: random.Random, path: str) -> bytes:
+    body = review(path, chance)
+    body["request"]["object"] = chance.choice((None, [], "", 1, True))
+    return orjson.dumps(body)
+
+
+def _other_kind(chance: random.Random, path: str) -> bytes:
+    body = review(path, chance)
+    group = chance.choice(("", "apps", "example.com", "batch.example.com"))
+    body["request"]["resource"] = {"group": group, "version": "v1", "resource": chance.choice(("pods", "jobs", "x"))}
+    return orjson.dumps(body)
+
+
+WAYS = {
+    "good": Bad(5, _good, (200,)),
+    "noise": Bad(10, _noise, (400,)),
+    "cut short": Bad(12, _cut, (400,)),
+    "some bytes changed": Bad(18, _flipped, (200, 400)),
+    "some values changed": Bad(30, _spoiled, (200, 400)),
+    "too deep": Bad(0.5, _too_deep, (400,)),
+    "deep": Bad(3, _deep, (200,)),
+    "huge": Bad(0.1, _huge, (200,)),
+    "wide": Bad(0.1, _wide, (200,)),
+    "over the limit": Bad(0.05, _over, (413,)),
+    "another version": Bad(6, _other_version, (400,)),
+    "no uid": Bad(6, _no_uid, (400,)),
+    "no object": Bad(6, _no_object, (200,)),
+    "another kind": Bad(6, _other_kind, (200,)),
+}
+NAMESPACED = ("workloads", "localqueues")
+REFUSED = ("no object", "another kind")
+"""Readable, and still to be refused whatever else they say."""
+
+
+def good(path: str) -> bytes:
+    """A good review for a path, always the same."""
+    return _good(random.Random(0), path)

@@ -1,0 +1,193 @@
+"""What a write of a Workload costs the API server under our CRD, beside Kueue's: ``make bench KUEUE_CRD=FILE``.
+
+FILE is Kueue's own definition (``config/components/crd/bases/kueue.x-k8s.io_workloads.yaml`` of its repository; it is
+not ours to keep). On one API server the two definitions take turns. The same Workloads are created and given a
+reservation by one client, call after call; both definitions convert by the same webhook, which the API server asks to
+fill the cache of each older version that is served. The figure is the CPU time of the API server alone.
+"""
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import copy
+import multiprocessing
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from api.crds import CONVERSION_PATH, definition
+from api.kinds import KINDS
+from app.application import create_app
+from app.metrics import Metrics
+from app.server import Address, Listener, Server
+from bench.caches import workload
+from bench.measure import Usage
+from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
+from certs import pki
+from certs.live import LiveContext
+from certs.plan import Policy
+from controller.kube import config
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, NotFound
+from controller.kube.resource import Raw, Resource
+from controller.kube.throttle import Throttle
+from devcluster import processes
+from devcluster.controlplane import ControlPlane, Spec
+from webhook.conversion import conversion_route
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", namespaced=False)
+NAME = "workloads.kueue.x-k8s.io"
+THEIRS, OURS = "Kueue's", "our"
+STATUS: Raw = {
+    "admission": {
+        "clusterQueue": "cq",
+        "podSetAssignments": [
+            {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "500m"}}
+        ],
+    },
+    "conditions": [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": kind,
+            "message": f"{kind} in ClusterQueue cq",
+            "lastTransitionTime": "2026-01-01T00:00:01Z",
+            "observedGeneration": 1,
+        }
+        for kind in ("QuotaReserved", "Admitted")
+    ],
+}
+
+
+class Cost(NamedTuple):
+    """Milliseconds of a write: CPU of the API server, and from call to answer (the median)."""
+
+    cpu: float
+    answered: float
+
+
+def _converter(pipe: Pipe) -> None:
+    """A process of its own: the conversion webhook, with nothing else to do."""
+
+    async def serve() -> None:
+        live, now, policy = LiveContext(), datetime.now(UTC), Policy()
+        authority = pki.new_authority(now, policy.authority_life)
+        leaf = pki.new_leaf(authority, ("localhost", "127.0.0.1"), now, policy.leaf_life)
+        live.load(leaf, authority.chain_pem, "localhost", now)
+        listener = Listener(create_app([conversion_route()], [], Metrics()), Address("127.0.0.1", 0), live.context)
+        await Server([listener]).start()
+        pipe.send((str(listener.bound), authority.chain_pem))
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+def definitions(kueue: Path, client_config: Raw) -> dict[str, Raw]:
+    """Both definitions as they are installed: all versions, converted by webhook."""
+    ours = definition(next(kind for kind in KINDS if kind.crd_name == NAME), client_config)
+    theirs: Raw = yaml.load(kueue.read_text(), Loader=yaml.CSafeLoader)
+    theirs["spec"]["conversion"] = copy.deepcopy(ours["spec"]["conversion"])
+    return {THEIRS: theirs, OURS: ours}
+
+
+async def installed(client: Client, wanted: Raw) -> None:
+    """Put a definition in the place of the other and wait until a Workload can be made."""
+    with contextlib.suppress(NotFound):
+        await client.delete(CRDS, NAME)
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.create(CRDS, wanted)
+                break
+            except ApiError:  # the old one is still going
+                await asyncio.sleep(0.2)
+        while True:
+            try:
+                await client.create(WORKLOADS, fresh(0), NAMESPACE)
+                break
+            except ApiError:  # not served yet
+                await asyncio.sleep(0.2)
+    await asyncio.sleep(3)  # the API server makes its document of all schemas, once for each change
+
+
+def fresh(number: int) -> Raw:
+    """A Workload as the controller makes one for a Job."""
+    made = workload(number)
+    del made["status"]
+    # Without its owner: the garbage collector would look for the Job.
+    return {**made, "metadata": {"name": f"workload-{number}", "labels": made["metadata"]["labels"]}}
+
+
+async def cost(write: Callable[[int], Awaitable[object]], apiserver: int, count: int) -> Cost:
+    """Write so often, one after the other."""
+    took = []
+    before = Usage.of(apiserver).cpu_seconds
+    for number in range(1, count + 1):
+        began = time.perf_counter()
+        await write(number)
+        took.append(time.perf_counter() - began)
+    await asyncio.sleep(0.2)  # until the caches of all versions have what was written
+    return Cost((Usage.of(apiserver).cpu_seconds - before) / count * 1e3, statistics.median(took) * 1e3)
+
+
+async def measure(plane: ControlPlane, kueue: Path, conversion: Raw, count: int, rounds: int) -> None:
+    """Let both take turns; print the median of each and ours over theirs."""
+    wanted = definitions(kueue, conversion)
+    apiserver = next(one.pid for one in processes.recorded(plane.layout.records) if one.name == "kube-apiserver")
+    found: dict[tuple[str, str], list[Cost]] = {}
+    async with Client(config.load(plane.kubeconfig), throttle=Throttle(0)) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+
+        def create(number: int) -> Awaitable[object]:
+            return client.create(WORKLOADS, fresh(number), NAMESPACE)
+
+        def reserve(number: int) -> Awaitable[object]:
+            return client.patch(WORKLOADS, f"workload-{number}", NAMESPACE, {"status": STATUS}, subresource="status")
+
+        for turn in range(rounds):
+            for whose in sorted(wanted, reverse=bool(turn % 2)):
+                await installed(client, wanted[whose])
+                for what, write in (("create", create), ("status patch", reserve)):
+                    found.setdefault((what, whose), []).append(await cost(write, apiserver, count))
+    for what in ("create", "status patch"):
+        middle = {whose: _median(found[what, whose]) for whose in wanted}
+        for whose, one in middle.items():
+            print(f"Workload {what}, {whose} definition: {one.cpu:.2f} ms of CPU, answered in {one.answered:.2f} ms")
+        ratios = [ours.cpu / theirs.cpu for ours, theirs in zip(found[what, OURS], found[what, THEIRS], strict=True)]
+        told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"Workload {what}, ours against Kueue's, CPU: {statistics.median(ratios):.2f} (by turn: {told})")
+
+
+def _median(costs: list[Cost]) -> Cost:
+    return Cost(statistics.median(one.cpu for one in costs), statistics.median(one.answered for one in costs))
+
+
+def main() -> None:
+    """Parse the arguments, measure, print, end with 0."""
+    parser = argparse.ArgumentParser(prog="bench.writes", description=__doc__)
+    parser.add_argument("kueue", type=Path, help="Kueue's definition of Workloads, a YAML file")
+    parser.add_argument("--count", type=int, default=500, help="writes of a kind each turn (default 500)")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of each definition (default 4)")
+    chosen = parser.parse_args()
+    spawn = multiprocessing.get_context("spawn")
+    ours, its = spawn.Pipe()
+    converter = spawn.Process(target=_converter, args=(its,), daemon=True)
+    converter.start()
+    try:
+        address, bundle = ours.recv()
+        conversion = {"url": f"https://{address}{CONVERSION_PATH}", "caBundle": base64.b64encode(bundle).decode()}
+        with ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
+            asyncio.run(measure(plane, chosen.kueue, conversion, chosen.count, chosen.rounds))
+    finally:
+        converter.kill()
+
+
+if __name__ == "__main__":
+    main()
