@@ -60,10 +60,13 @@ class Wakes:
         caches.runtime_classes.listen(self._rules)
 
     def everything(self) -> Iterator[None]:
-        """Look at all there is, for we lead from now on; in slices, so that others may run."""
+        """Look at all there is, for we lead from now on; in slices, so that others may run.
+
+        Jobs that are gone show only in their Workloads: nobody led when they went.
+        """
         for reconciler in self.jobs.values():
             yield from _each(reconciler.changed, reconciler.store.keys())
-        yield from _each(self.workloads.changed, self.caches.workloads.keys())
+        yield from _each(self._workload_and_job, self.caches.workloads.keys())
         for resource in (
             resources.CLUSTER_QUEUES,
             resources.LOCAL_QUEUES,
@@ -72,6 +75,12 @@ class Wakes:
         ):
             yield from _each(partial(self.queues.changed, resource), self.caches.stores[resource].keys())
         self.scheduler.wake()
+
+    def _workload_and_job(self, key: Key) -> None:
+        self.workloads.changed(key)
+        raw = self.caches.workloads.get(key)
+        if raw is not None:
+            self._job_of(raw)
 
     def taken_back(self, key: Key) -> None:
         """A reservation came to nothing: the workload waits again, which no object shows by a change."""

@@ -1,4 +1,5 @@
-"""A rolling update under load: two replicas behind what a Service is, each replaced in turn, and no create fails.
+"""A rolling update under load: two replicas behind what a Service is, each replaced in turn, and no create fails. And a
+leader that dies: the other one goes on.
 
 Nothing here runs pods or routes Services, so the test plays both: the replicas are processes, and a small balancer
 gives each new connection to one that was ready half a second ago, as endpoints follow readiness with a delay.
@@ -24,6 +25,7 @@ from controller.kube.errors import ApiError
 from controller.kube.resource import Raw, Resource
 from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Wire, get
+from tests.cluster.world import World
 from tests.eventually import eventually
 from tests.serving import Served
 from webhook.configurations import Endpoint, Options, mutating, validating
@@ -39,6 +41,7 @@ leaderElection: {leaderElect: true, resourceName: rollout}
 health: {healthProbeBindAddress: '0'}
 metrics: {bindAddress: '0'}
 """
+QUICK = "resourceName: failover, leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s"
 ENDPOINT_DELAY, BURST = 0.5, 4
 
 
@@ -55,6 +58,7 @@ class Balancer:
         self.replicas: list[Served] = []
         self.ready: list[Address] = []
         self._turn = 0
+        self._open: set[asyncio.StreamWriter] = set()
 
     async def watch(self) -> None:
         """Follow readiness, late."""
@@ -66,13 +70,22 @@ class Balancer:
     async def splice(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of the API server."""
         self._turn += 1
+        self._open.add(writer)
         try:
             chosen = self.ready[self._turn % len(self.ready)]
             there_reader, there_writer = await asyncio.open_connection(chosen.host, chosen.port)
         except (OSError, ZeroDivisionError):
             writer.transport.abort()
+            self._open.discard(writer)
             return
         await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        self._open.discard(writer)
+
+    async def close(self) -> None:
+        """Cut what is open, and wait until it has ended."""
+        for writer in self._open:
+            writer.transport.abort()
+        await eventually(lambda: not self._open)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -103,6 +116,7 @@ async def balanced() -> AsyncIterator[tuple[Balancer, int]]:
     finally:
         watching.cancel()
         server.close()
+        await balancer.close()
         for replica in balancer.replicas:
             if replica.process.poll() is None:
                 replica.process.kill()
@@ -150,22 +164,27 @@ class Load:
             self.failures.append("a Job was not made to wait")
 
 
-async def holder(client: Client) -> str:
-    return str((await client.get(LEASES, "rollout", "default"))["spec"].get("holderIdentity") or "")
+async def holder(client: Client, lease: str = "rollout") -> str:
+    return str((await client.get(LEASES, lease, "default"))["spec"].get("holderIdentity") or "")
+
+
+async def two_replicas(plane: ControlPlane, settings: Path, client: Client, balancer: Balancer, port: int) -> None:
+    """Define our kinds and webhooks, and have two replicas that serve them."""
+    for definition in crds.definitions():
+        await apply(client, definition)
+    for configuration in hooks(port):
+        await apply(client, configuration)
+    balancer.replicas = [replica(plane, settings), replica(plane, settings)]
+    for one in balancer.replicas:
+        await asyncio.to_thread(one.ready)
+    await eventually(lambda: len(balancer.ready) == 2)
 
 
 async def test_replacing_every_replica_under_load_fails_no_create(plane: ControlPlane, tmp_path: Path) -> None:
     settings = tmp_path / "config.yaml"
     settings.write_text(SETTINGS)
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
-        for definition in crds.definitions():
-            await apply(client, definition)
-        for configuration in hooks(port):
-            await apply(client, configuration)
-        balancer.replicas = [replica(plane, settings), replica(plane, settings)]
-        for one in balancer.replicas:
-            await asyncio.to_thread(one.ready)
-        await eventually(lambda: len(balancer.ready) == 2)
+        await two_replicas(plane, settings, client, balancer, port)
         load = Load(client)
         loading = asyncio.create_task(load.run())
         holders = {await holder(client)}
@@ -190,3 +209,36 @@ async def test_replacing_every_replica_under_load_fails_no_create(plane: Control
     assert load.created > 50
     assert len(set(bundles)) == 1, "every replica had the one CA"
     assert len(holders - {""}) >= 2, "the lease went to another replica when its holder was replaced"
+
+
+async def test_when_the_leader_is_killed_the_other_one_admits_what_has_become_free_and_no_more(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    settings = tmp_path / "config.yaml"
+    settings.write_text(SETTINGS.replace("resourceName: rollout", QUICK))
+    plane.kubectl("create", "namespace", "failover", check=True)
+    world = World(plane, "failover")
+
+    def set_up() -> None:
+        world.flavor()
+        world.queue("team", 3)
+        for number in range(6):
+            world.job(f"j{number}", "team", seconds=600)
+        world.until("quota is given", lambda: len(world.running()) == 3 and world.used("team") == ("3", "0"))
+
+    def goes_on(gone: str) -> None:
+        world.delete("jobs", gone)
+        world.until("the next one runs", lambda: gone not in world.jobs() and len(world.running()) == 3)
+        world.until("it is told", lambda: len(world.workloads()) == 5 and world.used("team") == ("3", "0"))
+
+    async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
+        await two_replicas(plane, settings, client, balancer, port)
+        await asyncio.to_thread(set_up)
+        first, before = await holder(client, "failover"), await asyncio.to_thread(world.running)
+        (leader,) = [one for one in balancer.replicas if any(found["event"] == "leading" for found in one.events)]
+        leader.process.kill()
+        await eventually(lambda: len(balancer.ready) == 1)
+        await asyncio.to_thread(goes_on, min(before))
+        after = await asyncio.to_thread(world.running)
+        assert await holder(client, "failover") not in ("", first)
+    assert len(after & before) == 2, "nobody who ran was stopped"

@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from controller import resources
 from controller.events import Recorder
+from controller.jobs import JobReconciler
 from controller.metrics import Metrics
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -13,8 +14,9 @@ from controller.settings import Settings
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
+from core.jobs.kinds import BATCH_JOB
 from core.model import Key
-from tests.controller.test_caches import filled, made
+from tests.controller.test_caches import filled, made, workload
 
 
 def connected() -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
@@ -34,6 +36,21 @@ def test_a_new_leader_looks_at_everything() -> None:
     for _ in wakes.everything():
         pass
     assert (len(queues.queue), len(workloads.queue)) == (3, 1), "a ClusterQueue, a LocalQueue, a flavor; a workload"
+
+
+def test_a_new_leader_looks_at_jobs_that_went_while_nobody_led() -> None:
+    caches = filled()
+    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), Metrics(CollectorRegistry())
+    owned = workload("owned")
+    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "gone", "uid": "u", "controller": True}]
+    caches.workloads.observe("ADDED", owned)
+    caches.start()
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, metrics, Settings())
+    scheduler = Scheduler(caches, writer, recorder, metrics)
+    for _ in Wakes(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs]).everything():
+        pass
+    assert len(jobs.queue) == 1
 
 
 def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_object_changed() -> None:
