@@ -12,20 +12,29 @@ from typing import Any, Final
 import yaml
 
 from api.kinds import KINDS, Column, KindSpec, Version
-from api.names import GROUP, STORAGE_VERSION
+from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1
 from api.schema import structural
 
 Raw = dict[str, Any]
 
 CHART_TEMPLATES: Final = "charts/seiretsu/templates/crds"
 CONVERSION_PATH: Final = "/convert"
+OLDER_VERSIONS: Final = (V1BETA1, V1ALPHA1)
+"""Served beside the stored one, at the price of a conversion each for every write."""
 _IN_CHART: Final[Raw] = {
     "service": {"name": "zz-service", "namespace": "zz-namespace", "path": CONVERSION_PATH, "port": 65001}
 }
+_INJECTED: Final = "    cert-manager.io/inject-ca-from: zz-certificate\n"
 _ACTIONS: Final = {
+    _INJECTED: f"    {{{{- if .Values.enableCertManager }}}}\n{_INJECTED}    {{{{- end }}}}\n",
+    "zz-certificate": '{{ .Release.Namespace }}/{{ include "seiretsu.servingCertificate" . }}',
     "zz-service": '{{ include "seiretsu.webhookService" . }}',
     "zz-namespace": "{{ .Release.Namespace }}",
     "65001": "{{ .Values.webhookService.port }}",
+    **{
+        f"zz-served-{version}": f'{{{{ has "{version}" (default (list) .Values.crds.olderVersions) }}}}'
+        for version in OLDER_VERSIONS
+    },
 }
 """What stands in a definition for what Helm fills in."""
 _HEADER: Final = "# Generated from the models by `python -m api.crds`; do not edit.\n"
@@ -103,7 +112,13 @@ def templates() -> dict[str, str]:
 def _template(kind: KindSpec) -> str:
     found = definition(kind, _IN_CHART)
     # helm uninstall would take all queues and Workloads along, and leave them to finalizers that nobody removes
-    found["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
+    annotations = {"helm.sh/resource-policy": "keep"}
+    if "conversion" in found["spec"]:
+        annotations["cert-manager.io/inject-ca-from"] = "zz-certificate"
+    found["metadata"]["annotations"] = annotations
+    for version in found["spec"]["versions"]:
+        if not version["storage"]:
+            version["served"] = f"zz-served-{version['name']}"  # unserved, it is converted for nobody
     text = yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=120)
     for stand_in, action in _ACTIONS.items():
         text = text.replace(stand_in, action)

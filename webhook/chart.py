@@ -41,6 +41,10 @@ kind: {kind}
 metadata:
   name: zz-fullname-{phase}-webhook-configuration
   labels: {{{{- include "seiretsu.labels" . | nindent 4 }}}}
+  {{{{- if .Values.enableCertManager }}}}
+  annotations:
+    cert-manager.io/inject-ca-from: {{{{ .Release.Namespace }}}}/{{{{ include "seiretsu.servingCertificate" . }}}}
+  {{{{- end }}}}
 webhooks:
 """
 _SELECTOR: Final = '  namespaceSelector: {{- include "seiretsu.managedNamespaces" . | nindent 4 }}\n'

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api import crds
 from api.kinds import KINDS, KindSpec
@@ -84,17 +83,6 @@ def test_older_versions_are_served_only_where_something_converts_them() -> None:
         assert "conversion" not in alone
         assert [version["name"] for version in all_of_them["versions"]] == [version.name for version in kind.versions]
         assert ("conversion" in all_of_them) == (len(kind.versions) > 1)
-
-
-def test_the_files_are_yaml_that_helm_completes_to_the_definition() -> None:
-    service = {"name": "hooks", "namespace": "queues", "path": "/convert", "port": 443}
-    for kind in KINDS:
-        text = crds.templates()[f"{kind.plural}.yaml"]
-        text = text.replace('{{ include "seiretsu.webhookService" . }}', "hooks")
-        text = text.replace("{{ .Release.Namespace }}", "queues").replace("{{ .Values.webhookService.port }}", "443")
-        found = yaml.safe_load(text)
-        assert found["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-        assert found == crds.definition(kind, {"service": service})
 
 
 def test_writing_them_needs_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

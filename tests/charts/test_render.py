@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from api import crds
+from api.configuration import load
+from app.setup import Options as ServeOptions
+from app.setup import decide
 from devcluster import build
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
@@ -25,8 +29,9 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-def render(namespace: str = "queues", served: str = "", **values: str) -> list[Raw]:
+def render(namespace: str = "queues", served: str = "", set_values: str = "", **values: str) -> list[Raw]:
     settings = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
+    settings += ["--set", set_values] if set_values else []
     done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *settings, *served.split())
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
@@ -97,6 +102,78 @@ def test_the_configuration_in_the_chart_names_its_own_service_secret_and_namespa
         "webhookServiceName": "seiretsu-webhook-service",
         "webhookSecretName": "seiretsu-webhook-server-cert",
     }
+
+
+def definitions(documents: list[Raw]) -> dict[str, Raw]:
+    kind = "CustomResourceDefinition"
+    return {each["spec"]["names"]["kind"]: each for each in documents if each["kind"] == kind}
+
+
+def test_helm_completes_the_definitions_to_those_of_the_models() -> None:
+    service = {"name": "seiretsu-webhook-service", "namespace": "queues", "path": crds.CONVERSION_PATH, "port": 443}
+    found = definitions(render())
+    for definition in found.values():
+        assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert found == {each["spec"]["names"]["kind"]: each for each in crds.definitions({"service": service})}
+
+
+INJECTED = "cert-manager.io/inject-ca-from"
+
+
+def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what_the_app_serves() -> None:
+    documents = render(set_values="enableCertManager=true")
+    certificate = only(documents, "Certificate")
+    place = f"queues/{certificate['metadata']['name']}"
+    called = [each for each in definitions(documents).values() if "conversion" in each["spec"]]
+    called += [only(documents, f"{phase}WebhookConfiguration") for phase in ("Mutating", "Validating")]
+    assert len(called) == 13
+    assert [each["metadata"]["annotations"][INJECTED] for each in called] == [place] * 13
+    assert INJECTED not in definitions(documents)["Queue"]["metadata"]["annotations"], "nothing of it is converted"
+    service = only(documents, "Service")["metadata"]["name"]
+    assert certificate["spec"]["dnsNames"] == [f"{service}.queues.svc", f"{service}.queues.svc.cluster.local"]
+    issuer = only(documents, "Issuer")
+    assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}
+    assert [each for each in documents if each["kind"] == "Secret"] == []
+    pod = only(documents, "Deployment")["spec"]["template"]["spec"]
+    assert {"name": "cert", "secret": {"secretName": certificate["spec"]["secretName"]}} in pod["volumes"]
+    text = only(documents, "ConfigMap")["data"]["controller_manager_config.yaml"]
+    setup = decide(ServeOptions(), load(text), {})
+    assert setup.mounted
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["cert"] == str(setup.cert_dir)
+
+
+def test_cert_managers_certificate_may_come_from_an_issuer_of_the_clusters_own() -> None:
+    settings = "enableCertManager=true,certManager.issuerRef.kind=ClusterIssuer,certManager.issuerRef.name=ours"
+    documents = render(set_values=settings)
+    assert only(documents, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "ours"}
+    assert [each for each in documents if each["kind"] == "Issuer"] == []
+
+
+def test_without_cert_manager_nothing_of_it_is_there() -> None:
+    documents = render()
+    assert {each["kind"] for each in documents if each["apiVersion"].startswith("cert-manager.io")} == set()
+    assert [each for each in documents if INJECTED in (each["metadata"].get("annotations") or {})] == []
+    only(documents, "Secret")
+
+
+@pytest.mark.parametrize(
+    ("value", "served"),
+    [
+        ("{v1beta1,v1alpha1}", {"v1beta2", "v1beta1", "v1alpha1"}),
+        ("{v1beta1}", {"v1beta2", "v1beta1"}),
+        ("null", {"v1beta2"}),
+    ],
+    ids=["all of them", "only the one before", "none"],
+)
+def test_who_needs_no_older_version_need_not_pay_for_its_conversions(value: str, served: set[str]) -> None:
+    found = definitions(render(set_values=f"crds.olderVersions={value}"))
+    queue = found.pop("Queue")
+    assert [version["served"] for version in queue["spec"]["versions"]] == [True], "a kind of its own, not converted"
+    for definition in found.values():
+        versions = {version["name"]: version["served"] for version in definition["spec"]["versions"]}
+        assert versions == {name: name in served for name in versions}
+        assert len(versions) > 1, "what was stored in an older version can still be read"
 
 
 def test_a_configuration_that_is_no_yaml_is_refused_with_the_name_of_the_value() -> None:

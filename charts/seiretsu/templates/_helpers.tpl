@@ -31,6 +31,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "seiretsu.fullname" . }}-webhook-server-cert
 {{- end -}}
 
+{{- define "seiretsu.servingCertificate" -}}
+{{ include "seiretsu.fullname" . }}-serving-cert
+{{- end -}}
+
 {{- /* The user's Configuration with what only the chart knows: its namespace and the names of Service and Secret. */ -}}
 {{- define "seiretsu.configuration" -}}
 {{- $given := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
@@ -39,6 +43,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- $names := dict "webhookServiceName" (include "seiretsu.webhookService" .) "webhookSecretName" (include "seiretsu.webhookSecret" .) -}}
 {{- $certs := mergeOverwrite $names (default (dict) $given.internalCertManagement) -}}
+{{- if .Values.enableCertManager -}}
+{{- $_ := set $certs "enable" false -}}
+{{- end -}}
 {{- mergeOverwrite (dict "namespace" .Release.Namespace) $given (dict "internalCertManagement" $certs) | toYaml -}}
 {{- end -}}
 
@@ -58,4 +65,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "seiretsu.lease" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- default "c1f6bfd2.kueue.x-k8s.io" (default (dict) $configuration.leaderElection).resourceName -}}
+{{- end -}}
+
+{{- /* "true" where the certificate is somebody else's, in the Secret that is mounted. */ -}}
+{{- define "seiretsu.mountsCertificate" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- if eq (toString $configuration.internalCertManagement.enable) "false" -}}
+true
+{{- end -}}
 {{- end -}}
