@@ -39,6 +39,7 @@ bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench.webhook
 	@$(BIN)/python -m bench.abuse
 	@$(BIN)/python -m bench.cycle
+	@$(BIN)/python -m bench.simulate
 	@test -z "$(KUEUE_CRD)" || $(BIN)/python -m bench.writes "$(KUEUE_CRD)"
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder

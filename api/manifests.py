@@ -1,6 +1,9 @@
 """A manifest of ours, in whatever version, as the API server would store it: for those who read files alone."""
 
+from functools import lru_cache
 from typing import Any
+
+from pydantic import BaseModel
 
 from api import structural, validate
 from api.convert import ConversionError, convert
@@ -23,7 +26,7 @@ def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:
     if isinstance(found, FieldError):
         return manifest, [found]
     kind, version = found
-    schema = structural_schema(version.model)
+    schema = _schema(version.model)
     obj = structural.defaulted(schema, manifest)
     unknown = structural.unknown_fields(schema, manifest)
     errors = [invalid(path, _at(manifest, path), "unknown field, it would be dropped") for path in unknown]
@@ -36,6 +39,12 @@ def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:
         return obj, [invalid("apiVersion", manifest.get("apiVersion"), str(error))]
     obj = structural.defaulted(validate.schema_of(obj["kind"]) or {}, obj)
     return obj, validate.create(obj)
+
+
+@lru_cache
+def _schema(model: type[BaseModel]) -> structural.Schema:
+    """Made once a kind: making it costs as much as checking a hundred manifests."""
+    return structural_schema(model)
 
 
 def _version(manifest: Raw) -> tuple[KindSpec, Version] | FieldError:

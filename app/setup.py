@@ -118,7 +118,7 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
     return Setup(
         bind=Address.parse(options.bind or _default_bind(options, configuration)),
         install=options.install,
-        settings=_settings(options, loaded),
+        settings=admission_settings(loaded, options.namespace),
         service=management.webhook_service_name,
         secret=management.webhook_secret_name,
         cert_dir=_cert_dir(options, configuration, environment),
@@ -147,11 +147,12 @@ def _others_may_run(options: Options, configuration: Configuration) -> bool:
     return not options.install or "leader_elect" in configuration.leader_election.model_fields_set
 
 
-def _settings(options: Options, loaded: Loaded) -> Settings:
+def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings:
+    """What hooks and handlers read of a Configuration; ``namespace`` is where we run, where that is known better."""
     configuration = loaded.configuration
     integrations = configuration.integrations
     return Settings(
-        namespace=options.namespace or configuration.namespace,
+        namespace=namespace or configuration.namespace,
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         managed_jobs_namespace_selector=configuration.managed_namespaces,
         frameworks=frozenset((*integrations.frameworks, *integrations.external_frameworks)),

@@ -13,11 +13,12 @@ import typer
 
 from api import quantity
 from cli import live
+from cli.manifests import Document
 from cli.report import columns
-from cli.simulator import World
+from cli.scenario import LIVE
+from cli.world import World
 from core.explain import Explanation, explain
 from core.model import Key, Raw
-from core.policy import Policy
 
 
 def command(
@@ -49,7 +50,7 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float) -> Explana
             f"no Workload of a Job {wanted} in namespace {namespace}: a Job has one when it names a queue "
             f"(label kueue.x-k8s.io/queue-name); see kubectl get workloads -n {namespace}"
         )
-    world = World(tuple(o for o in objects), Policy(), trusted=True)
+    world = World(Document(o, LIVE) for o in objects)
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
     key = Key(namespace, found[-1]["metadata"]["name"])

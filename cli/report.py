@@ -1,32 +1,57 @@
 """A played scenario as people read it: who ran when and where, who waited and why, and what was used of each quota.
 
-Separate from ``cli.simulate`` because it is pure: values for ``-o json|yaml``, and the same values as a table.
+Separate from ``cli.simulate`` because it is pure: values for ``-o json|yaml``, and the same values as tables with notes
+below, which are never cut.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from api import quantity
-from cli.picture import Band, bands, seconds
+from cli.bands import Band, bands, totals
 from cli.simulator import Played
 from core.model import Key
 from core.simulation import Attempt, Course
 
 Raw = dict[str, Any]
 
+MOST_ROWS = 40
+MOST_NOTES = 20
+MOST_NAMES = 5
+WIDTH = 118
+
 
 def summary(played: Played) -> Raw:
     """Everything there is to tell, in plain values; times in seconds from the start."""
-    end = played.timeline.end
-    courses = played.timeline.courses
+    timeline, holdings = played.timeline, played.state.holdings
+    mine: dict[str, list[Course]] = defaultdict(list)
+    local = {key: queue.cluster_queue for key, queue in played.state.lines.local_queues.items()}
+    for course in timeline.courses.values():
+        workload = course.arrival.workload
+        mine[local.get(Key(workload.key.namespace, workload.queue), "")].append(course)
+    used: dict[str, list[Band]] = defaultdict(list)
+    every = bands(timeline, holdings.cluster_queues)
+    for band in every:
+        used[band.cluster_queue].append(band)
     return {
-        "end": end,
-        "workloads": [_course(course, played) for course in courses.values()],
-        "refused": [{"job": str(r.key), "at": r.at, "message": r.message} for r in played.refused],
-        "clusterQueues": [_queue(name, played) for name in sorted(played.state.holdings.cluster_queues)],
+        "end": timeline.end,
+        "workloads": [_course(course, played) for course in timeline.courses.values()],
+        "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
+        "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
+        "clusterQueues": [
+            _queue(name, mine[name], used[name], timeline.end) for name in sorted(holdings.cluster_queues)
+        ],
+        "flavors": [_used(band, timeline.end) for band in totals(every, holdings.cohorts)],
+        "remarks": played.remarks,
     }
+
+
+def _unplayed(key: Key, at: float, message: str) -> Raw:
+    return {"job": str(key), "at": at, "message": message}
 
 
 def _course(course: Course, played: Played) -> Raw:
@@ -51,44 +76,40 @@ def _attempt(attempt: Attempt, played: Played) -> Raw:
     told: Raw = {
         "clusterQueue": attempt.cluster_queue,
         "flavors": sorted({f for p in attempt.admission.pod_sets for f in p.flavors.values()}),
+        "pods": sum(p.count for p in attempt.admission.pod_sets),
         "started": attempt.started,
         "ended": attempt.ended,
     }
     if attempt.preemptor is not None:
-        told |= {"preempted": attempt.preempted, "by": str(played.jobs[attempt.preemptor])}
+        told |= {"preempted": attempt.stopped, "reason": attempt.reason, "by": str(played.jobs[attempt.preemptor])}
+    elif attempt.reason:
+        told |= {"evicted": attempt.stopped, "reason": attempt.reason}
     return told
 
 
-def _queue(name: str, played: Played) -> Raw:
+def _queue(name: str, mine: Sequence[Course], used: Iterable[Band], end: float) -> Raw:
     """What a ClusterQueue's workloads had to wait, and how much of its quota was in use."""
-    end = played.timeline.end
-    state = played.state
-    local = {key for key, queue in state.lines.local_queues.items() if queue.cluster_queue == name}
-    mine = [
-        course
-        for course in played.timeline.courses.values()
-        if Key(course.arrival.workload.key.namespace, course.arrival.workload.queue) in local
-    ]
     waits = sorted(course.waited for course in mine if course.waited is not None)
-    used = [
-        {
-            "flavor": band.cell.flavor,
-            "resource": band.cell.resource,
-            "nominal": quantity.text(band.cell.resource, band.nominal),
-            "most": quantity.text(band.cell.resource, max((used for _, used in band.steps), default=0)),
-            "utilisation": _utilisation(band, end),
-        }
-        for band in bands(played.timeline, state.holdings.cluster_queues)
-        if band.cluster_queue == name
-    ]
     return {
         "name": name,
         "workloads": len(mine),
         "admitted": len(waits),
         "finished": sum(course.finished is not None for course in mine),
-        "preempted": sum(bool(attempt.preempted) for course in mine for attempt in course.attempts),
+        "preempted": sum(attempt.preemptor is not None for course in mine for attempt in course.attempts),
         "wait": {"median": _at(waits, 0.5), "p95": _at(waits, 0.95), "most": _at(waits, 1.0)} if waits else None,
-        "used": used,
+        "used": [_used(band, end) for band in used],
+    }
+
+
+def _used(band: Band, end: float) -> Raw:
+    resource = band.cell.resource
+    return {
+        "flavor": band.cell.flavor,
+        "resource": resource,
+        "nominal": quantity.text(resource, band.nominal),
+        "most": quantity.text(resource, band.most),
+        "mostBorrowed": quantity.text(resource, max(0, band.most - band.nominal)),
+        "utilisation": band.utilisation(end),
     }
 
 
@@ -96,90 +117,167 @@ def _at(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _utilisation(band: Band, end: float) -> float | None:
-    """Used amount times time over nominal amount times time; above 1 where much was borrowed."""
-    ends = [at for at, _ in band.steps[1:]] + [end]
-    total = sum(used * (until - at) for (at, used), until in zip(band.steps, ends, strict=True))
-    return round(total / (band.nominal * end), 3) if band.nominal and end else None
+# For a terminal.
 
 
-def table(told: Raw, *, most: int = 40) -> str:
-    """The summary for a terminal: workloads in order of arrival (the first ``most``), then ClusterQueues."""
-    rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON", "NOTE")]
+def table(told: Raw, *, most: int = MOST_ROWS) -> str:
+    """The summary: workloads in order of arrival (the first ``most``), notes about them, ClusterQueues, quotas."""
+    rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON")]
     rows += [_workload_row(w) for w in told["workloads"][:most]]
-    text = columns(rows)
+    text = columns(rows) if len(rows) > 1 else "No Job came to wait in a queue.\n"
     if len(told["workloads"]) > most:
         text += f"and {len(told['workloads']) - most} more workloads (-o json tells all)\n"
-    for refused in told["refused"]:
-        text += f"refused: Job {refused['job']}: {refused['message']}\n"
+    text += _notes(told)
     queues: list[tuple[str, ...]] = [
-        ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "MOST", "USED")
+        ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "MOST")
     ]
     queues += [_queue_row(q) for q in told["clusterQueues"]]
-    return text + "\n" + columns(queues) + f"\nThe simulation ends at {seconds(told['end'])}.\n"
+    quotas: list[tuple[str, ...]] = [
+        ("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "QUOTA", "IN USE, MEAN", "MOST", "MOST BORROWED")
+    ]
+    quotas += [_used_row(q["name"], u) for q in told["clusterQueues"] for u in q["used"]]
+    if len(told["clusterQueues"]) > 1:
+        quotas += [_used_row("(all)", u) for u in told["flavors"]]
+    parts = [columns(each) for each in (queues, quotas) if len(each) > 1]
+    return "\n".join([text, *parts, f"The simulation ends at {seconds(told['end'])}.\n"])
 
 
 def _workload_row(told: Raw) -> tuple[str, ...]:
-    attempts = told["attempts"]
-    last = attempts[-1] if attempts else None
-    notes = [f"preempted at {seconds(a['ended'])} for {a['by']}" for a in attempts if "preempted" in a]
-    if last is None or (last["ended"] is not None and told["finished"] is None):
-        notes += [f"{w['reason']}: {w['message']}" for w in told["waits"][-1:]]
-    notes += [f"warned: {warning}" for warning in told.get("warnings", ())]
+    last = told["attempts"][-1] if told["attempts"] else None
     return (
         f"{told['namespace']}/{told['job']}",
-        told["queue"],
+        told["queue"] or "-",
         seconds(told["arrived"]),
         "-" if told["waited"] is None else seconds(told["waited"]),
         "-" if last is None else seconds(last["started"]),
         "-" if told["finished"] is None else seconds(told["finished"]),
         "-" if last is None else f"{last['clusterQueue']} {','.join(last['flavors'])}".strip(),
-        "; ".join(notes),
+    )
+
+
+def _notes(told: Raw) -> str:
+    """What the table cannot show, in whole sentences; the names of those of whom the same is said stand together."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for key, fate in (("refused", "refused"), ("notQueued", "not queued")):
+        for one in told[key]:
+            said[f"{fate}: {one['message']}"].append(one["job"])
+    for one in told["workloads"]:
+        for note in _notes_of(one):
+            said[note].append(f"{one['namespace']}/{one['job']}")
+    lines = [f"{_names(names)} {note}" for note, names in said.items()]
+    if len(lines) > MOST_NOTES:
+        lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more notes (-o json tells all)"]
+    lines += told["remarks"]
+    return "\nNotes\n" + "".join(f"{wrapped(line, first='  ')}\n" for line in lines) if lines else ""
+
+
+def _notes_of(told: Raw) -> Iterable[str]:
+    attempts = told["attempts"]
+    for warning in told.get("warnings", ()):
+        yield f"warned at creation: {warning}"
+    for attempt in attempts:
+        if "preempted" in attempt:
+            yield f"preempted at {seconds(attempt['ended'])} for {attempt['by']} ({attempt['reason']})"
+        elif "evicted" in attempt:
+            yield f"evicted at {seconds(attempt['ended'])} ({attempt['reason']}): {attempt['evicted']}"
+    waits_still = told["finished"] is None and (not attempts or attempts[-1]["ended"] is not None)
+    if waits_still and told["waits"]:
+        last = told["waits"][-1]
+        yield f"{'waits again at the end' if attempts else 'waits at the end'}: {last['reason']}: {last['message']}"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+def wrapped(text: str, *, first: str = "") -> str:
+    """A sentence over as many lines as it needs; names and numbers stay whole."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=first + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
 def _queue_row(told: Raw) -> tuple[str, ...]:
     wait = told["wait"]
-    used = ", ".join(
-        f"{u['resource']} in {u['flavor']} {u['utilisation']:.0%} of {u['nominal']}"
-        for u in told["used"]
-        if u["utilisation"] is not None
-    )
     counts = (str(told[k]) for k in ("workloads", "admitted", "finished", "preempted"))
     waits = (seconds(wait[k]) if wait else "-" for k in ("median", "p95", "most"))
-    return (told["name"], *counts, *waits, used)
+    return (told["name"], *counts, *waits)
+
+
+def _used_row(name: str, told: Raw) -> tuple[str, ...]:
+    mean = "-" if told["utilisation"] is None else f"{told['utilisation']:.0%}"
+    borrowed = "-" if told["mostBorrowed"] == "0" else told["mostBorrowed"]
+    return (name, told["flavor"], told["resource"], told["nominal"], mean, told["most"], borrowed)
 
 
 def comparison(before: Raw, after: Raw) -> str:
     """The two summaries side by side: what the change does for each ClusterQueue, and for whom."""
     old = {q["name"]: q for q in before["clusterQueues"]}
-    rows = [("CLUSTERQUEUE", "ADMITTED", "PREEMPTED", "WAIT p50", "WAIT p95", "WAIT MOST")]
-    for queue in after["clusterQueues"]:
-        was = old.get(queue["name"], {"admitted": 0, "preempted": 0, "wait": None})
-        counts = (f"{was[k]} -> {queue[k]}" for k in ("admitted", "preempted"))
-        waits = (f"{_wait(was, k)} -> {_wait(queue, k)}" for k in ("median", "p95", "most"))
-        rows.append((queue["name"], *counts, *waits))
-    text = columns(rows)
+    new = {q["name"]: q for q in after["clusterQueues"]}
+    rows: list[tuple[str, ...]] = [("CLUSTERQUEUE", "ADMITTED", "PREEMPTED", "WAIT p50", "p95", "MOST", "IN USE, MEAN")]
+    nothing: Raw = {"admitted": 0, "preempted": 0, "wait": None, "used": []}
+    for name in sorted({*old, *new}):
+        was, now = old.get(name, nothing), new.get(name, nothing)
+        counts = (f"{was[k]} -> {now[k]}" for k in ("admitted", "preempted"))
+        waits = (f"{_wait(was, k)} -> {_wait(now, k)}" for k in ("median", "p95", "most"))
+        label = name if name in old and name in new else f"{name} ({'new' if name in new else 'gone'})"
+        rows.append((label, *counts, *waits, _shares(was, now)))
     moved = _moved(before["workloads"], after["workloads"])
+    text = columns(rows) + "\n"
     return text + ("".join(f"{line}\n" for line in moved) if moved else "No workload starts at another time.\n")
+
+
+def _shares(was: Raw, now: Raw) -> str:
+    """The mean use of each quota, before and after."""
+    shares: dict[tuple[str, str], list[str]] = {}
+    for index, told in enumerate((was, now)):
+        for used in told["used"]:
+            pair = shares.setdefault((used["flavor"], used["resource"]), ["-", "-"])
+            if used["utilisation"] is not None:
+                pair[index] = f"{used['utilisation']:.0%}"
+    return ", ".join(f"{resource} in {flavor} {a} -> {b}" for (flavor, resource), (a, b) in shares.items())
 
 
 def _moved(before: Iterable[Raw], after: Iterable[Raw], *, most: int = 20) -> list[str]:
     """The workloads that wait longer or shorter, the largest change first."""
-    then = {(w["namespace"], w["job"]): w["waited"] for w in before}
+    then, now = ({(w["namespace"], w["job"]): w["waited"] for w in each} for each in (before, after))
     changes = []
-    for told in after:
-        was, now = then.get((told["namespace"], told["job"])), told["waited"]
-        if was != now:
-            weight = float("inf") if was is None or now is None else abs(now - was)
-            shown = [seconds(value) if value is not None else "never started" for value in (was, now)]
-            changes.append((-weight, f"{told['namespace']}/{told['job']}", f"waits {shown[0]} -> {shown[1]}"))
-    lines = [f"{name} {text}" for _, name, text in sorted(changes)[:most]]
+    for key in {**then, **now}:
+        was, comes = then.get(key), now.get(key)
+        if key not in then or key not in now:
+            changes.append((float("-inf"), "/".join(key), "is only in the first" if key in then else "is new"))
+        elif was != comes:
+            weight = float("inf") if was is None or comes is None else abs(comes - was)
+            shown = ["never starts" if value is None else f"waits {seconds(value)}" for value in (was, comes)]
+            changes.append((-weight, "/".join(key), " -> ".join(shown)))
+    lines = [f"{name}: {text}" for _, name, text in sorted(changes)[:most]]
     return lines + ([f"and {len(changes) - most} more"] if len(changes) > most else [])
 
 
 def _wait(told: Raw, key: str) -> str:
     return seconds(told["wait"][key]) if told["wait"] else "-"
+
+
+def seconds(amount: float) -> str:
+    """A duration as people say it: 0.5s, 45s, 12m, 3h20m, 4d02h."""
+    if 0 < amount < 10 and amount != round(amount):
+        return f"{amount:.1f}s"
+    minutes, left = divmod(round(amount), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02d}h"
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    if minutes:
+        return f"{minutes}m{left:02d}s" if left else f"{minutes}m"
+    return f"{left}s"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -1,103 +1,125 @@
 """What a simulation is played on: ordinary manifests, traces as CSV, and changes to try, as files people have already.
 
-A Job arrives when its annotation ``seiretsu.dev/arrive-at`` says (from the start; without one at once) and runs, once
-admitted, for ``seiretsu.dev/run-for`` (one minute without one). A trace has a line for each Job: the columns ``at``,
-``run_for``, ``queue`` and, where wanted, ``namespace``, ``name``, ``priority_class``, ``parallelism``; every other
-column is a resource that each pod requests.
+A Job arrives when its annotation ``seiretsu.dev/arrive-at`` says (from the start; without one at once), its pods become
+ready after ``seiretsu.dev/ready-after`` (at once) and it runs, from then, for ``seiretsu.dev/run-for`` (one minute). On
+the pod template that is the run of each pod: a Job of more completions than pods at once takes as many rounds.
 """
 
 from __future__ import annotations
 
-import csv
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from api import names
-from api.errors import aggregate
-from api.manifests import stored
-from api.names import GROUP
+from api.convert import ConversionError, convert
+from cli.manifests import Document, Mistakes, Raw, ScenarioError, documents, ours
+from cli.trace import Submission, duration, trace
+from core.times import epoch
 
-Raw = dict[str, Any]
+__all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
 
 ARRIVE_AT = "seiretsu.dev/arrive-at"
 RUN_FOR = "seiretsu.dev/run-for"
+READY_AFTER = "seiretsu.dev/ready-after"
 DEFAULT_RUN_FOR = 60.0
-COLUMNS = ("at", "run_for", "queue", "namespace", "name", "priority_class", "parallelism")
 DELETE = "$patch"
+SUFFIXES = (".yaml", ".yml", ".json", ".csv")
+LIVE = "the cluster"
+"""The origin of objects that an API server holds: it has had them admitted."""
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-
-
-class ScenarioError(Exception):
-    """A file cannot be played; the message names the file, the place and the mend."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A Job that is submitted at a time; seconds."""
-
-    at: float
-    job: Raw
-    run_for: float
+NAMESPACED = frozenset({names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD, names.Kind.QUEUE, "LimitRange", "Job"})
+PLAYED = frozenset({"Namespace", "LimitRange", "RuntimeClass", "PriorityClass"})
+"""Kinds of others that matter to a simulation, besides Jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Objects that are there from the start, and Jobs in the order of their submission."""
+    """Objects that are there from the start, Jobs in the order of their submission, and what is not played.
 
-    objects: tuple[Raw, ...] = ()
+    ``start`` is the moment, in epoch seconds, that the times of submissions count from.
+    """
+
+    objects: tuple[Document, ...] = ()
     submissions: tuple[Submission, ...] = field(default=())
-
-
-def duration(text: object) -> float:
-    """Seconds of ``90``, ``90s``, ``1h30m``; ValueError says what is expected."""
-    written = str(text).strip()
-    try:
-        return float(written)
-    except ValueError:
-        parts = _PART.findall(written)
-        if not parts or "".join(a + u for a, u in parts) != written:
-            raise ValueError(f"{written!r} is no duration: write 90s, 15m or 1h30m") from None
-        return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
+    remarks: tuple[str, ...] = ()
+    start: float = 0.0
 
 
 def read(paths: Iterable[Path]) -> Scenario:
-    """Read manifests (.yaml, .yml, .json) and traces (.csv); a folder stands for all such files in it."""
-    objects: list[Raw] = []
+    """Read manifests (.yaml, .yml, .json) and traces (.csv); a folder stands for all such files in it.
+
+    Raises ScenarioError with everything that is wrong with any of them.
+    """
+    mistakes = Mistakes()
+    objects: dict[tuple[str, str, str], Document] = {}
     submissions: list[Submission] = []
-    for path in _files(paths):
+    left_out: Counter[str] = Counter()
+    for path in _files(paths, mistakes):
         if path.suffix == ".csv":
-            submissions += _trace(path)
+            submissions += trace(path, mistakes)
             continue
-        for document in documents(path):
-            if (document.get("apiVersion"), document.get("kind")) == ("batch/v1", "Job"):
-                submissions.append(_submission(path, document))
+        for document in documents(path, mistakes):
+            if _is_job(document.raw):
+                submissions += _submission(document, mistakes)
+            elif _is_played(document.raw):
+                _put(objects, ours(document, mistakes), mistakes)
             else:
-                objects.append(_stored(path, document))
-    named = _named(sorted(submissions, key=lambda s: s.at))  # stable: the order of the files decides among equals
-    return Scenario(tuple(objects), tuple(named))
+                left_out[f"{document.raw['kind']} ({document.raw.get('apiVersion')})"] += 1
+    named = list(_named(sorted(submissions, key=lambda s: s.at), mistakes))  # stable: among equals files decide
+    mistakes.raise_any()
+    remarks = [f"not played: {count} of kind {kind}" for kind, count in sorted(left_out.items())]
+    return Scenario(tuple(objects.values()), tuple(named), tuple(remarks), start=_newest(objects.values()))
+
+
+def _newest(objects: Iterable[Document]) -> float:
+    """When Workloads that files bring along were last heard of: the simulation goes on from there."""
+    workloads = (document.raw for document in objects if document.raw["kind"] == names.Kind.WORKLOAD)
+    stamps = [
+        (raw["metadata"].get("creationTimestamp"), (raw.get("status") or {}).get("conditions")) for raw in workloads
+    ]
+    moments = [created for created, _ in stamps] + [
+        c.get("lastTransitionTime") for _, found in stamps for c in found or ()
+    ]
+    return max((epoch(each) for each in moments if each), default=0.0)
+
+
+def live(scenario: Scenario, found: Iterable[Raw], now: float) -> Scenario:
+    """The scenario in a cluster that holds these objects; files replace objects of the same name, as apply would."""
+    objects = {_identity(raw): Document(raw, LIVE) for raw in found}
+    objects |= {_identity(document.raw): document for document in scenario.objects}
+    return replace(scenario, objects=tuple(objects.values()), start=now)
 
 
 def changed(scenario: Scenario, patch: Path) -> Scenario:
-    """The scenario with each document of a file merged into the object it names; new objects are added.
+    """The scenario with each document of a file merged into the object or Job it names; new ones are added.
 
-    A document with ``$patch: delete`` takes its object away.
+    A document with ``$patch: delete`` takes its object or Job away.
     """
-    objects = {_identity(o): o for o in scenario.objects}
-    for document in documents(patch):
-        identity = _identity(document)
-        if document.get(DELETE) == "delete":
-            if objects.pop(identity, None) is None:
-                raise ScenarioError(f"{patch}: there is no {' '.join(filter(None, identity))} to delete")
-            continue
-        objects[identity] = merged(objects.get(identity, {}), document)
-    return Scenario(tuple(objects.values()), scenario.submissions)
+    mistakes = Mistakes()
+    objects = {_identity(document.raw): document for document in scenario.objects}
+    jobs = {_identity(submission.job): submission for submission in scenario.submissions}
+    for document in documents(patch, mistakes):
+        identity = _identity(document.raw)
+        table: dict[tuple[str, str, str], Document] | dict[tuple[str, str, str], Submission]
+        table = jobs if _is_job(document.raw) or identity in jobs else objects
+        if document.raw.get(DELETE) == "delete":
+            if table.pop(identity, None) is None:
+                mistakes.add(document.origin, f"there is no {' '.join(filter(None, identity))} to delete")
+        elif table is jobs:
+            base = jobs[identity].job if identity in jobs else {}
+            for one in _submission(Document(merged(base, document.raw), document.origin), mistakes):
+                jobs[identity] = _in_place(jobs.get(identity), one)
+        elif _is_played(document.raw) or identity in objects:
+            after = _merged_object(objects.get(identity), document, mistakes)
+            if after is not None:
+                objects[_identity(after.raw)] = after
+        else:
+            mistakes.add(document.place, "nothing is played of this kind: a change of it means nothing here")
+    named = tuple(_named(sorted(jobs.values(), key=lambda s: s.at), mistakes))
+    mistakes.raise_any()
+    return replace(scenario, objects=tuple(objects.values()), submissions=named)
 
 
 def merged(target: Raw, patch: Raw) -> Raw:
@@ -114,107 +136,115 @@ def merged(target: Raw, patch: Raw) -> Raw:
     return result
 
 
-def documents(path: Path) -> Iterator[Raw]:
-    """The objects of a file, those of a List one by one."""
-    try:
-        found = list(yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader))
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path}: {error}") from None
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from None
-    for document in found:
-        if document is None:
-            continue
-        if not isinstance(document, dict) or "kind" not in document:
-            raise ScenarioError(f"{path}: a document without a kind: is this a Kubernetes manifest?")
-        if document["kind"] == "List":
-            yield from document.get("items") or []
-        else:
-            yield document
+def _merged_object(base: Document | None, patch: Document, mistakes: Mistakes) -> Document | None:
+    """The object after the patch, which is written in the words of its own version."""
+    if base is None:
+        return ours(patch, mistakes)
+    raw, version = base.raw, str(patch.raw.get("apiVersion", base.raw["apiVersion"]))
+    if version != raw["apiVersion"]:
+        try:
+            raw = convert(raw, version.rpartition("/")[2])
+        except ConversionError as error:
+            mistakes.add(patch.place, f"apiVersion: {error}")
+            return None
+    return ours(Document(merged(raw, patch.raw), patch.origin), mistakes)
 
 
-def _stored(path: Path, document: Raw) -> Raw:
-    """One of our kinds in the stored version with its defaults, whatever version it is written in; others as they
-    are.
-    """
-    if not str(document.get("apiVersion")).startswith(f"{GROUP}/"):
-        return document
-    obj, errors = stored(document)
-    if errors:
-        _, _, name = _identity(document)
-        raise ScenarioError(f"{path}: {document['kind']} {name}: {aggregate(errors)}")
-    return obj
+def _in_place(old: Submission | None, new: Submission) -> Submission:
+    """A trace tells the times of a Job outside of it: they hold where the change says nothing of them."""
+    if old is None:
+        return new
+    annotations = new.job["metadata"].get("annotations") or {}
+    return replace(
+        new,
+        at=new.at if ARRIVE_AT in annotations else old.at,
+        run_for=new.run_for if RUN_FOR in annotations else old.run_for,
+        ready_after=new.ready_after if READY_AFTER in annotations else old.ready_after,
+    )
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path], mistakes: Mistakes) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json", ".csv"))
-        else:
+            found = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES)
+            if not found:
+                mistakes.add(path, f"the folder has no file that ends in {', '.join(SUFFIXES)}")
+            yield from found
+        elif path.suffix in SUFFIXES or not path.exists():
             yield path
+        else:
+            mistakes.add(path, f"a file to play ends in {', '.join(SUFFIXES)}")
 
 
-def _identity(document: Raw) -> tuple[str, str, str]:
-    meta = document.get("metadata") or {}
-    return document["kind"], meta.get("namespace", ""), meta.get("name", "")
+def _is_job(raw: Raw) -> bool:
+    return (raw.get("apiVersion"), raw.get("kind")) == ("batch/v1", "Job")
 
 
-def _submission(path: Path, job: Raw) -> Submission:
-    annotations = (job.get("metadata") or {}).get("annotations") or {}
-    pods = (((job.get("spec") or {}).get("template") or {}).get("metadata") or {}).get("annotations") or {}
-    try:
-        at = duration(annotations.get(ARRIVE_AT, 0))
-        run_for = duration(annotations.get(RUN_FOR, pods.get(RUN_FOR, DEFAULT_RUN_FOR)))
-    except ValueError as error:
-        raise ScenarioError(f"{path}: Job {_identity(job)[2]}: {error}") from None
-    return Submission(at, job, run_for)
+def _is_played(raw: Raw) -> bool:
+    return str(raw.get("apiVersion")).startswith(f"{names.GROUP}/") or raw.get("kind") in PLAYED
 
 
-def _named(submissions: Iterable[Submission]) -> Iterator[Submission]:
+def _identity(raw: Raw) -> tuple[str, str, str]:
+    meta = raw.get("metadata") or {}
+    kind = names.Kind.LOCAL_QUEUE if raw["kind"] == names.Kind.QUEUE else raw["kind"]
+    namespace = meta.get("namespace", "default") if kind in NAMESPACED else ""
+    return kind, namespace, meta.get("name", "")
+
+
+def _put(objects: dict[tuple[str, str, str], Document], document: Document, mistakes: Mistakes) -> None:
+    identity = _identity(document.raw)
+    if identity in objects:
+        mistakes.add(document.place, f"is in {objects[identity].origin} already")
+    objects[identity] = document
+
+
+def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
+    spec = document.raw.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        mistakes.add(document.place, "spec.template.spec: Required value")
+        return
+    mine, pods = _annotations(document.raw), _annotations(template)
+    rounds = 1
+    if RUN_FOR not in mine and RUN_FOR in pods:
+        rounds = _rounds(spec)
+    given = {ARRIVE_AT: "0", READY_AFTER: pods.get(READY_AFTER, "0"), RUN_FOR: pods.get(RUN_FOR, DEFAULT_RUN_FOR)}
+    times = {}
+    for name, default in given.items():
+        try:
+            times[name] = duration(mine.get(name, default))
+        except ValueError as error:
+            mistakes.add(document.place, f"metadata.annotations[{name}]: {error}")
+            return
+    yield Submission(times[ARRIVE_AT], document.raw, times[RUN_FOR] * rounds, times[READY_AFTER], document.origin)
+
+
+def _annotations(raw: Raw) -> Raw:
+    meta = raw.get("metadata")
+    found = meta.get("annotations") if isinstance(meta, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _rounds(spec: Raw) -> int:
+    """How often the pods of a Job follow each other."""
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    if not isinstance(parallelism, int) or not isinstance(completions, int) or parallelism < 1:
+        return 1
+    return max(1, -(-completions // parallelism))
+
+
+def _named(submissions: Iterable[Submission], mistakes: Mistakes) -> Iterator[Submission]:
     """Names and namespaces as the API server would give them, but the same in every run."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    seen: dict[tuple[str, str], str] = {}
     for one in submissions:
         meta = dict(one.job.get("metadata") or {})
         meta.setdefault("namespace", "default")
         if "name" not in meta:
             prefix = meta.get("generateName", "job-")
-            counts[prefix] = counts.get(prefix, 0) + 1
+            counts[prefix] += 1
             meta["name"] = f"{prefix}{counts[prefix]}"
-        yield Submission(one.at, one.job | {"metadata": meta}, one.run_for)
-
-
-def _trace(path: Path) -> Iterator[Submission]:
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        missing = {"at", "run_for", "queue"} - set(rows.fieldnames or ())
-        if missing:
-            raise ScenarioError(f"{path}: the first line must name the columns {', '.join(sorted(missing))} too")
-        for row in rows:
-            try:
-                yield Submission(duration(row["at"]), _job(row, rows.line_num), duration(row["run_for"]))
-            except ValueError as error:
-                raise ScenarioError(f"{path}:{rows.line_num}: {error}") from None
-
-
-def _job(row: dict[str, str], number: int) -> Raw:
-    """The Job of a trace's line."""
-    labels = {names.Label.QUEUE_NAME: row["queue"]}
-    if row.get("priority_class"):
-        labels[names.Label.PRIORITY_CLASS] = row["priority_class"]
-    parallelism = int(row.get("parallelism") or 1)
-    requests = {name: amount for name, amount in row.items() if name not in COLUMNS and amount}
-    container = {"name": "main", "image": "none", "resources": {"requests": requests}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": row.get("name") or f"line-{number}",
-            "namespace": row.get("namespace") or "default",
-            "labels": labels,
-        },
-        "spec": {
-            "parallelism": parallelism,
-            "completions": parallelism,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-        },
-    }
+        key = (meta["namespace"], meta["name"])
+        if seen.setdefault(key, one.origin) != one.origin:
+            mistakes.add(one.origin, f"Job {'/'.join(key)} is in {seen[key]} already")
+        yield replace(one, job=one.job | {"metadata": meta})

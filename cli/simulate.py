@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,9 +12,9 @@ import typer
 import yaml
 
 from cli import live, picture, report, scenario
-from cli.scenario import Scenario, ScenarioError
+from cli.manifests import ScenarioError
 from cli.simulator import Played, play
-from core.policy import Policy
+from cli.world import rules
 
 Format = Literal["table", "json", "yaml"]
 
@@ -32,24 +34,27 @@ def command(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = "table",
     plot: Annotated[Path | None, typer.Option(help="Draw it: out.html or out.svg.")] = None,
     what_if: Annotated[Path | None, typer.Option(help="Manifests to merge in; both outcomes are shown.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Kueue's Configuration: fair sharing, gates.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A Configuration, as of seiretsu serve.")] = None,
 ) -> None:
     """Play Jobs on queues with a virtual clock, by the very rules of the controller."""
+    gc.disable()  # a short life, and nearly all that is made in it stays: to look for garbage is a fifth of the time
     try:
-        policy = _policy(config)
+        chosen = rules(config)
         end = scenario.duration(until) if until else None
+        rest = scenario.duration(run_for)
         if not files and not from_cluster:
             raise ScenarioError("name files to play, or --from-cluster")
         base = scenario.read(files or [])
         if from_cluster:
-            base = Scenario((*live.objects(kubeconfig), *base.objects), base.submissions)
-        rest = scenario.duration(run_for)
+            base = scenario.live(base, live.objects(kubeconfig), float(int(time.time())))
         scenarios = {"as it is": base}
         if what_if is not None:
             scenarios[f"with {what_if.name}"] = scenario.changed(base, what_if)
-        played = {title: play(one, policy, until=end, run_for=rest) for title, one in scenarios.items()}
+        _can_draw(plot, len(scenarios))
+        played = {title: play(one, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
     except (ScenarioError, ValueError, live.LiveError) as error:
-        typer.echo(f"seiretsu simulate: {error}", err=True)
+        for line in str(error).splitlines():
+            typer.echo(f"seiretsu simulate: {line}", err=True)
         raise typer.Exit(1) from None
     told = {title: report.summary(one) for title, one in played.items()}
     _print(told, output)
@@ -58,36 +63,39 @@ def command(
         typer.echo(f"Drawn: {plot}", err=True)
 
 
-def _policy(config: Path | None) -> Policy:
-    """The choices of a Configuration file, Kueue's defaults without one."""
-    if config is None:
-        return Policy()
-    from api.configuration import load
-    from controller.settings import from_configuration
-
-    return from_configuration(load(config.read_text()).configuration, elect=False).policy
-
-
 def _print(told: dict[str, report.Raw], output: Format) -> None:
     if output == "table":
         for title, one in told.items():
-            typer.echo(f"# {title}\n{report.table(one)}" if len(told) > 1 else report.table(one))
+            typer.echo(f"# {title}\n{report.table(one)}" if len(told) > 1 else report.table(one), nl=len(told) > 1)
         if len(told) > 1:
             typer.echo(f"# {' -> '.join(told)}\n{report.comparison(*told.values())}", nl=False)
         return
     value = next(iter(told.values())) if len(told) == 1 else told
     if output == "json":
-        typer.echo(json.dumps(value, indent=2))
+        typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
-        typer.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
+        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _can_draw(plot: Path | None, pictures: int) -> None:
+    """Say so before anything is played."""
+    if plot is None:
+        return
+    if plot.suffix not in (".svg", ".html"):
+        raise ScenarioError(f"{plot}: a picture is drawn into a file that ends in .html or .svg")
+    if plot.suffix == ".svg" and pictures > 1:
+        raise ScenarioError(f"{plot}: two outcomes go side by side on a page: name a file that ends in .html")
+    if not plot.parent.is_dir():
+        raise ScenarioError(f"{plot}: there is no folder {plot.parent}")
 
 
 def _draw(played: dict[str, Played], told: dict[str, report.Raw], plot: Path) -> None:
-    drawn = [picture.svg(p.timeline, p.state.holdings.cluster_queues, p.jobs, title) for title, p in played.items()]
+    end = max(one.timeline.end for one in played.values())
+    title = "Seiretsu simulation"
+    titles = [title] if len(played) == 1 else list(played)
+    drawn = [picture.svg(one, name, end=end) for name, one in zip(titles, played.values(), strict=True)]
     if plot.suffix == ".svg":
-        if len(drawn) > 1:
-            raise typer.BadParameter("two outcomes go side by side on a page: name a file that ends in .html")
         plot.write_text(drawn[0])
         return
-    tables = [report.table(one) for one in told.values()]
-    plot.write_text(picture.html(drawn, tables, "Seiretsu simulation"))
+    compared = report.comparison(*told.values()) if len(told) > 1 else ""
+    plot.write_text(picture.html(drawn, [report.table(one) for one in told.values()], title, comparison=compared))

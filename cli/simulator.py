@@ -5,42 +5,35 @@ Separate from ``cli.simulate``, which is what a person types: this is what tests
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from api import names
-from cli.scenario import DEFAULT_RUN_FOR, Scenario, ScenarioError, Submission
-from core import decode, priority, requests
+import orjson
+
+from cli.manifests import Mistakes, Raw
+from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
+from cli.world import Rules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
-from core.model import Key, Raw, Workload
-from core.policy import Policy
+from core.model import Key, Workload
+from core.priority import Missing
 from core.simulation import Arrival, Timeline, simulate
 from core.state import State
-from core.state_lookup import StateLookup
 from core.times import stamp
 from core.usage import finished
-from webhook import patch
-from webhook.hooks import HOOKS, Phase, Reach
-from webhook.review import Request, Response
-from webhook.settings import Context, Settings
+from webhook.review import Response
 
-RESOURCES = {
-    "Job": ("batch", "v1", "jobs"),
-    names.Kind.CLUSTER_QUEUE: (names.GROUP, names.V1BETA2, names.Resource.CLUSTER_QUEUES),
-    names.Kind.COHORT: (names.GROUP, names.V1BETA2, names.Resource.COHORTS),
-    names.Kind.RESOURCE_FLAVOR: (names.GROUP, names.V1BETA2, names.Resource.RESOURCE_FLAVORS),
-}
+Fate = Literal["refused", "not queued", "not ours"]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A Job that admission refused, in the words kubectl would have printed."""
+class Unplayed:
+    """A Job that never comes to wait: admission refused it, it has no Workload, or it is not ours to hold back."""
 
     at: float
     key: Key
+    fate: Fate
     message: str
 
 
@@ -50,175 +43,120 @@ class Played:
 
     state: State
     timeline: Timeline = field(default_factory=Timeline)
-    refused: list[Refusal] = field(default_factory=list)
+    unplayed: list[Unplayed] = field(default_factory=list)
     jobs: dict[Key, Key] = field(default_factory=dict)
     """The Job that each Workload stands for."""
     warnings: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    """What kubectl prints when the Job is created."""
+    remarks: list[str] = field(default_factory=list)
+    """What else is to be told: warnings about queues, and what was not played."""
 
 
-class World:
-    """The objects of a scenario, as State and admission know them."""
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What became of the first of all Jobs that differ in name and times alone."""
 
-    def __init__(self, objects: tuple[Raw, ...], policy: Policy, *, trusted: bool = False) -> None:
-        """``trusted`` objects come from an API server, which has had them admitted."""
-        self.trusted = trusted
-        self.state = State(policy)
-        self.classes: dict[str, int] = {}
-        self.pod_classes: dict[str, int] = {}
-        self.default_class: str | None = None
-        self.limit_ranges: dict[str, list[Raw]] = defaultdict(list)
-        self.runtime_classes: list[Raw] = []
-        self.contexts: dict[str, decode.WorkloadContext] = {}
-        self.workloads: list[Workload] = []
-        lookup = StateLookup(
-            self.state,
-            classes=lambda: priority.PriorityClasses(self.classes, self.pod_classes, self.default_class),
-            rules=lambda namespace: self.context(namespace).rules,
-        )
-        self.admission = Context(Settings(), lookup)
-        last = (names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD)
-        for raw in sorted(objects, key=lambda o: o["kind"] in last):
-            self.add(raw)
-
-    def add(self, raw: Raw) -> None:
-        """Take in one object; ScenarioError when our admission refuses it or its kind means nothing here."""
-        kind, name = raw["kind"], raw["metadata"]["name"]
-        if kind in RESOURCES and not self.trusted:
-            raw, response = admitted(raw, self.admission)
-            if not response.allowed:
-                raise ScenarioError(f"{kind} {name}: {response.message}")
-        takers: dict[str, Callable[[Raw], object]] = {
-            names.Kind.CLUSTER_QUEUE: lambda r: self.state.set_cluster_queue(name, decode.cluster_queue(r)),
-            names.Kind.COHORT: lambda r: self.state.set_cohort(name, decode.cohort(r)),
-            names.Kind.RESOURCE_FLAVOR: lambda r: self.state.set_flavor(name, decode.resource_flavor(r)),
-            names.Kind.ADMISSION_CHECK: lambda r: self.state.set_admission_check(name, decode.admission_check(r)),
-            names.Kind.LOCAL_QUEUE: self._local_queue,
-            names.Kind.WORKLOAD_PRIORITY_CLASS: lambda r: self.classes.update({name: r["value"]}),
-            "PriorityClass": self._priority_class,
-            "Namespace": lambda r: self._namespace(name, r["metadata"].get("labels") or {}),
-            "LimitRange": lambda r: self.limit_ranges[r["metadata"].get("namespace", "default")].append(r),
-            "RuntimeClass": self.runtime_classes.append,
-            names.Kind.WORKLOAD: lambda r: self.workloads.append(self.read(r)),
-        }
-        if kind in takers:
-            takers[kind](raw)
-
-    def _local_queue(self, raw: Raw) -> None:
-        raw = raw | {"metadata": {"namespace": "default"} | raw["metadata"]}
-        queue = decode.local_queue(raw)
-        self.state.set_local_queue(queue.key, queue)
-
-    def _priority_class(self, raw: Raw) -> None:
-        self.pod_classes[raw["metadata"]["name"]] = raw["value"]
-        if raw.get("globalDefault"):
-            self.default_class = raw["metadata"]["name"]
-
-    def _namespace(self, name: str, labels: Raw) -> None:
-        self.state.set_namespace(name, {names.NAMESPACE_NAME_LABEL: name, **labels})
-
-    def context(self, namespace: str) -> decode.WorkloadContext:
-        """What the Workloads of a namespace are read with."""
-        found = self.contexts.get(namespace)
-        if found is None:
-            rules = requests.RequestRules(
-                requests.limits(self.limit_ranges[namespace]), requests.overheads(self.runtime_classes)
-            )
-            found = self.contexts[namespace] = decode.WorkloadContext(rules)
-        return found
-
-    def workload(self, job: Raw) -> Workload | str:
-        """The Workload that the controller would make of a Job, or why it makes none."""
-        classes = priority.PriorityClasses(self.classes, self.pod_classes, self.default_class)
-        asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), classes)
-        if isinstance(asked, priority.Missing):
-            return str(asked)
-        raw = workloads.manifest(BATCH_JOB, job, asked)
-        raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
-        return self.read(raw)
-
-    def read(self, raw: Raw) -> Workload:
-        """A Workload object."""
-        return decode.workload(raw, self.context(raw["metadata"]["namespace"]))
-
-
-def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
-    """An object as our webhooks leave it on create, and their verdict: mutating hooks first, then validating ones."""
-    group, version, resource = RESOURCES[raw["kind"]]
-    queued = Reach.QUEUED_JOBS if meta.queue_name(raw) else Reach.UNQUEUED_JOBS
-    warnings: tuple[str, ...] = ()
-    for phase in (Phase.MUTATING, Phase.VALIDATING):
-        for hook in HOOKS:
-            here = hook.phase is phase and (hook.group, hook.version) == (group, version)
-            if not here or resource not in hook.resources or hook.reach not in (queued, Reach.OUR_KINDS):
-                continue
-            if not hook.needed(context.settings):
-                continue
-            response = hook.handler(_request(raw, group, version, resource), context)
-            warnings += response.warnings
-            if not response.allowed:
-                return raw, response
-            raw = patch.apply(raw, response.patch)
-    return raw, Response(allowed=True, warnings=tuple(dict.fromkeys(warnings)))
-
-
-def _request(raw: Raw, group: str, version: str, resource: str) -> Request:
-    metadata = raw["metadata"]
-    return Request(
-        uid="simulated",
-        operation="CREATE",
-        group=group,
-        version=version,
-        resource=resource,
-        sub_resource="",
-        kind=raw["kind"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        object=raw,
-        old_object=None,
-        dry_run=False,
-        username="",
-        options={},
-    )
+    response: Response
+    made: Workload | Missing | None
 
 
 def play(
-    scenario: Scenario, policy: Policy | None = None, *, until: float | None = None, run_for: float = DEFAULT_RUN_FOR
+    scenario: Scenario, rules: Rules | None = None, *, until: float | None = None, run_for: float = DEFAULT_RUN_FOR
 ) -> Played:
-    """Play a scenario; ScenarioError where its queues cannot be.
+    """Play a scenario; ScenarioError where its objects cannot be.
 
     Workloads among its objects (those of a live cluster) are there from the start; each runs for ``run_for`` more.
     """
-    cluster = World(scenario.objects, policy or Policy())
-    played = Played(cluster.state)
-    arrivals = [Arrival(0.0, workload, run_for) for workload in cluster.workloads if not finished(workload)]
-    played.jobs = {a.workload.key: Key(a.workload.key.namespace, a.workload.owner) for a in arrivals}
-    for number, submission in enumerate(scenario.submissions):
-        namespace = submission.job["metadata"]["namespace"]
-        if namespace not in cluster.state.namespaces:
-            cluster.add({"kind": "Namespace", "metadata": {"name": namespace}})
-        arrival = _arrive(cluster, played, submission, number)
-        if arrival is not None:
-            arrivals.append(arrival)
-    played.timeline = simulate(cluster.state, arrivals, until=until)
+    world = World(scenario.objects, rules)
+    played = Played(world.state, remarks=[*world.warnings, *scenario.remarks])
+    arrivals = [Arrival(0.0, workload, run_for) for workload in world.workloads if not finished(workload)]
+    played.jobs = {a.workload.key: _job_of(a.workload) for a in arrivals}
+    entrance = _Entrance(world, played, scenario.start)
+    arrivals += [arrival for number, one in enumerate(scenario.submissions) for arrival in entrance.take(one, number)]
+    entrance.mistakes.raise_any()
+    life = world.rules.controller.life
+    played.timeline = simulate(world.state, arrivals, until=until, start=scenario.start, life=life)
     return played
 
 
-def _arrive(cluster: World, played: Played, submission: Submission, number: int) -> Arrival | None:
-    """A Job through admission and into its Workload."""
-    given = {"uid": f"{number:08d}", "creationTimestamp": stamp(submission.at)}
-    job = submission.job | {"metadata": submission.job["metadata"] | given}
-    key = workloads.key(job)
-    job, response = admitted(job, cluster.admission)
-    if not response.allowed:
-        played.refused.append(Refusal(submission.at, key, response.message))
-        return None
-    if response.warnings:
-        played.warnings[key] = response.warnings
-    if not meta.queue_name(job):
-        return None  # not ours to hold back
-    workload = cluster.workload(job)
-    if isinstance(workload, str):
-        played.refused.append(Refusal(submission.at, key, workload))
-        return None
-    played.jobs[workload.key] = key
-    return Arrival(submission.at, workload, submission.run_for)
+def _job_of(workload: Workload) -> Key:
+    """The job of a live Workload; itself where it has none."""
+    return Key(workload.key.namespace, workload.owner.partition("/")[2] or workload.key.name)
+
+
+@dataclass(slots=True)
+class _Entrance:
+    """Where Jobs come in: through admission, and into their Workloads.
+
+    Nothing that admission looks at changes while Jobs come in, so Jobs that differ in name and times alone are judged
+    once.
+    """
+
+    world: World
+    played: Played
+    start: float
+    known: dict[bytes, _Judged] = field(default_factory=dict)
+    mistakes: Mistakes = field(default_factory=Mistakes)
+
+    def take(self, submission: Submission, number: int) -> tuple[Arrival, ...]:
+        """The arrival of a Job's Workload; none where it never has one."""
+        given = {"uid": f"{number:08d}", "creationTimestamp": stamp(self.start + submission.at)}
+        job = submission.job | {"metadata": submission.job["metadata"] | given}
+        key = workloads.key(job)
+        if key.namespace not in self.world.state.namespaces:
+            self.world.namespace(key.namespace)
+        if not self.world.manages(key.namespace):
+            self._pass(submission, key, "not ours", f"starts at once: namespace {key.namespace} is not managed")
+            return ()
+        try:
+            judged, name = self._judged(job)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            self.mistakes.add(submission.origin, f"Job {key}: cannot be read: {type(error).__name__}: {error}")
+            return ()
+        return self._arrive(submission, key, judged, name, job)
+
+    def _arrive(self, submission: Submission, key: Key, judged: _Judged, name: str, job: Raw) -> tuple[Arrival, ...]:
+        if not judged.response.allowed:
+            self._pass(submission, key, "refused", judged.response.message)
+            return ()
+        if judged.response.warnings:
+            self.played.warnings[key] = judged.response.warnings
+        if judged.made is None:
+            self._pass(submission, key, "not ours", "starts at once: it names no queue")
+            return ()
+        if isinstance(judged.made, Missing):
+            self._pass(submission, key, "not queued", f"{judged.made}: the Job stays suspended until there is one")
+            return ()
+        uid = job["metadata"]["uid"]
+        workload = replace(
+            judged.made,
+            key=Key(key.namespace, name),
+            uid=uid,
+            created=float(int(self.start + submission.at)),
+            job_uid=uid,
+            owner=f"{BATCH_JOB.kind}/{key.name}",
+        )
+        self.played.jobs[workload.key] = key
+        return (Arrival(submission.at, workload, submission.run_for, submission.ready_after),)
+
+    def _judged(self, job: Raw) -> tuple[_Judged, str]:
+        """The verdict on a Job, and the name of its Workload."""
+        name = workloads.name(BATCH_JOB, job)
+        told = {name: value for name, value in job["metadata"].items() if name not in _OF_ONE_JOB}
+        alike = orjson.dumps((told, job["spec"]))
+        known = None if self.world.rules.admission.expressions else self.known.get(alike)
+        if known is None:
+            known = self.known[alike] = self._judge(job)
+        return known, name
+
+    def _judge(self, job: Raw) -> _Judged:
+        job, response = admitted(job, self.world.admission)
+        mine = meta.queue_name(job) or self.world.rules.controller.manage_jobs_without_queue_name
+        return _Judged(response, self.world.workload(job) if response.allowed and mine else None)
+
+    def _pass(self, submission: Submission, key: Key, fate: Fate, message: str) -> None:
+        self.played.unplayed.append(Unplayed(submission.at, key, fate, message))
+
+
+_OF_ONE_JOB = frozenset({"name", "generateName", "uid", "creationTimestamp"})
+"""What of a Job's metadata neither admission nor its Workload's requests depend on (users' CEL rules may)."""

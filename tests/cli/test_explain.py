@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from cli.explain import answer, plain, text
-from cli.scenario import documents
+from cli.manifests import Mistakes, documents
 from core.explain import Explanation
 
 Raw = dict[str, Any]
-QUEUES = list(documents(Path(__file__).parents[2] / "examples" / "queues.yaml"))
+QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
 NOW = 1_000.0
 
 

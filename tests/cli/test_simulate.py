@@ -73,7 +73,7 @@ def test_a_refused_job_is_told_in_kubectls_words_and_the_others_go_on(tmp_path: 
     bad = tmp_path / "bad.yaml"
     bad.write_text(yaml.safe_dump(manifest))
     played = play(read([EXAMPLES / "queues.yaml", EXAMPLES / "jobs" / "train.yaml", bad]))
-    (refusal,) = played.refused
+    (refusal,) = played.unplayed
     assert "job-min-parallelism]: Invalid value: 7: should be between 0 and 1" in refusal.message
     assert [course.finished for course in played.timeline.courses.values()] == [60]
 
@@ -131,7 +131,7 @@ def test_a_plot_shows_every_queue_and_every_job(tmp_path: Path) -> None:
     [
         ("bad.yaml", "a: [", "bad.yaml"),
         ("bad.yaml", "just: this", "is this a Kubernetes manifest?"),
-        ("bad.csv", "at,cpu\n", "queue, run_for"),
+        ("bad.csv", "at,cpu\n", "name the columns run_for, queue too"),
         ("bad.csv", HEADER + "soon,60s,main,team-a,x,1,1,\n", "'soon' is no duration"),
         (
             "bad.yaml",

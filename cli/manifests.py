@@ -1,0 +1,126 @@
+"""Kubernetes manifests as files have them: each document with the place it stands at, and every mistake told at once.
+
+Separate from ``cli.scenario``, which says what the documents mean for a simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from api.manifests import stored
+from api.names import GROUP
+
+Raw = dict[str, Any]
+
+
+class ScenarioError(Exception):
+    """Files cannot be played; a line for each mistake names the file, the place and the mend."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__("\n".join(mistakes))
+
+
+@dataclass(slots=True)
+class Mistakes:
+    """Collects what is wrong with the input, so that people are told all of it."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, place: object, *texts: object) -> None:
+        """Something is wrong at a place."""
+        self.found += [f"{place}: {text}" for text in texts]
+
+    def raise_any(self) -> None:
+        """ScenarioError if there is a mistake."""
+        if self.found:
+            raise ScenarioError(*dict.fromkeys(self.found))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An object and where it is from: ``queues.yaml:12``."""
+
+    raw: Raw
+    origin: str
+
+    @property
+    def label(self) -> str:
+        """The object as messages name it."""
+        meta = self.raw.get("metadata") or {}
+        name = meta.get("name") or f"{meta.get('generateName', '')}*"
+        return f"{self.raw['kind']} {'/'.join(filter(None, (meta.get('namespace'), name)))}"
+
+    @property
+    def place(self) -> str:
+        """Where it is from, and what it is."""
+        return f"{self.origin}: {self.label}"
+
+
+def documents(path: Path, mistakes: Mistakes) -> Iterator[Document]:
+    """The objects of a file, those of a List one by one; what is no object is a mistake."""
+    try:
+        loader = yaml.CSafeLoader(path.read_text())
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None
+            origin = f"{path}:{node.start_mark.line + 1}"
+            _look_for_doubles(node, path, mistakes)
+            yield from _objects(loader.construct_document(node), origin, mistakes)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        mistakes.add(place, f"is no YAML: {getattr(error, 'problem', None) or error}")
+    except (OSError, UnicodeDecodeError) as error:
+        mistakes.add(path, getattr(error, "strerror", None) or error)
+
+
+def ours(document: Document, mistakes: Mistakes) -> Document:
+    """One of our kinds in the stored version with its defaults, whatever version it is written in; others as they
+    are.
+    """
+    if not str(document.raw.get("apiVersion")).startswith(f"{GROUP}/"):
+        return document
+    raw, errors = stored(document.raw)
+    if errors:
+        mistakes.add(document.place, *errors)
+    return Document(raw, document.origin)
+
+
+def _objects(found: Any, origin: str, mistakes: Mistakes) -> Iterable[Document]:
+    """A document, or those of a List."""
+    if found is None:
+        return
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        mistakes.add(origin, "a document without a kind: is this a Kubernetes manifest?")
+        return
+    if found["kind"].endswith("List") and isinstance(found.get("items"), list):
+        for index, item in enumerate(found["items"]):
+            yield from _objects(item, f"{origin} items[{index}]", mistakes)
+        return
+    meta = found.get("metadata")
+    if not isinstance(meta, dict) or not any(isinstance(meta.get(key), str) for key in ("name", "generateName")):
+        mistakes.add(f"{origin}: {found['kind']}", "metadata.name: Required value")
+        return
+    yield Document(found, origin)
+
+
+def _look_for_doubles(node: yaml.Node, path: Path, mistakes: Mistakes) -> None:
+    """A key that is there twice would silently lose what the first one says; kubectl refuses it, too."""
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            _look_for_doubles(each, path, mistakes)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+            if key.value in seen:
+                mistakes.add(f"{path}:{key.start_mark.line + 1}", f'key "{key.value}" already set in map')
+            seen.add(key.value)
+        _look_for_doubles(value, path, mistakes)
