@@ -37,6 +37,8 @@ DECIDED_WRITES = 30
 WAITING_WRITES = 10
 SLICE_SECONDS = 0.002
 """For so long a cycle goes on without letting anybody else run."""
+DRAIN_SECONDS = 1.0
+"""After so long a drain is ended and begun anew, so that backoffs end in time however deep the queues are."""
 ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
@@ -104,7 +106,7 @@ class Scheduler:
     async def _cycles(self) -> None:
         while True:
             await self._until_woken()
-            began = resumed = time.monotonic()
+            started = began = resumed = time.monotonic()
             for plan in drain_in_steps(self.state, self.state.policy, self.clock()):
                 if time.monotonic() - resumed >= SLICE_SECONDS:  # webhooks and watches come before the next head
                     await asyncio.sleep(0)
@@ -118,6 +120,9 @@ class Scheduler:
                 )
                 await asyncio.sleep(0)  # and before the next plan
                 began = resumed = time.monotonic()
+                if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
+                    self.wake()
+                    break
 
     async def _until_woken(self) -> None:
         """Wait for a change, or for the end of the earliest backoff."""

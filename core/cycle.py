@@ -40,8 +40,9 @@ from core.state import State
 from core.tournament import tournament
 
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
-MAX_CYCLES = 100_000
-"""A drain that takes more cycles than this has stopped making sense."""
+IDLE_CYCLES = 1_000
+"""A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked: searches for
+flavors that go round in a circle."""
 
 
 def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: float) -> Plan:
@@ -67,16 +68,23 @@ def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | 
     end of every cycle.
 
     At a None the caller may change ``state``: the cycle judges its snapshot to the end, and what changed since about a
-    workload, or where it waits, makes that one decision void (``State.apply``).
+    workload, or where it waits, makes that one decision void (``State.apply``). May be left at any plan, and taken up
+    again later. After ``IDLE_CYCLES`` that led nowhere the trees rest until something in them changes.
     """
-    for _ in range(MAX_CYCLES):
+    idle = 0
+    while idle < IDLE_CYCLES:
         heads = state.heads(now)
         if not heads:
             return
         plan = yield from _Cycle(state.snapshot(), policy).run(heads)
         yield from state.applying(plan)
         yield plan
-    raise RuntimeError(f"{MAX_CYCLES} cycles made progress without an end; nothing more is scheduled until a change")
+        idle = idle + 1 if all(_idle(decision) for decision in plan.decisions) else 0
+    state.rest()
+
+
+def _idle(decision: Decision) -> bool:
+    return isinstance(decision, Wait) and not decision.victims and decision.requeue is Requeue.HEAP
 
 
 @dataclass(slots=True)

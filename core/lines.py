@@ -35,6 +35,8 @@ class Lines:
         self._where: dict[Key, str] = {}
         self._pending: dict[Key, Workload] = {}
         self._backoffs: list[tuple[float, Key]] = []
+        self._put_off: dict[Key, float] = {}
+        """Until when a pending workload is not looked at, besides its own backoff."""
         self._shapes = Shapes()
 
     def where(self, key: Key) -> str | None:
@@ -99,8 +101,17 @@ class Lines:
         old = self._pending.pop(key, None)
         if old is None:
             return set()
+        self._put_off.pop(key, None)
         discard(self.by_local_queue, local_queue_of(old), key)
         return self._leave(key)
+
+    def put_off(self, key: Key, until: float) -> None:
+        """Do not look at a workload that waits before a time."""
+        name = self._where.get(key)
+        if name is not None:
+            self._put_off[key] = until
+            self.queues[name].park(key, family=False)
+            heapq.heappush(self._backoffs, (until, key))
 
     def rouse(self, entries: Iterable[Pending]) -> set[str]:
         """Look again at workloads that were parked alone, but for those in backoff; the ClusterQueues concerned."""
@@ -119,7 +130,8 @@ class Lines:
         while self._backoffs and self._backoffs[0][0] <= now:
             at, key = heapq.heappop(self._backoffs)
             entry = self.entry(key)
-            if entry is not None and entry.workload.requeue_at == at:
+            if entry is not None and self._backoff(entry.workload) == at:
+                self._put_off.pop(key, None)
                 changed |= self.rouse([entry])
         return changed
 
@@ -128,7 +140,7 @@ class Lines:
         while self._backoffs:
             at, key = self._backoffs[0]
             entry = self.entry(key)
-            if entry is not None and entry.asleep and entry.workload.requeue_at == at:
+            if entry is not None and entry.asleep and self._backoff(entry.workload) == at:
                 return at
             heapq.heappop(self._backoffs)
         return None
@@ -162,11 +174,12 @@ class Lines:
             entry.tried = old.tried
         was_head = old is not None and self.head(name) is old
         awake = anew or (old is not None and not old.asleep)
-        entry.asleep = self._put_off(workload) or (not awake and self._in_backoff(workload))
+        until = self._backoff(workload)
+        entry.asleep = until > self.now or (not awake and self._in_backoff(workload))
         queue.push(entry)
         self._where[key] = name
-        if entry.asleep and workload.requeue_at is not None:
-            heapq.heappush(self._backoffs, (workload.requeue_at, key))
+        if until > self.now:
+            heapq.heappush(self._backoffs, (until, key))
         return {name} if was_head or self.head(name) is entry else set()
 
     def _leave(self, key: Key) -> set[str]:
@@ -181,10 +194,11 @@ class Lines:
         requeued = workload.condition(Condition.REQUEUED)
         if requeued is not None and not requeued.status:
             return True
-        return self._put_off(workload)
+        return self._backoff(workload) > self.now
 
-    def _put_off(self, workload: Workload) -> bool:
-        return workload.requeue_at is not None and workload.requeue_at > self.now
+    def _backoff(self, workload: Workload) -> float:
+        """When the workload may be looked at; 0 where nothing puts it off."""
+        return max(workload.requeue_at or 0.0, self._put_off.get(workload.key, 0.0))
 
 
 def judged_alike(old: Pending, new: Pending) -> bool:

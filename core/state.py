@@ -38,6 +38,7 @@ from core.policy import Policy
 from core.snapshot import Head, Snapshot
 from core.standing import offers_heads
 from core.usage import Reservation, finished, holds_quota, reservation
+from core.victims import Victims
 from core.wakes import Wakes
 
 
@@ -58,6 +59,7 @@ class State:
         self._stirred: set[str] = set()
         self._respecified: set[str] = set()
         self._wakes = Wakes()
+        self._victims = Victims()
         self._cycle = 0
 
     # What surrounds the workloads.
@@ -127,6 +129,7 @@ class State:
             self.workloads.pop(key, None)
             self._assumed.discard(key)
             self._evicting.discard(key)
+            self._victims.forget(key)
             self._leave(key)
             self._release(key)
             self.history.refund(key)
@@ -142,7 +145,9 @@ class State:
         elif key not in self._assumed or not workload.active:
             self._assumed.discard(key)
             self._evicting.discard(key)
-            self._release(key)
+            held = self._release(key)
+            if held is not None:
+                self._victims.free(key, held.cluster_queue)
             if queueable(workload):
                 self._stir(self.lines.enqueue(workload))
             else:
@@ -156,6 +161,7 @@ class State:
         held = self.holdings.get(key)
         if key in self._evicting and held is not None:
             self._evicting.discard(key)
+            self._victims.spare(key)
             self._hold(key, reservation(held.workload))
             self._stir([held.cluster_queue])
         if key in self._assumed:
@@ -177,15 +183,18 @@ class State:
     def heads(self, now: float) -> tuple[Head, ...]:
         """The heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
         self._stir(self.lines.end_backoffs(now))
+        for key, seconds in self._victims.tired().items():
+            self.lines.put_off(key, now + seconds)
         roots = self.holdings.roots
         for name in sorted(self._respecified & roots.keys()):
             self._wake(name, None)
         self._respecified.clear()
         self._stirred.clear()
         self._ready &= roots.keys()
-        found = self._found()
+        resting = {roots.get(name) for name in self._victims.resting(now)}
+        found = self._found(resting)
         if self._rise(now):
-            found = self._found()
+            found = self._found(resting)
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
@@ -229,9 +238,14 @@ class State:
             self._ready.difference_update(self.holdings.trees[root].queues)
         self._ready |= self._stirred
 
+    def rest(self) -> None:
+        """Leave all trees alone until something in them changes."""
+        self._ready.clear()
+
     def next_wake(self, now: float) -> float | None:
         """When time alone will let someone be looked at (``now`` where it has already); None where it will not."""
-        times = [at for at in (self.lines.next_backoff(), self._wakes.next()) if at is not None]
+        every = (self.lines.next_backoff(), self._wakes.next(), self._victims.next())
+        times = [at for at in every if at is not None]
         return max(min(times), now) if times else None
 
     def check(self) -> None:
@@ -243,11 +257,11 @@ class State:
 
     # How it is done.
 
-    def _found(self) -> list[Head]:
-        """The heads of the ready trees; those without any are not ready any more."""
+    def _found(self, resting: set[str | None]) -> list[Head]:
+        """The heads of the ready trees, but for those that rest; those without any are not ready any more."""
         trees, roots, standings = self.holdings.trees, self.holdings.roots, self.holdings.standings
         found: list[Head] = []
-        for root in sorted({roots[name] for name in self._ready}):
+        for root in sorted({roots[name] for name in self._ready} - resting):
             before = len(found)
             for name in trees[root].queues:
                 entry = self.lines.head(name) if offers_heads(standings[name]) else None
@@ -291,7 +305,7 @@ class State:
         if decision.preempting and not queue.strict:
             queue.sticky = key
         for victim in decision.victims:
-            self._expel(victim)
+            self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
             queue.park(key, family=decision.alike, hopeless=decision.hopeless)
             return True
@@ -315,11 +329,12 @@ class State:
         if name is not None:
             self._wake(name, None)
 
-    def _expel(self, victim: Victim) -> None:
+    def _expel(self, victim: Victim, preemptor: Key) -> None:
         key = victim.workload.key
         held = self.holdings.get(key)
         if held is not None and not held.evicted:
             self._evicting.add(key)
+            self._victims.expel(key, preemptor, self.lines.now)
             self.holdings.hold(key, reservation(held.workload, evicted=True))
 
     def _hold(self, key: Key, held: Reservation) -> None:
@@ -334,12 +349,13 @@ class State:
                 self._wake(old.cluster_queue, freed)
         self._pods_ready(waiting)
 
-    def _release(self, key: Key) -> None:
+    def _release(self, key: Key) -> Reservation | None:
         waiting = bool(self.holdings.unready)
         held = self.holdings.release(key)
         if held is not None:
             self._wake(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
             self._pods_ready(waiting)
+        return held
 
     def _pods_ready(self, waiting: bool) -> None:
         if waiting and not self.holdings.unready and self.policy.block_admission:

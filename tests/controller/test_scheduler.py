@@ -6,9 +6,10 @@ Hence an in-memory stand-in for it here.
 import asyncio
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.caches import Caches
@@ -18,7 +19,10 @@ from controller.kube.resource import Resource
 from controller.metrics import Metrics
 from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer
-from core.model import Key
+from core.cycle import drain
+from core.model import Key, Plan
+from core.policy import Policy
+from core.state import State
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
@@ -216,6 +220,40 @@ async def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
     assert found._told_at
     found.forget(Key("ns", "big"))
     assert not found._told_at
+
+
+async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even one that never ends: others get their turns, and what was decided is written."""
+    found, server, told = scheduler()
+    times = iter(range(1_000, 100_000))
+    found.clock = lambda: float(next(times))
+    began: list[float] = []
+    others = 0
+
+    def endless(state: State, policy: Policy, now: float) -> Iterator[Plan]:
+        began.append(now)
+        yield from drain(state, policy, now)
+        while True:
+            yield Plan()
+
+    async def beside() -> None:
+        nonlocal others
+        while True:
+            await asyncio.sleep(0)
+            others += 1
+
+    monkeypatch.setattr("controller.scheduler.drain_in_steps", endless)
+    monkeypatch.setattr("controller.scheduler.DRAIN_SECONDS", 0.01)
+    neighbour = asyncio.create_task(beside())
+    try:
+        await until_rest(found, lambda: len(began) > 3)
+    finally:
+        neighbour.cancel()
+    assert began == sorted(set(began))
+    assert (server.holds("w"), told.reasons) == (True, ["QuotaReserved", "Admitted"])
+    assert others >= found.cycles - len(began)
 
 
 def _assumed(found: Scheduler) -> bool:

@@ -1,8 +1,14 @@
 """What State makes of changes: who waits where, who is looked at, and what wakes whom."""
 
+import itertools
+
+import pytest
+
 from core import transitions
-from core.cycle import drain
-from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.cycle import IDLE_CYCLES, drain
+from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Tried, Wait
+from core.policy import Policy
+from core.snapshot import Head, Snapshot
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 
@@ -153,3 +159,22 @@ def test_a_workload_evicted_because_its_queue_was_stopped_waits_until_it_is_requ
     stopped = Condition("Requeued", False, "ClusterQueueStopped")
     found.set_workload(Key("ns", "evicted"), workload("evicted", 1, conditions=(stopped,)))
     assert names(found) == []
+
+
+def test_searches_that_go_round_in_a_circle_end_a_drain_and_rest_until_something_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = state(cluster_queue("a", 5))
+    found.set_workload(Key("ns", "w"), workload("w", 7))
+    turns = itertools.count()
+
+    def circling(snapshot: Snapshot, heads: tuple[Head, ...], policy: Policy, now: float) -> Plan:
+        (head,) = heads
+        tried = Tried(({"cpu": next(turns) % 2},), 0, 0)
+        return Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, tried=tried),))
+
+    monkeypatch.setattr("core.cycle.schedule", circling)
+    assert len(list(drain(found, found.policy, 0.0))) == IDLE_CYCLES
+    assert (found.heads(0.0), found.next_wake(0.0)) == ((), None)
+    found.set_workload(Key("ns", "w"), workload("w", 7, priority=1))
+    assert names(found) == ["w"]

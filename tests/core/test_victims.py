@@ -1,0 +1,184 @@
+"""Victims: those of one preemptor come back together, and nobody is preempted for the same one for ever."""
+
+from dataclasses import replace
+
+from core import transitions
+from core.cycle import drain
+from core.model import (
+    Admission,
+    ClusterQueue,
+    FlavorResource,
+    Key,
+    PodSet,
+    PodSetAssignment,
+    Preemption,
+    Quota,
+    Reserve,
+    ResourceGroup,
+    Wait,
+    Workload,
+)
+from core.policy import DEFAULT_STRATEGIES, Policy
+from core.simulation import Arrival, simulate
+from core.state import State
+from core.victims import FREE_ROUNDS, PATIENCE
+from tests.builders import EVERY, cluster_queue, reserved, state, workload
+
+A, B = Key("ns", "a"), Key("ns", "b")
+
+
+def decide(found: State, now: float) -> dict[str, str]:
+    """What a drain says of each workload, last word: `reserved`, or the reason it waits for."""
+    said = {}
+    for plan in drain(found, found.policy, now):
+        for decision in plan.decisions:
+            said[decision.workload.key.name] = "reserved" if isinstance(decision, Reserve) else decision.reason
+    return said
+
+
+def lent_out() -> State:
+    """Queue `mine` has lent all of its 3 cpu to `theirs`, and wants them back for one workload: two have to go."""
+    found = state(
+        cluster_queue("mine", 3, cohort="all", preemption=Preemption("Never", "Any")),
+        cluster_queue("theirs", 1, cohort="all"),
+        local={"lq": "mine", "lt": "theirs"},
+    )
+    for number in (1, 2):
+        found.set_workload(Key("ns", f"v{number}"), victim(number))
+    found.set_workload(Key("ns", "claim"), workload("claim", 3))
+    assert decide(found, 0.0) == {"claim": "WaitingForPreemptedWorkloads"}
+    return found
+
+
+def victim(number: int) -> Workload:
+    return reserved(f"v{number}", 2, "theirs", queue="lt", created=float(number), since=float(number))
+
+
+def let_go(found: State, number: int, now: float) -> None:
+    """The victim is stopped, and its quota free."""
+    gone = transitions.preempted(victim(number), "InCohortReclamation", "", now)
+    found.set_workload(Key("ns", f"v{number}"), gone)
+    found.set_workload(Key("ns", f"v{number}"), transitions.released(gone, now))
+
+
+def test_victims_of_one_preemptor_are_looked_at_together_whichever_is_free_first() -> None:
+    found = lent_out()
+    let_go(found, 2, 5.0)
+    assert decide(found, 5.0) == {}, "the later one is judged while the earlier one still holds its place"
+    let_go(found, 1, 5.1)
+    assert decide(found, 5.1) == {"claim": "reserved", "v1": "WaitingForQuota"}
+
+
+def test_a_tree_waits_half_a_second_for_the_other_victims_and_not_longer() -> None:
+    found = lent_out()
+    let_go(found, 2, 5.0)
+    assert (found.heads(5.0), found.next_wake(5.0)) == ((), 5.0 + PATIENCE)
+    assert [head.workload.key.name for head in found.heads(5.0 + PATIENCE)] == ["claim", "v2"]
+    assert found.next_wake(6.0) in (None, 6.0 + PATIENCE)
+
+
+def test_a_victim_that_finishes_or_is_spared_holds_nobody_up() -> None:
+    found = lent_out()
+    let_go(found, 2, 5.0)
+    found.set_workload(Key("ns", "v1"), transitions.finished(victim(1), "Succeeded", "", 5.0))
+    assert decide(found, 5.0) == {"claim": "reserved", "v2": "WaitingForQuota"}
+    spared = lent_out()
+    let_go(spared, 2, 5.0)
+    spared.unassume(Key("ns", "v1"))
+    assert decide(spared, 5.0)["claim"] == "WaitingForPreemptedWorkloads"
+
+
+CPU, MEMORY = FlavorResource("default", "cpu"), FlavorResource("default", "memory")
+
+
+def rivals() -> State:
+    """Two queues with equal shares by cpu, that both borrow the last unit of memory: fairness gives each the other's.
+
+    Nine of the ten units of memory are their owner's. Kueue preempts one for the other for ever.
+    """
+    rules = Preemption("LowerPriority", "Any")
+
+    def queue(name: str, cpu: int, memory: int) -> ClusterQueue:
+        return ClusterQueue(
+            name=name,
+            cohort="all",
+            groups=(ResourceGroup(("cpu", "memory"), ("default",)),),
+            quotas={CPU: Quota(cpu), MEMORY: Quota(memory)},
+            namespace_selector=EVERY,
+            preemption=rules,
+        )
+
+    found = state(
+        queue("a", 1, 0),
+        queue("b", 1, 0),
+        queue("c", 2, 10),
+        policy=Policy(fair_sharing=DEFAULT_STRATEGIES),
+        local={"a": "a", "b": "b"},
+    )
+    for name in "ab":
+        found.set_workload(Key("ns", f"base-{name}"), reserved(f"base-{name}", 2, name, queue=name))
+    found.set_workload(Key("ns", "base-c"), nine_of_memory())
+    return found
+
+
+def nine_of_memory() -> Workload:
+    admission = Admission("c", (PodSetAssignment("main", {"memory": "default"}, {"memory": 9}, 1),))
+    pod_sets = (PodSet("main", 1, {"memory": 9}),)
+    return replace(reserved("base-c", 0, "c", queue="c"), admission=admission, pod_sets=pod_sets)
+
+
+def wants_memory(name: str) -> Workload:
+    return workload(name, 0, queue=name, pod_sets=(PodSet("main", 1, {"memory": 1}),))
+
+
+def test_workloads_that_preempt_each_other_in_a_circle_do_so_ever_more_rarely() -> None:
+    found = rivals()
+    found.set_workload(B, wants_memory("b"))
+    found.set_workload(A, wants_memory("a"))
+    times: list[float] = []
+    now = 0.0
+    while now < 3600.0:
+        for plan in drain(found, found.policy, now):
+            for decision in plan.decisions:
+                key = decision.workload.key
+                if isinstance(decision, Reserve):
+                    found.set_workload(key, transitions.reserved(found.workloads[key], decision.admission, now))
+                for gone in decision.victims if isinstance(decision, Wait) else ():
+                    times.append(now)
+                    out = transitions.preempted(found.workloads[gone.workload.key], gone.reason, "", now)
+                    found.set_workload(out.key, transitions.released(out, now))
+        found.check()
+        wake = found.next_wake(now)
+        now = max(now + 0.01, 3600.0 if wake is None else wake)
+    assert len(times) > 2 * FREE_ROUNDS, "the first rounds are Kueue's"
+    assert len(times) <= 2 * FREE_ROUNDS + 2 * 12, "an hour of it costs no more than a few rounds more"
+    assert times[-1] - times[-3] > 600.0
+
+
+def test_a_simulation_of_workloads_that_preempt_each_other_ends() -> None:
+    arrivals = [Arrival(0.0, wants_memory(name), 30.0) for name in "ab"]
+    timeline = simulate(rivals(), arrivals)
+    assert all(timeline.courses[key].finished is not None for key in (A, B))
+
+
+def test_who_is_preempted_by_one_after_the_other_queues_at_once() -> None:
+    found = state(cluster_queue("q", 1, preemption=Preemption("LowerPriority")))
+    low = workload("low", 1)
+    for number in range(2 * FREE_ROUNDS):
+        found.set_workload(low.key, reserved("low", 1, "q"))
+        high = Key("ns", f"high-{number}")
+        found.set_workload(high, workload(high.name, 1, priority=1))
+        assert decide(found, float(number))[high.name] == "WaitingForPreemptedWorkloads"
+        out = transitions.preempted(reserved("low", 1, "q"), "InClusterQueue", "", float(number))
+        found.set_workload(low.key, transitions.released(out, float(number)))
+        assert decide(found, float(number)) == {high.name: "reserved", "low": "WaitingForQuota"}
+        found.set_workload(high, None)
+    assert [head.workload.key for head in found.heads(100.0)] == [low.key]
+
+
+def test_a_forgotten_workload_leaves_nothing_behind() -> None:
+    found = lent_out()
+    for name in ("v1", "v2", "claim"):
+        found.set_workload(Key("ns", name), None)
+    victims = found._victims
+    assert not (victims._preemptors or victims._leaving or victims._rests or victims._rounds or victims._since)
