@@ -8,8 +8,9 @@ https://kueue.sigs.k8s.io/docs/concepts/preemption/.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from api.names import PreemptionPolicy
 from core.afs import USAGE_BASED
@@ -37,8 +38,7 @@ Borrowers = dict[FlavorResource, list[QueueNode]]
 """Who uses more than its own quota, as far as that has been asked; to be emptied when usage changes."""
 
 
-@dataclass(slots=True)
-class Preemptor:
+class Preemptor(Struct, gc=False):
     """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more.
 
     ``borrowers`` is shared by those who look at the same usage of the same tree.
@@ -52,18 +52,18 @@ class Preemptor:
     gone: set[Key] = field(default_factory=set)
     borrowers: Borrowers = field(default_factory=dict)
 
-    def hopeless(self, need: frozenset[FlavorResource]) -> bool:
+    def hopeless(self, need: Iterable[FlavorResource]) -> bool:
         """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
         node, rules = self.node, self.node.spec.preemption
         if self._reaches(node, rules.within_cluster_queue):
             return False
         if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
             return True
-        return not any(
-            queue is not node and self._reaches(queue, rules.reclaim_within_cohort)
-            for fr in need
-            for queue in self._borrowing(fr)
-        )
+        for fr in need:
+            for queue in self._borrowing(fr):
+                if queue is not node and self._reaches(queue, rules.reclaim_within_cohort):
+                    return False
+        return True
 
     def _reaches(self, queue: QueueNode, policy: str) -> bool:
         """Whether the policy could allow anyone there to be preempted."""

@@ -15,6 +15,7 @@ from api import names, quantity
 from api.errors import FieldError
 from core import model
 from core.model import (
+    ANYWHERE,
     Admission,
     CheckRule,
     CheckState,
@@ -213,6 +214,8 @@ def placement(spec: Raw) -> Placement:
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
+    if required is None and not spec.get("nodeSelector") and not spec.get("tolerations"):
+        return ANYWHERE
     terms = None
     if required is not None:
         terms = tuple(tuple(_requirements(t.get("matchExpressions"))) for t in required.get("nodeSelectorTerms") or [])

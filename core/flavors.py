@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core import messages
-from core.model import FlavorResource, Requests, ResourceFlavor, ResourceGroup, Tried
+from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried
 from core.placement import Mismatch, mismatch
 from core.policy import Policy
 from core.quota import QueueNode, borrowing_level
@@ -44,13 +45,17 @@ _NO_FIT, _NO_CANDIDATES, _FIT = Mode.NO_FIT, Mode.NO_CANDIDATES, Mode.FIT
 
 _SIMPLY = (_FIT, 0)
 
+Mismatches = dict[tuple[int, str], Mismatch | None]
+"""Why pods cannot run in a flavor, by the identity of what they ask of their node and the flavor's name: worked out
+once a cycle, for most heads ask for the same.
+"""
+
 Simulate = Callable[[FlavorResource, int, int], tuple[Mode, int]]
 """Whether preemption makes room for an amount of one flavor-resource, and from how far away quota comes then; given
 is how far it would have to come from without."""
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(Struct, gc=False):
     """The flavor for a resource; ``level`` is how far away quota comes from, ``tried`` where the search stopped."""
 
     fr: FlavorResource
@@ -69,8 +74,7 @@ class Attempt(NamedTuple):
     no_fit_reason: str = ""
 
 
-@dataclass(slots=True)
-class Assigned:
+class Assigned(Struct, gc=False):
     """What a pod set would get; no reasons means it simply fits, no choices that it fits nowhere."""
 
     name: str
@@ -85,8 +89,7 @@ class Assigned:
     """What is malformed in its template, so that no flavor can be judged."""
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct, gc=False):
     """What a workload would get, for all pod sets up to the first that fits nowhere."""
 
     pod_sets: list[Assigned] = field(default_factory=list)
@@ -152,13 +155,13 @@ def _attempt_text(attempt: Attempt) -> str:
     return f"{attempt.flavor}({';'.join(details)})"
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct, gc=False):
     """The search for flavors for one workload; ``pinned`` allows only these flavors, by pod set and resource."""
 
     shape: Shape
     node: QueueNode
     flavors: Mapping[str, ResourceFlavor]
+    mismatches: Mismatches
     policy: Policy
     simulate: Simulate
     resume: Tried | None = None
@@ -223,8 +226,7 @@ class Search:
             if self.pinned is not None and self.pinned.get(assigned.name, {}).get(resource) != name:
                 reasons.append(messages.not_nominated(name, resource))
                 continue
-            flavor = self.flavors.get(name)
-            unfit = mismatch(placement, flavor) if flavor is not None else Mismatch(messages.flavor_not_found(name))
+            unfit = self._mismatch(placement, name)
             if unfit is not None:
                 reasons.append(unfit.text)
                 assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
@@ -244,6 +246,14 @@ class Search:
         for choice in choices.values():
             choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
         return choices, [] if best is not None and best[0] is _FIT else reasons
+
+    def _mismatch(self, placement: Placement, name: str) -> Mismatch | None:
+        key = (id(placement), name)
+        if key not in self.mismatches:
+            flavor = self.flavors.get(name)
+            missing = Mismatch(messages.flavor_not_found(name))
+            self.mismatches[key] = missing if flavor is None else mismatch(placement, flavor)
+        return self.mismatches[key]
 
     def _start(self, index: int, resource: str) -> int:
         if self.resume is None or index >= len(self.resume.flavors):
@@ -282,14 +292,14 @@ class Search:
         """Mode, borrowing level, and why it does not simply fit, for one resource in one flavor."""
         node = self.node
         amount = before + asked
+        available = max(0, node.available(fr))
+        if amount <= available:
+            return _FIT, borrowing_level(node, fr, amount)[0], "", ""
         maximum = node.potential(fr)
         if amount > maximum:
             text = messages.beyond_maximum(fr, before, asked, maximum)
             return _NO_FIT, 0, text, PendingReason.EXCEEDS_MAX_QUOTA
         level, reclaims = borrowing_level(node, fr, amount)
-        available = max(0, node.available(fr))
-        if amount <= available:
-            return _FIT, level, "", ""
         text = messages.more_needed(fr, amount - available)
         if node.subtree.get(fr, 0) >= amount or reclaims or self._may_borrow_by_preemption():
             mode, level = self.simulate(fr, amount, level)

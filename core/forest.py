@@ -87,7 +87,7 @@ class Tree:
 
 def _copy_node(old: Node, new: Node) -> None:
     new.name, new.quotas, new.weight = old.name, old.quotas, old.weight
-    new.subtree, new.kept, new._potential = old.subtree, old.kept, old._potential
+    new.subtree, new.kept, new.limited, new._potential = old.subtree, old.kept, old.limited, old._potential
     new.usage = old.usage.copy()
 
 

@@ -6,6 +6,7 @@ Separate so that every text stands once, and wording can be reviewed without rea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from api import quantity
 from api.names import PreemptedReason
@@ -35,6 +36,7 @@ def beyond_maximum(fr: FlavorResource, before: int, asked: int, maximum: int) ->
     )
 
 
+@lru_cache(maxsize=8192)
 def more_needed(fr: FlavorResource, missing: int) -> str:
     """Too little is free at present."""
     amount = quantity.text(fr.resource, missing)

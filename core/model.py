@@ -1,8 +1,9 @@
 """The values that core decides on: what the API objects say, in exact integers and without the wire's noise.
 
 They are separate from the models of ``api`` because the scheduler reads them a million times: slotted, frozen, hashable
-where they serve as keys. Amounts are integers in base units (milli for cpu, bytes for memory, counts for the rest; see
-``api.quantity``); times are seconds since the epoch; ``None`` means "no limit" or "absent".
+where they serve as keys; what every cycle makes anew are structs, for those are made four times as fast. Amounts are
+integers in base units (milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds
+since the epoch; ``None`` means "no limit" or "absent".
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 Raw = dict[str, Any]
 """A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
@@ -212,6 +216,10 @@ class Placement:
     tolerations: tuple[Toleration, ...] = ()
 
 
+ANYWHERE = Placement()
+"""Of pods that ask for nothing: one value for all of them, so that it is judged once."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodSet:
     """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations."""
@@ -220,11 +228,10 @@ class PodSet:
     count: int
     requests: Requests
     min_count: int | None = None
-    placement: Placement = Placement()
+    placement: Placement = ANYWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetAssignment:
+class PodSetAssignment(Struct, frozen=True, gc=False):
     """What a pod set has been given: flavor by resource, total usage by resource, and the number of pods."""
 
     name: str
@@ -233,8 +240,7 @@ class PodSetAssignment:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True, gc=False):
     """``status.admission``: the ClusterQueue that holds quota for a workload, and for what."""
 
     cluster_queue: str
@@ -326,10 +332,8 @@ class Requeue(enum.Enum):
     """Inadmissible: until something that could let it in has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """How far the search for flavors came: index of the last flavor tried by resource, for each pod set; -1 is the
-    last.
+class Tried(Struct, frozen=True, gc=False):
+    """How far the search for flavors came: index of the last flavor tried by resource, by pod set; -1 is the last.
 
     Holds while ``generation`` of the tree is the same, or in the very next cycle.
     """
@@ -344,8 +348,7 @@ class Tried:
         return any(index != -1 for pod_set in self.flavors for index in pod_set.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(Struct, frozen=True, gc=False):
     """Quota is reserved: ``status.admission`` is to be written, and Admitted as well when no check is required.
 
     ``considered`` tells, as Kueue's QuotaReserved event does, which flavors did not simply fit.
@@ -357,8 +360,7 @@ class Reserve:
     considered: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(Struct, frozen=True, gc=False):
     """A workload that must go, and why; ``reason`` is that of its Preempted condition."""
 
     workload: Workload
@@ -367,8 +369,7 @@ class Victim:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True, gc=False):
     """Not now: ``reason`` and ``message`` are those of QuotaReserved=False.
 
     ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes (with ``alike``, those of its
@@ -381,7 +382,7 @@ class Wait:
     reason: str
     message: str
     requeue: Requeue
-    requests: Mapping[str, Requests] = field(default_factory=dict)
+    requests: Mapping[str, Requests] = struct_field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
     alike: bool = False
     preempting: bool = False
@@ -393,8 +394,7 @@ class Wait:
 Decision = Reserve | Wait
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, gc=False):
     """What one scheduling cycle decided, in the order in which it decided; one decision a head."""
 
     decisions: tuple[Decision, ...] = ()

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+from msgspec import field as struct_field
+
 from core.candidates import Preemptor, Target
-from core.flavors import Assignment, Mode, Search
+from core.flavors import Assignment, Mismatches, Mode, Search
 from core.forest import Tree
 from core.model import FlavorResource, ResourceFlavor
 from core.policy import Policy
@@ -24,15 +27,14 @@ from core.usage import PodSetTotal
 _FIT = Mode.FIT
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct, gc=False):
     """A head with what it would get. ``deferred`` ones fit as soon as others' victims are gone."""
 
     head: Head
     node: QueueNode
     tree: Tree
-    assignment: Assignment = field(default_factory=Assignment)
-    targets: list[Target] = field(default_factory=list)
+    assignment: Assignment = struct_field(default_factory=Assignment)
+    targets: list[Target] = struct_field(default_factory=list)
     deferred: bool = False
     whole: bool = True
     """Whether the search for flavors began with the first one."""
@@ -50,6 +52,7 @@ class Nomination:
     policy: Policy
     flavors: Mapping[str, ResourceFlavor]
     cycle: int
+    mismatches: Mismatches = field(default_factory=dict)
 
     def settle(
         self,
@@ -66,6 +69,7 @@ class Nomination:
             shape=shape,
             node=entry.node,
             flavors=self.flavors,
+            mismatches=self.mismatches,
             policy=self.policy,
             simulate=lambda fr, amount, level: simulate(preemptor, fr, amount, level),
             resume=None if outdated or pinned is not None else tried,

@@ -20,7 +20,7 @@ _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 def matches(selector: Selector, labels: Labels) -> bool:
     """Whether a label selector selects these labels; a selector without requirements selects everything."""
-    return all(holds(requirement, labels) for requirement in selector.requirements)
+    return not selector.requirements or all(holds(requirement, labels) for requirement in selector.requirements)
 
 
 def holds(requirement: Requirement, labels: Labels) -> bool:

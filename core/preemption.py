@@ -31,7 +31,7 @@ def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) 
 
     ``level`` is how far it would borrow without; that is the answer where nobody can be preempted.
     """
-    targets = find_targets(preemptor, frozenset((fr,)), {fr: amount})
+    targets = [] if preemptor.hopeless((fr,)) else find_targets(preemptor, frozenset((fr,)), {fr: amount})
     if not targets:
         return Mode.NO_CANDIDATES, level
     remove_usage(targets)

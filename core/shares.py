@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.model import FlavorResource
 from core.quota import Node
 
+_NOTHING: Mapping[FlavorResource, int] = {}
 Rank = tuple[int, float]
 """Shares in order: those of weight 0 that borrow after all others, among each other by what they borrow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True, gc=False):
     """A node's share. One may borrow and have ratio 0, where its parent has nothing to lend of the resource."""
 
     ratio: float
@@ -51,15 +52,15 @@ class Share:
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 
-def share(node: Node) -> Share:
-    """The share of a ClusterQueue or Cohort as usage is now; a root borrows nothing."""
+def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> Share:
+    """The share of a ClusterQueue or Cohort as usage is now, with ``more`` on top; a root borrows nothing."""
     if node.parent is None:
         return Share(0.0, node.weight)
     usage = node.usage
     amounts: dict[str, int] = {}
     borrowed = []
     for fr, own in node.subtree.items():
-        beyond = usage.get(fr, 0) - own
+        beyond = usage.get(fr, 0) + more.get(fr, 0) - own
         if beyond > 0:
             amounts[fr.resource] = amounts.get(fr.resource, 0) + beyond
             borrowed.append(fr)

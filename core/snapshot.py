@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from core.forest import Tree
 from core.model import Key, Labels, ResourceFlavor, Tried, Workload
 from core.shape import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True, gc=False):
     """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from."""
 
     workload: Workload

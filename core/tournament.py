@@ -7,11 +7,12 @@ hierarchical fair sharing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from core.model import FlavorResource
 from core.nomination import Entry
 from core.policy import Policy
-from core.quota import CohortNode
+from core.quota import CohortNode, Node
 from core.shares import Rank, Share, share
 
 _Order = tuple[bool, Rank, int, float, str]
@@ -44,12 +45,16 @@ class _Bracket:
         self._policy = policy
         self._orders = {name: self._order(entry) for name, entry in left.items()}
         self._best: dict[str, Entry | None] = {}
+        self._lines: dict[str, list[Entry]] = {}
+        """The entries of a cohort's own ClusterQueues, the best of them last."""
 
     def pop(self) -> Entry:
         """The winner of what is left."""
         winner = self._winner(self._root)
         assert winner is not None, "every entry is below the root of its tree"
         del self._left[winner.node.name]
+        assert winner.node.parent is not None
+        self._lines[winner.node.parent.name].pop()  # who wins in a tree is the best of its own cohort
         return winner
 
     def settle(self, winner: Entry) -> None:
@@ -60,6 +65,7 @@ class _Bracket:
             return
         for cohort in _subtree(path[-2]):
             self._best.pop(cohort.name, None)
+            self._lines.pop(cohort.name, None)
             for queue in cohort.queues:
                 entry = self._left.get(queue.name)
                 if entry is not None:
@@ -67,22 +73,28 @@ class _Bracket:
 
     def _winner(self, cohort: CohortNode) -> Entry | None:
         if cohort.name not in self._best:
-            contenders = [self._winner(child) for child in cohort.cohorts]
-            contenders += [self._left.get(queue.name) for queue in cohort.queues]
-            found = [entry for entry in contenders if entry is not None]
+            found = [entry for child in cohort.cohorts if (entry := self._winner(child)) is not None]
+            found += self._line(cohort)[-1:]
             self._best[cohort.name] = min(found, key=lambda e: self._orders[e.node.name][cohort.name], default=None)
         return self._best[cohort.name]
 
+    def _line(self, cohort: CohortNode) -> list[Entry]:
+        line = self._lines.get(cohort.name)
+        if line is None:
+            line = [entry for queue in cohort.queues if (entry := self._left.get(queue.name)) is not None]
+            line.sort(key=lambda e: self._orders[e.node.name][cohort.name], reverse=True)
+            self._lines[cohort.name] = line
+        return line
+
     def _order(self, entry: Entry) -> dict[str, _Order]:
         """By cohort on the path to the root, the sort key of the member below it, were the entry admitted."""
-        node = entry.node
-        node.add_all(entry.usage)
+        node: Node = entry.node
+        more: Mapping[FlavorResource, int] = entry.usage
         found: dict[str, _Order] = {}
-        below = share(node)
         for cohort in node.ancestors():
-            found[cohort.name] = self._key(entry, below)
-            below = share(cohort)
-        node.remove_all(entry.usage)
+            found[cohort.name] = self._key(entry, share(node, more))
+            more = node.beyond_kept(more)
+            node = cohort
         return found
 
     def _key(self, entry: Entry, its: Share) -> _Order:
