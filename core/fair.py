@@ -16,7 +16,7 @@ from core.candidates import Preemptor, Target, add_usage, fill_back, remove_usag
 from core.model import FlavorResource
 from core.policy import Strategy
 from core.quota import CohortNode, Node, QueueNode
-from core.shares import Rank, share
+from core.shares import Rank, Share, share
 from core.usage import Reservation
 
 _LOWEST: Rank = (0, -1.0)
@@ -150,6 +150,8 @@ class _Descent:
         self._candidates = candidates
         self._own = {cohort.name for cohort in preemptor.node.ancestors()}
         self._out: set[int] = set()
+        self._shares: dict[int, Share] = {}
+        """Of nodes, as long as nothing below them changes."""
 
     def drop(self, member: QueueNode) -> None:
         """Do not come to this ClusterQueue again."""
@@ -166,6 +168,14 @@ class _Descent:
             member = self._next(root)
             if member is not None:
                 yield member, self._candidates[member.name]
+                for changed in (member, *member.ancestors()):
+                    self._shares.pop(id(changed), None)
+
+    def _share(self, node: Node) -> Share:
+        found = self._shares.get(id(node))
+        if found is None:
+            found = self._shares[id(node)] = share(node)
+        return found
 
     def _next(self, cohort: CohortNode) -> QueueNode | None:
         """The ClusterQueue of greatest share below; None after leaving out what has no more candidates."""
@@ -183,7 +193,7 @@ class _Descent:
         for queue in cohort.queues:
             if id(queue) in self._out:
                 continue
-            found = share(queue)
+            found = self._share(queue)
             if not self._candidates.get(queue.name) or not (found.borrows or queue is self._preemptor.node):
                 self._out.add(id(queue))
             elif best is None or found.rank > best_rank or (found.rank == best_rank and self._before(queue, best)):
@@ -196,7 +206,7 @@ class _Descent:
         for child in cohort.cohorts:
             if id(child) in self._out:
                 continue
-            found = share(child)
+            found = self._share(child)
             if not found.borrows and child.name not in self._own:
                 self._out.add(id(child))
             elif best is None or found.rank >= best_rank:

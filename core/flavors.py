@@ -200,8 +200,9 @@ class Search(Struct, gc=False):
             if group is None and (amount == 0 or self.policy.ignore_undeclared):
                 continue
             choices: dict[str, Choice] = {}
-            reasons = [messages.not_covered(resource)]
-            if group is not None:
+            if group is None:
+                reasons = [messages.not_covered(resource)]
+            else:
                 choices, reasons = self._group(index, resource, group, assigned, used)
             if not choices:
                 assigned.choices, assigned.reasons = {}, reasons
@@ -277,9 +278,11 @@ class Search(Struct, gc=False):
             mode, level, reason, no_fit_reason = self._resource(fr, used.get(fr, 0), amount)
             if reason:
                 reasons.append(reason)
+            if no_fit_reason:
                 severest = max(severest, no_fit_reason, key=_severity)
             if mode is not _FIT or level:
-                furthest = max(furthest, level)
+                if level > furthest:
+                    furthest = level
                 if self._preferred(worst, (mode, level)):
                     worst = (mode, level)
             if worst[0] is not _NO_FIT:

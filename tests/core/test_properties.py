@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 from core.candidates import Preemptor, add_usage, remove_usage
 from core.cycle import drain, schedule
-from core.model import FlavorResource, Key, Reserve, Wait
+from core.model import FlavorResource, Key, Quota, Reserve, Wait
 from core.preemption import find_targets
 from core.state import State
 from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, worlds
@@ -25,18 +25,80 @@ def outcome(state: State) -> dict[Key, object]:
     return found
 
 
+class Account:
+    """Quota and usage of a node by the definitions, worked out from the objects alone: nothing of ours is asked."""
+
+    def __init__(self, state: State, fr: FlavorResource) -> None:
+        self.state = state
+        self.fr = fr
+        self.cohorts = state.holdings.cohorts
+        self.queues = state.holdings.cluster_queues
+
+    def limits(self, name: str, *, queue: bool) -> Quota:
+        spec = self.queues[name] if queue else self.cohorts.get(name)
+        return spec.quotas.get(self.fr, Quota()) if spec is not None else Quota()
+
+    def members(self, cohort: str) -> list[tuple[str, bool]]:
+        below = [(name, False) for name in ("c0", "c1", "c2") if self.parent(name) == cohort]
+        return below + [(name, True) for name, spec in self.queues.items() if spec.cohort == cohort]
+
+    def parent(self, cohort: str) -> str:
+        spec = self.cohorts.get(cohort)
+        return spec.parent if spec is not None else ""
+
+    def quota(self, name: str, *, queue: bool) -> int:
+        """Its own, and what those below lend."""
+        own = self.limits(name, queue=queue).nominal
+        members = [] if queue else self.members(name)
+        return own + sum(self.quota(n, queue=q) - self.kept(n, queue=q) for n, q in members)
+
+    def kept(self, name: str, *, queue: bool) -> int:
+        """What is lent to nobody."""
+        lending = self.limits(name, queue=queue).lending_limit
+        return 0 if lending is None else max(0, self.quota(name, queue=queue) - lending)
+
+    def used(self, name: str, *, queue: bool) -> int:
+        """By its workloads, or by those below beyond what they keep for themselves."""
+        if queue:
+            held = [self.state.holdings.get(key) for key in self.state.workloads]
+            return sum(each.usage.get(self.fr, 0) for each in held if each is not None and each.cluster_queue == name)
+        return sum(max(0, self.used(n, queue=q) - self.kept(n, queue=q)) for n, q in self.members(name))
+
+    def check(self, name: str, *, queue: bool) -> None:
+        parent = self.queues[name].cohort if queue else self.parent(name)
+        used, quota = self.used(name, queue=queue), self.quota(name, queue=queue)
+        borrowing = self.limits(name, queue=queue).borrowing_limit
+        if not parent:
+            assert used <= quota, f"{name} uses {used} of {quota} {self.fr}"
+        elif borrowing is not None:
+            assert used <= quota + borrowing, f"{name} uses {used} of {quota} {self.fr}, and may borrow {borrowing}"
+
+
 @thorough
 @given(worlds(occupied=False))
 def test_nothing_is_ever_above_what_its_limits_allow(state: State) -> None:
     for _ in drain(state, state.policy, NOW):
         state.check()
+        for fr in EVERY:
+            account = Account(state, fr)
+            for name in ("c0", "c1", "c2"):
+                account.check(name, queue=False)
+            for name in account.queues:
+                account.check(name, queue=True)
+
+
+@thorough
+@given(worlds())
+def test_usage_and_what_is_free_are_as_defined(state: State) -> None:
+    for _ in drain(state, state.policy, NOW):
+        pass
     for tree in state.holdings.trees.values():
         for node in (*tree.queues.values(), *tree.cohorts.values()):
             for fr in EVERY:
-                assert node.available(fr) >= 0, f"{node.path()} is above its limits in {fr}"
-                quota = node.quotas.get(fr)
-                if node.parent is not None and quota is not None and quota.borrowing_limit is not None:
-                    assert node.borrowed(fr) <= quota.borrowing_limit
+                account, queue = Account(state, fr), node.name in tree.queues
+                assert node.usage.get(fr, 0) == account.used(node.name, queue=queue)
+                assert node.subtree.get(fr, 0) == account.quota(node.name, queue=queue)
+                assert node.available(fr) <= node.potential(fr)
 
 
 @thorough
