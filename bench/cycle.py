@@ -214,6 +214,14 @@ def _raw(index: int) -> Raw:
     }
 
 
+def draw(title: str, unit: str, milliseconds: dict[int, float]) -> None:
+    """A curve as bars, longest 50 signs."""
+    print(title)
+    most = max(milliseconds.values())
+    for size, value in milliseconds.items():
+        print(f"  {size:9,} {unit:8} {value:7.2f} ms  {'#' * max(1, round(50 * value / most))}", flush=True)
+
+
 def main() -> int:
     """Print the figures; exit code 1 when a target is missed."""
     missed = []
@@ -224,14 +232,19 @@ def main() -> int:
         if target is not None and value >= target:
             missed.append(what)
 
-    for pending in (1_000, 10_000, 100_000):
+    by_pending: dict[int, float] = {}
+    for pending in (1_000, 10_000, 50_000, 100_000):
         state = cluster(queues=1000, cohorts=50, pending=pending, admitted=20_000)
-        planned, applied = one_cycle(state)
-        report(f"cycle, 1,000 queues, 50 cohorts, 20,000 admitted, {pending:,} pending", planned, "ms", 50)
+        by_pending[pending], applied = one_cycle(state)
+        what = f"cycle, 1,000 queues, 50 cohorts, 20,000 admitted, {pending:,} pending"
+        report(what, by_pending[pending], "ms", 50)
         report("  applying its plan", applied, "ms")
-    for queues in (10, 100, 1000):
+    by_heads: dict[int, float] = {}
+    for queues in (10, 100, 250, 500, 1000):
         state = cluster(queues=queues, cohorts=max(1, queues // 20), pending=queues * 100, admitted=queues * 20)
-        report(f"cycle with {queues:,} heads of {queues * 100:,} pending", one_cycle(state)[0], "ms")
+        by_heads[queues], _ = one_cycle(state)
+    draw("a cycle over 1,000 heads, by how many wait", "pending", by_pending)
+    draw("a cycle with 100 pending a queue, by how many heads are looked at", "heads", by_heads)
     state = cluster(
         queues=1000, cohorts=50, pending=100_000, admitted=20_000, policy=Policy(fair_sharing=DEFAULT_STRATEGIES)
     )

@@ -9,7 +9,7 @@ from core.cycle import drain, schedule
 from core.model import FlavorResource, Key, Quota, Reserve, Wait
 from core.preemption import find_targets
 from core.state import State
-from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, worlds
+from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, crowded, worlds
 
 NOW = 100.0
 EVERY = [FlavorResource(flavor, resource) for flavor in FLAVORS for resource in RESOURCES]
@@ -122,7 +122,7 @@ def test_usage_that_is_kept_is_usage_recomputed_after_every_cycle(state: State) 
 
 
 @thorough
-@given(worlds())
+@given(worlds() | crowded())
 def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -> None:
     snapshot = state.snapshot()
     for head in state.heads(NOW):

@@ -129,6 +129,40 @@ def worlds(draw: st.DrawFn, *, occupied: bool = True) -> State:
     return state
 
 
+@st.composite
+def crowded(draw: st.DrawFn) -> State:
+    """Up to three queues of one cohort full of workloads of all sizes, and one of high priority that asks for much."""
+    state = State(draw(POLICIES))
+    state.set_namespace("ns", {})
+    for flavor in FLAVORS:
+        state.set_flavor(flavor, ResourceFlavor(flavor))
+    names = [f"q{number}" for number in range(draw(st.integers(1, 3)))]
+    sizes = draw(
+        st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2), st.sampled_from(names)), min_size=2, max_size=9)
+    )
+    room = {name: sum(size for size, _, queue in sizes if queue == name) for name in names}
+    lent = draw(st.integers(0, room[names[-1]])) if len(names) > 1 else 0
+    nominal = {**room, names[0]: room[names[0]] + lent, names[-1]: room[names[-1]] - lent} if lent else room
+    rules = Preemption(
+        draw(st.sampled_from(["Never", "LowerPriority"])), draw(st.sampled_from(["Any", "LowerPriority"]))
+    )
+    for name in names:
+        quota = {FlavorResource(f, r): Quota(nominal[name] if f == "fa" else 0) for f in FLAVORS for r in RESOURCES}
+        groups = (ResourceGroup(RESOURCES, FLAVORS),)
+        queue = ClusterQueue(
+            name=name, cohort="c0", groups=groups, quotas=quota, namespace_selector=Selector(), preemption=rules
+        )
+        state.set_cluster_queue(name, queue)
+        state.set_local_queue(Key("ns", name), LocalQueue(Key("ns", name), name))
+    for number, (size, priority, queue) in enumerate(sizes):
+        pod_sets = (PodSet("main", 1, dict.fromkeys(RESOURCES, size)),)
+        workload = Workload(Key("ns", f"w{number:02}"), f"u{number:02}", 0.0, queue, priority, pod_sets)
+        state.set_workload(workload.key, running(workload, queue, "fa", float(draw(st.integers(0, 9)))))
+    asked = dict.fromkeys(RESOURCES, draw(st.integers(1, 12)))
+    state.set_workload(Key("ns", "z"), Workload(Key("ns", "z"), "z", 1.0, names[0], 3, (PodSet("main", 1, asked),)))
+    return state
+
+
 def copy(state: State) -> State:
     """Another State of the same objects."""
     made = State(state.policy)
