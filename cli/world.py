@@ -74,7 +74,7 @@ class World:
         self._workload_classes: dict[str, int] = {}
         self._pod_classes: dict[str, Raw] = {}
         lookup = StateLookup(
-            self.state, classes=lambda: self._workload_classes, rules=lambda namespace: self.context(namespace).rules
+            self.state, classes=lambda: self.classes, rules=lambda namespace: self.context(namespace).rules
         )
         self.admission = Context(self.rules.admission, lookup)
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))

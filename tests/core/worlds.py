@@ -154,10 +154,10 @@ def crowded(draw: st.DrawFn) -> State:
         )
         state.set_cluster_queue(name, queue)
         state.set_local_queue(Key("ns", name), LocalQueue(Key("ns", name), name))
-    for number, (size, priority, queue) in enumerate(sizes):
+    for number, (size, priority, home) in enumerate(sizes):
         pod_sets = (PodSet("main", 1, dict.fromkeys(RESOURCES, size)),)
-        workload = Workload(Key("ns", f"w{number:02}"), f"u{number:02}", 0.0, queue, priority, pod_sets)
-        state.set_workload(workload.key, running(workload, queue, "fa", float(draw(st.integers(0, 9)))))
+        workload = Workload(Key("ns", f"w{number:02}"), f"u{number:02}", 0.0, home, priority, pod_sets)
+        state.set_workload(workload.key, running(workload, home, "fa", float(draw(st.integers(0, 9)))))
     asked = dict.fromkeys(RESOURCES, draw(st.integers(1, 12)))
     state.set_workload(Key("ns", "z"), Workload(Key("ns", "z"), "z", 1.0, names[0], 3, (PodSet("main", 1, asked),)))
     return state
