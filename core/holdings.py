@@ -7,6 +7,7 @@ The trees are built anew after a change of specification, when they are next nee
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeVar
 
 from api.names import Condition
 from core.forest import Tree, plant
@@ -162,3 +163,17 @@ def discard(index: dict[Key, set[Key]], name: Key, key: Key) -> None:
         found.discard(key)
         if not found:
             del index[name]
+
+
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
+
+
+def put(table: dict[_Name, _Value], name: _Name, value: _Value | None) -> bool:
+    """Set or delete an entry; whether that changed anything."""
+    if value is None:
+        return table.pop(name, None) is not None
+    if table.get(name) == value:
+        return False
+    table[name] = value
+    return True

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from api.names import PODS_RESOURCE, Condition
 from core.history import History
-from core.holdings import Holdings
+from core.holdings import Holdings, put
 from core.lines import Lines, queueable
 from core.model import (
     AdmissionCheck,
@@ -66,19 +65,19 @@ class State:
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """A ResourceFlavor came, changed or went: ClusterQueues that have it are looked at again."""
-        if _put(self.holdings.flavors, name, flavor):
+        if put(self.holdings.flavors, name, flavor):
             queues = self.holdings.cluster_queues.values()
             self._respecify(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """An AdmissionCheck came, changed or went."""
-        if _put(self.holdings.checks, name, check):
+        if put(self.holdings.checks, name, check):
             queues = self.holdings.cluster_queues.values()
             self._respecify(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
         """A Cohort came, changed or went: what was and what will be around it is looked at again."""
-        if _put(self.holdings.cohorts, name, cohort):
+        if put(self.holdings.cohorts, name, cohort):
             below = {name}
             for _ in self.holdings.cohorts:
                 more = {child.name for child in self.holdings.cohorts.values() if child.parent in below} - below
@@ -90,7 +89,7 @@ class State:
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
         old = self.holdings.cluster_queues.get(name)
-        if _put(self.holdings.cluster_queues, name, queue):
+        if put(self.holdings.cluster_queues, name, queue):
             if (
                 old is None
                 or queue is None
@@ -101,13 +100,13 @@ class State:
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """A LocalQueue came, changed or went, with the workloads that wait in it."""
-        if _put(self.lines.local_queues, key, queue):
+        if put(self.lines.local_queues, key, queue):
             self.history.weigh(key)
             self._stir(self.lines.reroute(key))
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """A namespace came, went or has other labels: workloads that were turned away for them are looked at again."""
-        if _put(self.namespaces, name, None if labels is None else dict(labels)):
+        if put(self.namespaces, name, None if labels is None else dict(labels)):
             for queue in self.lines.queues.values():
                 self._stir(self.lines.rouse([e for e in queue if e.asleep and e.workload.key.namespace == name]))
 
@@ -388,17 +387,3 @@ class State:
 
 def _queue_of(decision: Reserve | Wait) -> str:
     return decision.cluster_queue if isinstance(decision, Wait) else decision.admission.cluster_queue
-
-
-_Name = TypeVar("_Name")
-_Value = TypeVar("_Value")
-
-
-def _put(table: dict[_Name, _Value], name: _Name, value: _Value | None) -> bool:
-    """Set or delete an entry; whether that changed anything."""
-    if value is None:
-        return table.pop(name, None) is not None
-    if table.get(name) == value:
-        return False
-    table[name] = value
-    return True

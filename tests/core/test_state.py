@@ -1,14 +1,14 @@
 """What State makes of changes: who waits where, who is looked at, and what wakes whom."""
 
 import itertools
+from collections.abc import Generator
 
 import pytest
 
 from core import transitions
 from core.cycle import IDLE_CYCLES, drain
 from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Tried, Wait
-from core.policy import Policy
-from core.snapshot import Head, Snapshot
+from core.snapshot import Head
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 
@@ -168,12 +168,13 @@ def test_searches_that_go_round_in_a_circle_end_a_drain_and_rest_until_something
     found.set_workload(Key("ns", "w"), workload("w", 7))
     turns = itertools.count()
 
-    def circling(snapshot: Snapshot, heads: tuple[Head, ...], policy: Policy, now: float) -> Plan:
+    def circling(cycle: object, heads: tuple[Head, ...]) -> Generator[None, None, Plan]:
         (head,) = heads
+        yield
         tried = Tried(({"cpu": next(turns) % 2},), 0, 0)
         return Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, tried=tried),))
 
-    monkeypatch.setattr("core.cycle.schedule", circling)
+    monkeypatch.setattr("core.cycle._Cycle.run", circling)
     assert len(list(drain(found, found.policy, 0.0))) == IDLE_CYCLES
     assert (found.heads(0.0), found.next_wake(0.0)) == ((), None)
     found.set_workload(Key("ns", "w"), workload("w", 7, priority=1))
