@@ -14,6 +14,7 @@ from api.names import Condition, Label
 from core import decode, placement
 from core.feedback import PodSpec, submission
 from core.feedback.jobs import of_job
+from core.feedback.rules import fitted
 from core.jobs import meta
 from core.model import Key, Raw
 from core.requests import RequestRules
@@ -124,13 +125,30 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             default_queue=default_queue(request.namespace, context),
         )
         errors += _started_by_hand(kind, old, new, request, context)
-    old_fashioned = meta.queued_by_annotation(new) and not (old and meta.queued_by_annotation(old))
-    by_annotation = (BY_ANNOTATION,) if old_fashioned else ()
+    by_annotation = _by_annotation(old, new)
     if errors:
         return refuse(errors, warnings=by_annotation)
     verdict = _feedback(kind, old, new, request, context)
     warnings = by_annotation + verdict.warnings
     return deny("; ".join(verdict.refusals), warnings=warnings) if verdict.refusals else allow(warnings=warnings)
+
+
+def _by_annotation(old: Raw | None, new: Raw) -> tuple[str, ...]:
+    """What to say of v0.1's annotation when it comes: that it is old, or that the label beside it wins."""
+    label, annotation = (found(new).get(Label.QUEUE_NAME) for found in (meta.labels, meta.annotations))
+    if not annotation or label == annotation:
+        return ()
+    if old and [found(old).get(Label.QUEUE_NAME) for found in (meta.labels, meta.annotations)] == [label, annotation]:
+        return ()
+    if not label:
+        return (BY_ANNOTATION,)
+    wins = f"remove the annotation {Label.QUEUE_NAME}"
+    return (
+        fitted(
+            f'label and annotation name different queues: the label "{label}" wins; {wins}',
+            f"label and annotation name different queues: the label wins; {wins}",
+        ),
+    )
 
 
 _OURS: Final = (names.FIELD_MANAGER, names.JOB_FIELD_MANAGER)

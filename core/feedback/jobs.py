@@ -79,7 +79,12 @@ def _cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
     if queue is None or queue.stop_policy != StopPolicy.NONE:
         return
     standing = lookup.standing(queue.name)
-    if standing is not None and not standing.active:
+    if queue.deleting:
+        yield fitted(
+            f'ClusterQueue "{queue.name}" is being deleted: the job waits until one of its name is made again',
+            "the ClusterQueue is being deleted: the job waits until one of its name is made again",
+        )
+    elif standing is not None and not standing.active:
         why = standing.message.removeprefix(_PREFIX).rstrip(".")
         yield fitted(
             f'ClusterQueue "{queue.name}" admits nothing until an administrator mends it: {why}',

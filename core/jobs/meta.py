@@ -26,11 +26,6 @@ def queue_name(job: Raw) -> str:
     return str(labels(job).get(Label.QUEUE_NAME) or annotations(job).get(Annotation.QUEUE_NAME) or "")
 
 
-def queued_by_annotation(job: Raw) -> bool:
-    """Whether only the annotation of v0.1 names the queue."""
-    return not labels(job).get(Label.QUEUE_NAME) and bool(annotations(job).get(Annotation.QUEUE_NAME))
-
-
 def priority_class(job: Raw) -> str:
     """The WorkloadPriorityClass that the job names, '' for none."""
     return str(labels(job).get(Label.PRIORITY_CLASS) or "")

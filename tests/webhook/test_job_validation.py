@@ -296,3 +296,9 @@ def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None
     ]
     assert "warnings" not in ask(VALIDATE, review(job(annotations=QUEUE, labels=QUEUE)))
     assert "warnings" not in ask(VALIDATE, review(job(annotations=QUEUE), old=job(annotations=QUEUE)))
+    other = job(annotations=QUEUE, labels={Label.QUEUE_NAME: "other"})
+    assert ask(VALIDATE, review(other))["warnings"] == [
+        'label and annotation name different queues: the label "other" wins; remove the annotation'
+        " kueue.x-k8s.io/queue-name"
+    ]
+    assert "warnings" not in ask(VALIDATE, review(other, old=other))

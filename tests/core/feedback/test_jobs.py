@@ -34,6 +34,11 @@ MISSING = """
     resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: gone, resources: [
       {name: cpu, nominalQuota: 8}, {name: memory, nominalQuota: 32Gi}]}]}]
 """
+GOING = """
+- kind: ClusterQueue
+  metadata: {name: team-a, deletionTimestamp: "2026-01-01T00:00:00Z"}
+  spec: {namespaceSelector: {}}
+"""
 NOBODY = """
 - kind: ClusterQueue
   metadata: {name: team-a}
@@ -102,6 +107,13 @@ CASES = [
         'ClusterQueue "team-a" admits nothing until an administrator mends it:'
         " references missing ResourceFlavor(s): gone",
         id="a ClusterQueue without its flavor",
+    ),
+    pytest.param(
+        job(),
+        GOING,
+        "cluster-queue-inactive",
+        'ClusterQueue "team-a" is being deleted: the job waits until one of its name is made again',
+        id="a ClusterQueue that is being deleted",
     ),
     pytest.param(
         job(),
