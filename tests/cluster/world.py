@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from core.times import epoch
 from devcluster.controlplane import ControlPlane
 
 Raw = dict[str, Any]
@@ -102,6 +103,14 @@ class World:
     def reason(self, job: str, kind: str) -> str:
         """A condition of a Job's Workload in short: ``status/reason``."""
         return "/".join(self.told(job, kind)[:2])
+
+    def outlive_second_of(self, job: str) -> None:
+        """Wait until what is made now is younger than this Job's Workload: in one second their uids decide, by
+        chance.
+        """
+        self.until("it has its Workload", lambda: self.workload(job))
+        made = epoch(self.workload(job)["metadata"]["creationTimestamp"])
+        self.until("that second is over", lambda: time.time() >= made + 1)
 
     def running(self) -> set[str]:
         """The Jobs that are not suspended and not done."""
