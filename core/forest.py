@@ -8,6 +8,7 @@ and inactive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -57,7 +58,7 @@ class Tree:
     def reserve(self, key: Key, held: Reservation) -> None:
         """Count a reservation in its ClusterQueue."""
         node = self.queues[held.cluster_queue]
-        node.own()[key] = held
+        node.hold(key, held)
         node.add_all(held.usage)
 
     def release(self, key: Key, cluster_queue: str) -> Reservation | None:
@@ -65,7 +66,7 @@ class Tree:
         node = self.queues[cluster_queue]
         held = node.reserved.get(key)
         if held is not None:
-            del node.own()[key]
+            node.drop(key)
             node.remove_all(held.usage)
             self.generation += 1
         return held
@@ -78,6 +79,8 @@ class Tree:
         for queue in fresh.queues.values():
             for held in queue.reserved.values():
                 queue.add_all(held.usage)
+            lowest = min((held.workload.priority for held in queue.reserved.values()), default=math.inf)
+            assert queue.lowest() == lowest, f"the lowest priority in {queue.name} is {lowest}"
         for mine, theirs in ((self.queues, fresh.queues), (self.cohorts, fresh.cohorts)):
             for name, node in mine.items():
                 kept = {fr: amount for fr, amount in node.usage.items() if amount}

@@ -103,7 +103,7 @@ class Holdings:
         if old is not None and old.usage == held.usage and old.cluster_queue == held.cluster_queue:
             self._held[key] = held
             if self._counts(held):
-                self._own(held.cluster_queue).queues[held.cluster_queue].own()[key] = held
+                self._own(held.cluster_queue).queues[held.cluster_queue].hold(key, held)
         else:
             self.release(key)
             self._held[key] = held

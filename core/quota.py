@@ -207,7 +207,7 @@ class CohortNode(Node):
 class QueueNode(Node):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
 
-    __slots__ = ("_lowest", "_owned", "active", "groups", "lines", "reserved", "spec")
+    __slots__ = ("_lowest", "_owned", "_priorities", "active", "groups", "lines", "reserved", "spec")
 
     def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
         super().__init__(spec.name, spec.quotas, spec.weight)
@@ -221,28 +221,49 @@ class QueueNode(Node):
             for flavor in group.flavors:
                 self.lines.setdefault(flavor, {}).update({r: FlavorResource(flavor, r) for r in group.resources})
         self.reserved: dict[Key, Reservation] = {}
+        self._priorities: dict[int, int] = {}
+        """How many of those have a priority."""
         self._owned = True
         self._lowest: float | None = None
 
-    def own(self) -> dict[Key, Reservation]:
-        """``reserved``, ours to change: copied first where a snapshot reads it too."""
-        self._lowest = None
-        if not self._owned:
-            self.reserved = dict(self.reserved)
-            self._owned = True
-        return self.reserved
+    def hold(self, key: Key, held: Reservation) -> None:
+        """Have a workload among those that use the quota, in the place of what it was before. Usage is not changed."""
+        self._own()
+        self._count(self.reserved.get(key), -1)
+        self.reserved[key] = held
+        self._count(held, +1)
+
+    def drop(self, key: Key) -> None:
+        """Have it among them no more. Usage is not changed."""
+        self._own()
+        self._count(self.reserved.pop(key), -1)
 
     def share(self, other: QueueNode) -> None:
         """Read the reservations of another node without copying them."""
-        self._lowest = other.lowest()
-        self.reserved = other.reserved
+        self.reserved, self._priorities, self._lowest = other.reserved, other._priorities, other._lowest
         self._owned = False
 
     def lowest(self) -> float:
         """The lowest priority of those that hold quota here; infinity where nobody does."""
         if self._lowest is None:
-            self._lowest = min((held.workload.priority for held in self.reserved.values()), default=math.inf)
+            self._lowest = min(self._priorities, default=math.inf)
         return self._lowest
+
+    def _own(self) -> None:
+        """Change what is ours alone: copied first where a snapshot reads it too."""
+        if not self._owned:
+            self.reserved, self._priorities = dict(self.reserved), dict(self._priorities)
+            self._owned = True
+
+    def _count(self, held: Reservation | None, change: int) -> None:
+        if held is not None:
+            priority = held.workload.priority
+            left = self._priorities.get(priority, 0) + change
+            if left:
+                self._priorities[priority] = left
+            else:
+                del self._priorities[priority]
+            self._lowest = None
 
 
 def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
