@@ -51,11 +51,15 @@ class Preemptor(Struct, gc=False):
     local_usage: Mapping[Key, float] = field(default_factory=dict)
     gone: set[Key] = field(default_factory=set)
     borrowers: Borrowers = field(default_factory=dict)
+    inside: bool | None = None
+    """Whether anyone in its own ClusterQueue may be preempted, once that has been asked."""
 
     def hopeless(self, need: Iterable[FlavorResource]) -> bool:
         """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
         node, rules = self.node, self.node.spec.preemption
-        if self._reaches(node, rules.within_cluster_queue):
+        if self.inside is None:
+            self.inside = self._reaches(node, rules.within_cluster_queue)
+        if self.inside:
             return False
         if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
             return True

@@ -268,7 +268,7 @@ class Search(Struct, gc=False):
         fit.
         """
         choices: dict[str, Choice] = {}
-        worst = (_FIT, 0)
+        worst = _SIMPLY
         furthest = 0
         reasons: list[str] = []
         severest = ""
