@@ -235,7 +235,12 @@ def command(
     if stay:
         clusters.up(name, (NODES,))
         plane = ControlPlane.attach(clusters.get(name).directory, name)
-        play(plane, console, began)
+        try:
+            play(plane, console, began)
+        except KeyboardInterrupt:
+            console.print("\nInterrupted: ending what was started.", highlight=False)
+            clusters.down(name)
+            raise
         console.print("\nIt stays up. To play with it:", highlight=False)
         print(f"export KUBECONFIG={plane.kubeconfig}")
         print(f"seiretsu cluster down --name {name}    # ends it")

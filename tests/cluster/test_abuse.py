@@ -1,0 +1,57 @@
+"""Callers who send what they should not, or send it slowly: they are answered or cut off, and nobody else notices.
+
+`make bench` puts a hundred thousand such reviews to the program (`bench.abuse`); here are enough to see a mistake.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.abuse import LONGEST_SECONDS, OTHERS_PER_SECOND, Victim, assault, slow_senders
+from bench.reviews import WAYS, asks
+from devcluster.controlplane import ControlPlane
+from tests.serving import Served, serving
+
+pytestmark = pytest.mark.cluster
+
+REVIEWS, SEED, SENDERS = 4_000, 20261121, 100
+
+
+@pytest.fixture(scope="module")
+def process(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Victim]]:
+    certificates = Path(tmp_path_factory.mktemp("certs"))
+    with serving(cluster.kubeconfig, certificates) as served:
+        served.ready()
+        base = f"https://127.0.0.1:{served.address.port}"
+        yield served, Victim(base, certificates / "ca.crt", served.process.pid)
+
+
+async def test_four_thousand_bad_reviews_none_let_in_by_accident_no_failure_of_ours_and_memory_stays(
+    process: tuple[Served, Victim],
+) -> None:
+    served, victim = process
+    report = await assault(victim, asks(SEED, REVIEWS), REVIEWS)
+    assert report.mistakes == []
+    assert report.answered.total() == REVIEWS
+    assert {kind for kind, _ in report.answered} == set(WAYS)
+    assert [event for event in served.events if event.get("level") in ("error", "critical")] == []
+    assert "Traceback" not in "".join(served.log)
+    assert report.end < 1.25 * report.warm, "memory grows with what was sent"
+
+
+async def test_slow_senders_are_cut_off_and_others_are_answered_as_if_they_were_alone(
+    process: tuple[Served, Victim],
+) -> None:
+    _, victim = process
+    with victim.others() as others:
+        await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 1)
+        alone = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 4)
+        slow = asyncio.create_task(slow_senders(victim, SENDERS))
+        beside = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 4)
+        cut = await slow
+    assert len(cut) == SENDERS
+    assert max(cut) < LONGEST_SECONDS, "somebody was let go on for ever"
+    assert (alone.failed, beside.failed) == (0, 0)
+    assert beside.p50 < 3 * alone.p50

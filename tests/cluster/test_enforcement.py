@@ -1,0 +1,155 @@
+"""Forced suspension, whoever creates a Job and however often we are asked; and where every Job of chosen namespaces is
+managed, with or without a queue.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.names import Label
+from core.model import Raw
+from devcluster.controlplane import ControlPlane
+from tests.cluster.world import World
+from tests.serving import Served, serving
+
+pytestmark = pytest.mark.cluster
+
+EVERY_JOB = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {managed: "yes"}}
+"""
+MUTATING = "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration"
+MANAGED, FREE = "managed", "free"
+JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u-1", "controller": True}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of this module's own, with a namespace that is managed and one that is not."""
+    with ControlPlane.start() as started:
+        for name in (MANAGED, FREE):
+            metadata = {"name": name, "labels": {"managed": "yes"} if name == MANAGED else {}}
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            started.kubectl("create", "-f", "-", stdin=json.dumps(made), check=True)
+            started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, check=True)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def process(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("serve")
+    (directory / "config.yaml").write_text(EVERY_JOB)
+    with serving(plane.kubeconfig, directory, "--config", str(directory / "config.yaml")) as served:
+        served.ready()
+        yield served
+
+
+@pytest.fixture(scope="module")
+def world(plane: ControlPlane, process: Served) -> World:
+    """The managed namespace, with a queue of one cpu."""
+    made = World(plane, MANAGED)
+    made.flavor()
+    made.queue("main", 1)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a pod has: the token of a service account, which may make Jobs in its namespace, and no more."""
+    for namespace in (MANAGED, FREE):
+        plane.kubectl(
+            "create", "role", "jobs", "--verb=create,get,patch", "--resource=jobs.batch", "-n", namespace, check=True
+        )
+        account = f"--serviceaccount={MANAGED}:default"
+        plane.kubectl("create", "rolebinding", "jobs", "--role=jobs", account, "-n", namespace, check=True)
+    token = plane.kubectl("create", "token", "default", "-n", MANAGED, check=True).stdout.strip()
+    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
+    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
+    path = tmp_path_factory.mktemp("pod") / "kubeconfig"
+    path.write_text(json.dumps(kubeconfig))
+    return path
+
+
+def job(name: str, *, queue: str = "", namespace: str = MANAGED, cpu: str = "1", **metadata: Any) -> Raw:
+    labels = {Label.QUEUE_NAME: queue} if queue else {}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+def create(plane: ControlPlane, made: Raw, *arguments: str) -> Raw:
+    done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(made), check=True)
+    found: Raw = json.loads(done.stdout)
+    return found
+
+
+def patch(plane: ControlPlane, name: str, change: Raw, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return plane.kubectl("patch", "job", name, "-n", MANAGED, "--type=merge", "-p", json.dumps(change), *arguments)
+
+
+@pytest.mark.parametrize("queue", ["main", ""], ids=["one that names a queue", "one that names none"])
+@pytest.mark.parametrize("owner", [None, JOB_SET], ids=["made by a pod", "made by a controller for its own object"])
+def test_whoever_makes_a_job_it_waits(world: World, pod: Path, owner: Raw | None, queue: str) -> None:
+    more: dict[str, Any] = {"ownerReferences": [owner]} if owner else {}
+    as_pod = ("--kubeconfig", str(pod), "--dry-run=server")
+    assert create(world.plane, job("from-a-pod", queue=queue, **more), *as_pod)["spec"]["suspend"] is True
+
+
+def test_a_pod_may_not_start_what_waits_either(world: World, pod: Path) -> None:
+    create(world.plane, job("waits", queue="main", cpu="2"), "--kubeconfig", str(pod))
+    refused = patch(world.plane, "waits", {"spec": {"suspend": False}}, "--kubeconfig", str(pod))
+    assert refused.returncode == 1
+    assert 'the job waits in LocalQueue "main" and is started when its workload is admitted' in refused.stderr
+
+
+def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(world: World) -> None:
+    assert create(world.plane, job("queueless"))["spec"]["suspend"] is True
+    refused = patch(world.plane, "queueless", {"spec": {"suspend": False}})
+    assert "the job names no queue" in refused.stderr
+    assert "queueless" not in world.running()
+    patch(world.plane, "queueless", {"metadata": {"labels": {Label.QUEUE_NAME: "main"}}}).check_returncode()
+    world.until("it has its turn", lambda: "queueless" in world.running())
+
+
+def test_a_namespace_that_is_not_managed_is_left_alone(world: World, pod: Path) -> None:
+    for queue in ("", "main"):
+        made = job("free", namespace=FREE, queue=queue)
+        assert create(world.plane, made, "--kubeconfig", str(pod), "--dry-run=server")["spec"]["suspend"] is False
+
+
+def test_asked_again_and_again_about_one_job_the_outcome_is_the_same(world: World) -> None:
+    """Under a second name the API server calls us twice, and once more since the object changed in between."""
+    once = create(world.plane, job("same", queue="main"), "--dry-run=server")
+    found = json.loads(world.plane.kubectl("get", MUTATING, "-o", "json", check=True).stdout)
+    found["metadata"] = {"name": "aaa-before-ours"}
+    world.plane.kubectl("create", "-f", "-", stdin=json.dumps(found), check=True)
+    try:
+        again = create(world.plane, job("same", queue="main"), "--dry-run=server")
+    finally:
+        world.plane.kubectl("delete", "mutatingwebhookconfiguration", "aaa-before-ours", check=True)
+    for each in (once, again):
+        for mark in ("uid", "creationTimestamp"):
+            del each["metadata"][mark]
+        each["spec"]["selector"] = each["spec"]["template"]["metadata"]["labels"] = {}
+    assert again == once
+
+
+def test_while_we_are_down_namespaces_that_are_not_managed_do_not_notice(world: World, process: Served) -> None:
+    assert process.stop() == 0
+    for queue in ("", "main"):
+        assert create(world.plane, job("free", namespace=FREE, queue=queue), "--dry-run=server")
+    text = json.dumps(job("held"))
+    refused = world.plane.kubectl("create", "-f", "-", stdin=text)
+    assert 'failed calling webhook "mjob.kb.io"' in refused.stderr
