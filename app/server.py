@@ -22,6 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.connection import Connection, Deadlines, State, protocol_config
 
 BACKLOG = 1024
+ACCEPTED_AT_ONCE = 1
+"""New connections between two looks at all others: a handshake costs as much as a call or two, and hundreds at once
+would keep everybody waiting who is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,12 @@ class Server:
             server = await asyncio.start_server(
                 lambda reader, writer: self._serve(app, reader, writer),
                 sock=opened,
-                backlog=BACKLOG,
+                backlog=ACCEPTED_AT_ONCE,  # so many asyncio accepts in a row; how many may wait is set below
                 ssl=listener.tls,
                 ssl_handshake_timeout=self._deadlines.handshake if listener.tls else None,
                 ssl_shutdown_timeout=self._deadlines.closing if listener.tls else None,
             )
+            opened.listen(BACKLOG)
         except BaseException:
             opened.close()
             raise

@@ -115,7 +115,7 @@ class Wire:
     def close(self) -> None:
         """End the connection."""
         if self._streams is not None:
-            self._streams[1].transport.abort()
+            _cut(self._streams[1])
         self._streams = None
 
 
@@ -128,20 +128,26 @@ async def _send(writer: asyncio.StreamWriter, body: bytes) -> None:
         pass
 
 
+def _cut(writer: asyncio.StreamWriter) -> None:
+    if not writer.transport.is_closing():
+        writer.transport.abort()
+
+
 async def opened(host: str, port: int, trust: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A new connection."""
     return await asyncio.open_connection(host, port, ssl=trust, server_hostname=host)
 
 
-async def slow_senders(victim: Victim, count: int) -> list[float]:
-    """As many send a byte now and then, every other one of the head, the rest of the body. Returns after how many
-    seconds each was cut off; ``LONGEST_SECONDS`` is "not at all".
+async def slow_senders(victim: Victim, count: int, connected: asyncio.Barrier) -> list[float]:
+    """As many send a byte now and then, every other one of the head, the rest of the body. They begin together, once
+    all are ``connected``. Returns after how many seconds each was cut off; ``LONGEST_SECONDS`` is "not at all".
     """
     at, trust = urlsplit(victim.base), victim.trust()
     head = f"POST {MUTATE} HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
 
     async def one(number: int) -> float:
         reader, writer = await opened(at.hostname or "", at.port or 0, trust)
+        await connected.wait()
         ended = asyncio.create_task(reader.read())
         began = time.monotonic()
         writer.write(head.encode() + (b"\r\n" if number % 2 else b"X-Slow: "))
@@ -151,7 +157,7 @@ async def slow_senders(victim: Victim, count: int) -> list[float]:
         took = time.monotonic() - began
         ended.cancel()
         await asyncio.wait([ended])
-        writer.transport.abort()
+        _cut(writer)
         return took
 
     return list(await asyncio.gather(*(one(number) for number in range(count))))
@@ -171,8 +177,11 @@ async def measure(plane: ControlPlane, scratch: Path, seed: int, count: int, sen
 
             await asyncio.to_thread(meet, 2)
             print(f"{'other callers, alone':36} {await asyncio.to_thread(meet, 6)}", flush=True)
-            slow = asyncio.create_task(slow_senders(victim, senders))
-            print(f"{f'beside {senders} slow senders':36} {await asyncio.to_thread(meet, 6)}", flush=True)
+            connected = asyncio.Barrier(senders + 1)
+            slow = asyncio.create_task(slow_senders(victim, senders, connected))
+            print(f"{f'while {senders} connect at once':36} {await asyncio.to_thread(meet, 2)}", flush=True)
+            await connected.wait()
+            print(f"{f'beside {senders} slow senders':36} {await asyncio.to_thread(meet, 4)}", flush=True)
             cut = sorted(await slow)
             print(f"slow senders were cut off after {cut[0]:.1f} to {cut[-1]:.1f} s", flush=True)
             hurling = asyncio.create_task(assault(victim, asks(seed, count), count))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.abuse import LONGEST_SECONDS, OTHERS_PER_SECOND, Victim, assault, slow_senders
+from bench.openloop import Quantiles
 from bench.reviews import WAYS, asks
 from devcluster.controlplane import ControlPlane
 from tests.serving import Served, serving
@@ -46,12 +47,19 @@ async def test_slow_senders_are_cut_off_and_others_are_answered_as_if_they_were_
 ) -> None:
     _, victim = process
     with victim.others() as others:
-        await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 1)
-        alone = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 4)
-        slow = asyncio.create_task(slow_senders(victim, SENDERS))
-        beside = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, 4)
+
+        async def meet(seconds: float) -> Quantiles:
+            return await asyncio.to_thread(others.run, OTHERS_PER_SECOND, seconds)
+
+        await meet(1)
+        before = await meet(2)
+        connected = asyncio.Barrier(SENDERS + 1)
+        slow = asyncio.create_task(slow_senders(victim, SENDERS, connected))
+        await connected.wait()
+        beside = await meet(3)
         cut = await slow
+        after = await meet(2)
     assert len(cut) == SENDERS
     assert max(cut) < LONGEST_SECONDS, "somebody was let go on for ever"
-    assert (alone.failed, beside.failed) == (0, 0)
-    assert beside.p50 < 3 * alone.p50
+    assert (before.failed, beside.failed, after.failed) == (0, 0, 0)
+    assert beside.p50 < 5 * max(before.p50, after.p50)  # of one run: the machine may be busy with other things
