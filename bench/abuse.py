@@ -29,8 +29,8 @@ from devcluster.controlplane import ControlPlane, Spec
 HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "", namespaced=False)
 CLIENTS = 2
 OTHERS_PER_SECOND = 50.0
-WARM_SHARE = 0.2
-"""The share of the reviews after which memory is expected to grow no more: by then there was one of each kind."""
+FIFTHS = 5
+"""After the first of them memory is expected to grow no more: by then there was one of each kind."""
 DRIP_SECONDS = 0.25
 LONGEST_SECONDS = 20.0
 
@@ -54,13 +54,13 @@ class Victim:
 
 @dataclass(slots=True)
 class Report:
-    """What became of the reviews. ``mistakes`` holds what was not answered as it should be; sizes are in MiB."""
+    """What became of the reviews. ``mistakes`` holds what was not answered as it should be, ``sizes`` the program's
+    memory in MiB after each fifth of them.
+    """
 
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     mistakes: list[str] = field(default_factory=list)
-    warm: float = 0.0
-    end: float = 0.0
-    peak: float = 0.0
+    sizes: list[float] = field(default_factory=list)
 
     def note(self, ask: Ask, status: int, body: bytes) -> None:
         """Count an answer and judge it."""
@@ -77,12 +77,11 @@ async def assault(victim: Victim, reviews: Iterable[Ask], count: int) -> Report:
         wire = Wire(victim)
         for ask in left:
             report.note(ask, *await wire.call(ask))
-            if not report.warm and report.answered.total() >= count * WARM_SHARE:
-                report.warm = Usage.of(victim.pid).rss
+            if report.answered.total() >= count * (len(report.sizes) + 1) / FIFTHS:
+                report.sizes.append(Usage.of(victim.pid).rss)
         wire.close()
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    report.end, report.peak = Usage.of(victim.pid)[1:]
     return report
 
 
@@ -203,7 +202,7 @@ def tell(report: Report) -> None:
     print(f"{report.answered.total()} reviews: {told}; {len(report.mistakes)} not answered as they should be")
     for mistake in report.mistakes[:5]:
         print(f"    {mistake}")
-    print(f"memory: {report.warm:.0f} MiB after a fifth of them, {report.end:.0f} at the end, peak {report.peak:.0f}")
+    print(f"memory after each fifth of them: {', '.join(f'{size:.0f}' for size in report.sizes)} MiB")
 
 
 def main() -> int:

@@ -27,6 +27,8 @@ from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
 Raw = dict[str, Any]
+COVERED = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
+SPEC: Raw = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [COVERED]}]}
 
 
 class Server:
@@ -254,6 +256,31 @@ async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_th
     assert began == sorted(set(began))
     assert (server.holds("w"), told.reasons) == (True, ["QuotaReserved", "Admitted"])
     assert others >= found.cycles - len(began)
+
+
+async def test_others_have_their_turn_while_a_cycle_over_many_queues_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
+    found, server, _ = scheduler()
+    caches, queues = found.caches, 40
+    for number in range(queues):
+        raw = workload(f"w{number}") | {"spec": {**workload("w")["spec"], "queueName": f"lq{number}"}}
+        server.objects[f"w{number}"] = copy.deepcopy(raw)
+        caches.cluster_queues.observe("ADDED", made("ClusterQueue", f"cq{number}", SPEC))
+        caches.local_queues.observe(
+            "ADDED", made("LocalQueue", f"lq{number}", {"clusterQueue": f"cq{number}"}, namespace="ns")
+        )
+        caches.workloads.observe("ADDED", raw)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while not found.cycles:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    await until_rest(found, other.done)
+    assert turns > 2 * queues, "one for each look at a head, and one for each decision"
 
 
 def _assumed(found: Scheduler) -> bool:
