@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.measure import Usage
+from bench.measure import Usage, ahead
 from bench.openloop import Caller, Quantiles, Target
 from bench.reviews import MUTATE, Ask, asks, good, wrong
 from bench.served import served
@@ -212,8 +212,12 @@ def main() -> int:
     parser.add_argument("--senders", type=int, default=200, help="how many send slowly (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     chosen = parser.parse_args()
-    print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors", flush=True)
-    with tempfile.TemporaryDirectory() as scratch, ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
+        ahead(plane) as told,
+    ):
+        print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors, {told}", flush=True)
         run = measure(plane, Path(scratch), chosen.seed, chosen.reviews, chosen.senders)
         return 1 if asyncio.run(run) else 0
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.measure import Usage, timed, waited_seconds
+from bench.measure import BEHIND, Usage, ahead, timed, waited_seconds, weigh_all
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import served
@@ -26,7 +26,6 @@ from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.resource import Raw, Resource
 from controller.kube.throttle import Throttle
-from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
 
 _ADMISSION = "admissionregistration.k8s.io"
@@ -36,7 +35,6 @@ PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")
 CREATORS = 16
 WARM_SECONDS = 2.0
 PATIENCE_SECONDS = 600.0
-BEHIND = 19
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.M)
 _CALLS = "seiretsu_webhook_request_duration_seconds_bucket"
 _ADMITTED = "kueue_admitted_workloads_total"
@@ -172,8 +170,8 @@ async def _with_us(plane: ControlPlane, client: Client, program: Program, size: 
         releasing = asyncio.create_task(_release(client, size))
         await measured(f"webhook call, {size.jobs} being scheduled", caller, pace, program)
         await releasing
-        _stand_back(plane)
-        await measured("the same, API server and etcd behind", caller, pace, program)
+        if weigh_all(plane, BEHIND):  # as on a machine of its own it then takes no processor from the program
+            await measured("the same, API server and etcd behind", caller, pace, program)
 
 
 async def _until_pending(client: Client, count: int) -> None:
@@ -183,15 +181,6 @@ async def _until_pending(client: Client, count: int) -> None:
             if len((await client.list(WORKLOADS))["items"]) == count:
                 return
             await asyncio.sleep(2)
-
-
-def _stand_back(plane: ControlPlane) -> None:
-    """Let the control plane have the processors that nobody else wants, all of its threads: as on a machine of its own
-    it then takes none from the program, of which alone this figure speaks.
-    """
-    for record in processes.recorded(plane.layout.records):
-        for thread in Path(f"/proc/{record.pid}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), BEHIND)
 
 
 async def _release(client: Client, size: Size) -> None:
@@ -215,8 +204,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15, help="for how long each time (default 15)")
     parser.add_argument("--pending", type=int, default=10_000, help="how many workloads wait (default 10000)")
     chosen = parser.parse_args()
-    print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-    with tempfile.TemporaryDirectory() as scratch, ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
+        ahead(plane) as told,
+    ):
+        print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, {told}", flush=True)
         asyncio.run(measure(plane, Path(scratch), Pace(chosen.rate, chosen.seconds), chosen.pending))
 
 
