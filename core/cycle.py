@@ -41,8 +41,8 @@ from core.tournament import tournament
 
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
 IDLE_CYCLES = 1_000
-"""A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked: searches for
-flavors that go round in a circle."""
+"""A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked. Searches for
+flavors come to rest long before, where they come to a place for the second time (``Pending.try_on``)."""
 
 
 def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: float) -> Plan:

@@ -17,6 +17,9 @@ from core.order import QueueKey
 from core.shape import Shape
 
 _GONE = -1
+_Stop = tuple[tuple[tuple[str, int], ...], ...]
+"""Where a search for flavors stopped: the last flavor tried by resource, for each pod set."""
+_NOWHERE: frozenset[_Stop] = frozenset()
 Lane = Key | None
 """The LocalQueue a class belongs to where order depends on it (admission fair sharing), else None."""
 
@@ -24,16 +27,34 @@ Lane = Key | None
 class Pending:
     """A workload in its queue. ``asleep`` ones are parked alone, not with their class."""
 
-    __slots__ = ("asleep", "family", "key", "serial", "shape", "tried", "workload")
+    __slots__ = ("_stops", "asleep", "circles", "family", "key", "serial", "shape", "tried", "workload")
 
     def __init__(self, workload: Workload, key: QueueKey, shape: Shape) -> None:
         self.workload = workload
         self.key = key
         self.shape = shape
         self.tried: Tried | None = None
+        self.circles = False
+        """Whether its search for flavors stopped where it had stopped before, and so will for ever."""
+        self._stops: frozenset[_Stop] = _NOWHERE
         self.asleep = False
         self.serial = _GONE
         self.family: _Family
+
+    def try_on(self, tried: Tried | None) -> bool:
+        """Go on behind where the search for flavors stopped; whether it had not stopped there before.
+
+        Searches of several pod sets that get into each other's way can go round for ever while nothing is released.
+        """
+        if tried is None or self.tried is None or tried.generation != self.tried.generation:
+            self._stops = _NOWHERE
+        self.tried, self.circles = tried, False
+        if tried is None or not tried.unfinished:
+            return False
+        stop = tuple(tuple(sorted(pod_set.items())) for pod_set in tried.flavors)
+        self.circles = stop in self._stops
+        self._stops |= {stop}
+        return not self.circles
 
 
 class _Family:

@@ -296,17 +296,16 @@ class State:
             self._assume(key, decision)
             return True
         queue = self.lines.queues[name]
-        tried = decision.tried
-        advanced = (
-            tried is not None and tried.unfinished and (entry.tried is None or entry.tried.flavors != tried.flavors)
-        )
-        entry.tried = tried
+        advanced = entry.try_on(decision.tried)
         if decision.preempting and not queue.strict:
             queue.sticky = key
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
             queue.park(key, family=decision.alike, hopeless=decision.hopeless)
+            return True
+        if entry.circles and decision.alike and not queue.strict and name not in self._stirred:
+            queue.park(key, family=True)
             return True
         return advanced or bool(decision.victims)
 

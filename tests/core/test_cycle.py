@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -186,6 +187,20 @@ def test_a_search_that_stopped_starts_anew_when_the_cluster_has_changed_since() 
     found = outrun()
     found.apply(Plan())  # a cycle for others
     assert flavors_of(cycle(found)["w2"]) == ["default"]
+
+
+@pytest.mark.parametrize("strategy", list(QueueingStrategy))
+def test_pod_sets_whose_searches_for_flavors_go_round_for_ever_come_to_rest(strategy: QueueingStrategy) -> None:
+    found = state(two_flavors("a", 1, 1, strategy=strategy))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    pod_sets = (PodSet("first", 1, {CPU: 1}), PodSet("second", 1, {CPU: 1}), PodSet("third", 1, {CPU: 9}))
+    put(found, workload("round", 0, pod_sets=pod_sets, created=1.0), workload("behind", 1, created=2.0))
+    plans = list(islice(drain(found, found.policy, NOW), 9))
+    assert len(plans) < 9
+    admitted = [
+        str(decision.workload.key) for plan in plans for decision in plan.decisions if isinstance(decision, Reserve)
+    ]
+    assert admitted == ([] if strategy is QueueingStrategy.STRICT_FIFO else ["ns/behind"])
 
 
 def test_taints_and_labels_keep_workloads_from_flavors() -> None:
