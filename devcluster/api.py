@@ -22,11 +22,13 @@ class Administrator:
         self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
+    def connection(self) -> http.client.HTTPSConnection:
+        """For a caller who asks thousands of times: to shake hands costs more than to answer."""
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS, context=self._context)
+
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """The status and the content of an answer; `OSError` when the server cannot be reached."""
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS, context=self._context
-        )
+        connection = self.connection()
         try:
             content = None if body is None else json.dumps(body)
             connection.request(method, path, content, {"Content-Type": "application/json"})

@@ -41,7 +41,7 @@ def errors(
         return wrong
     if elastic:
         wrong = [
-            forbidden(f"{path}[{key}]", f"{word} topology is not supported with elastic jobs")
+            forbidden(f"{path}.{key}", f"{word} topology is not supported with elastic jobs")
             for key, word in ((_MODES[0], "required"), (_MODES[1], "preferred"))
             if key in found
         ][:1]

@@ -32,8 +32,8 @@ def _config(obj: Raw) -> list[FieldError]:
 
 
 def _cluster(obj: Raw) -> list[FieldError]:
-    source = spec_of(obj).get("clusterSource") or {}
-    if sum(source.get(kind) is not None for kind in ("kubeConfig", "clusterProfileRef")) == 1:
+    source = spec_of(obj).get("clusterSource")
+    if source is None or sum(source.get(kind) is not None for kind in ("kubeConfig", "clusterProfileRef")) == 1:
         return []
     text = "exactly one of the fields in [kubeConfig clusterProfileRef] must be set"
     return [broken_rule("spec.clusterSource", text)]

@@ -56,8 +56,7 @@ def _quotas(
         for limit in ("borrowingLimit", "lendingLimit"):
             if quota.get(limit) is None:
                 continue
-            if negative := not_negative(f"{at}.{limit}", quota[limit]):
-                yield from negative
+            yield from not_negative(f"{at}.{limit}", quota[limit])
             if not has_parent:
                 yield invalid(f"{at}.{limit}", _canonical(quota[limit]), f"must be nil when {parent} is empty")
 

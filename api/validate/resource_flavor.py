@@ -28,7 +28,7 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     """Errors of a changed ResourceFlavor."""
     errors = validate_create(new)
     before = spec_of(old).get("topologyName")
-    if before is not None and spec_of(new).get("topologyName") != before:
+    if before is not None and new.get("spec") is not None and spec_of(new).get("topologyName") != before:
         errors.append(broken_rule("spec", "topologyName is immutable when topologyName is set"))
     return errors
 

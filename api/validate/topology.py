@@ -33,7 +33,7 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     """Errors of a changed Topology."""
     errors = validate_create(new)
     before, after = _levels(old), _levels(new)
-    if before and before != after and not before[-1] == after[-1] == HOSTNAME_LABEL:
+    if before and after and before != after and not before[-1] == after[-1] == HOSTNAME_LABEL:
         text = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
         errors.insert(0, broken_rule(_PATH, text))
     return errors

@@ -23,6 +23,8 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
         errors += _same_class(spec_of(old).get("priorityClassRef"), spec_of(new).get("priorityClassRef"))
         errors += _same_queue(old, new)
     errors += _same_execution_time(old, new)
+    if new.get("spec") is None and (has_reservation(old) or is_true(old, Condition.ADMITTED)):
+        errors.append(required("spec", "what holds quota keeps saying what for"))
     return [*errors, *status_update(old, new), *gates_update(old, new)]
 
 
@@ -122,7 +124,7 @@ def _same_pod_sets(old: list[Raw], new: list[Raw]) -> list[FieldError]:
     for index, (before, after) in enumerate(zip(old, new, strict=True)):
         shrunk = after.get("count", 1) < before.get("count", 1)
         same = {**after, "count": before.get("count", 1)} if shrunk else after
-        errors += immutable(f"spec.podSets[{index}]", before, same)
+        errors += immutable(f"spec.podSets.{index}", before, same)  # Kueue's path: a dot where others have brackets
     return errors
 
 

@@ -6,11 +6,14 @@ from typing import Any
 from api.errors import FieldError, broken_rule, invalid, not_found, not_supported, required
 from api.names import Annotation
 from api.quantity import amount, canonical
-from api.syntax import labels, tolerations
+from api.syntax import checked, labels, qualified_name, tolerations
+from api.validate import topology_assignment
 from api.validate.common import Raw, annotations, has_reservation, immutable, spec_of, status_of
 
 _ADMISSION = "status.admission"
 _RECLAIMABLE = "status.reclaimablePods"
+_NO_TIME = "0001-01-01T00:00:00Z"
+"""Go's zero time."""
 
 
 def is_elastic(obj: Raw) -> bool:
@@ -21,9 +24,11 @@ def is_elastic(obj: Raw) -> bool:
 
 def status_create(obj: Raw, old: Raw | None) -> list[FieldError]:
     """Errors of the status as it stands; `old` is what it was before, where there was one."""
-    errors: list[FieldError] = []
-    if has_reservation(obj):
-        errors += _admission(obj, old)
+    errors = _admission(obj, old) if has_reservation(obj) else []
+    errors += _conditions(status_of(obj).get("conditions") or ())
+    for path, assignment in _assignments(obj):
+        if assignment.get("topologyAssignment") is not None:
+            errors += topology_assignment.assignment(f"{path}.topologyAssignment", assignment["topologyAssignment"])
     return [*errors, *_reclaimable(obj, old), *_admission_checks(obj), *_clusters(status_of(obj))]
 
 
@@ -40,6 +45,12 @@ def _pod_sets(obj: Raw) -> dict[str, int]:
     return {pod_set.get("name", "main"): pod_set.get("count", 1) for pod_set in spec_of(obj).get("podSets") or ()}
 
 
+def _assignments(obj: Raw) -> list[tuple[str, Raw]]:
+    """What each pod set was given, with its path."""
+    found: Sequence[Raw] = (status_of(obj).get("admission") or {}).get("podSetAssignments") or ()
+    return [(f"{_ADMISSION}.podSetAssignments[{index}]", assignment) for index, assignment in enumerate(found)]
+
+
 def _admission(obj: Raw, old: Raw | None) -> list[FieldError]:
     admission = status_of(obj).get("admission")
     if admission is None:
@@ -47,10 +58,9 @@ def _admission(obj: Raw, old: Raw | None) -> list[FieldError]:
             return []  # it was like this already: let it come to rest
         return [required(_ADMISSION, "must be set while the QuotaReserved condition is true")]
     known = _pod_sets(obj)
-    assignments: Sequence[Raw] = admission.get("podSetAssignments") or ()
+    assignments = _assignments(obj)
     errors = []
-    for index, assignment in enumerate(assignments):
-        path = f"{_ADMISSION}.podSetAssignments[{index}]"
+    for path, assignment in assignments:
         if assignment.get("name", "main") not in known:
             errors.append(not_found(f"{path}.name", assignment.get("name", "main")))
         count = assignment.get("count") or 0
@@ -70,6 +80,17 @@ def _amount(resource: str, value: Any) -> int:
         return amount(resource, value)
     except ValueError:
         return 0  # the schema refuses the form
+
+
+def _conditions(conditions: Sequence[Raw]) -> list[FieldError]:
+    """What the schema leaves of metav1.ValidateConditions: how long the parts of a type are, and that a time is one."""
+    errors = []
+    for index, condition in enumerate(conditions):
+        path = f"status.conditions[{index}]"
+        errors += checked(f"{path}.type", condition["type"], qualified_name)
+        if condition["lastTransitionTime"] == _NO_TIME:
+            errors.append(required(f"{path}.lastTransitionTime", "must be set"))
+    return errors
 
 
 def _reclaimable(obj: Raw, old: Raw | None) -> Iterator[FieldError]:

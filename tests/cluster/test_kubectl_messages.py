@@ -18,7 +18,6 @@ from devcluster.controlplane import ControlPlane, Spec
 from tests.core.feedback.world import TEAMS
 from tests.eventually import eventually
 from tests.serving import serving
-from tests.webhook.test_job_validation import CHANGED, CREATED
 
 pytestmark = pytest.mark.cluster
 
@@ -114,53 +113,6 @@ def test_a_dry_run_leaves_nothing_behind(plane: ControlPlane) -> None:
     apply(plane, "create", job(name="dry"), dry_run=True)
     found = plane.kubectl("get", "jobs,workloads,events", "-n", "team-a", "-o", "name", check=True)
     assert "dry" not in found.stdout
-
-
-def _at_home(raw: Raw) -> Raw:
-    """The Job of a table case, as a complete one in the namespace of a team."""
-    metadata = {**raw["metadata"], "namespace": "team-a", "name": "case"}
-    labels = {**metadata.get("labels", {})}
-    labels.setdefault(Label.QUEUE_NAME, "main")
-    spec = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
-    template = {**raw["spec"]["template"], "spec": spec}
-    return {**raw, "metadata": {**metadata, "labels": labels}, "spec": {**raw["spec"], "template": template}}
-
-
-def _refused(done: Done) -> str:
-    """The message of our refusal; '' where there is none."""
-    return done.stderr.partition('admission webhook "vjob.kb.io" denied the request: ')[2].strip()
-
-
-@pytest.mark.parametrize(
-    ("new", "message"), [case for case in CREATED if "v0.1" not in str(case.id) and case.id != "an empty queue"]
-)
-def test_every_rule_for_a_new_job_as_kubectl_prints_it(plane: ControlPlane, new: Raw, message: str) -> None:
-    done = apply(plane, "create", _at_home(new), dry_run=True)
-    assert _refused(done) == message, done.stderr
-
-
-def _both_queued_and_suspended(case: Any) -> bool:
-    old, new, _ = case.values
-    return all(each["spec"]["suspend"] and each["metadata"].get("labels") for each in (old, new)) and "stopped" not in (
-        str(case.id)
-    )
-
-
-@pytest.mark.parametrize(("old", "new", "message"), [case for case in CHANGED if _both_queued_and_suspended(case)])
-def test_every_rule_for_a_suspended_job_as_kubectl_prints_it(
-    plane: ControlPlane, old: Raw, new: Raw, message: str
-) -> None:
-    hold = {"kueue.x-k8s.io/admission-gated-by": "tests.seiretsu.dev/hold"}
-    held, changed = (
-        {**each, "metadata": {**each["metadata"], "annotations": {**each["metadata"].get("annotations", {}), **hold}}}
-        for each in (_at_home(old), _at_home(new))
-    )
-    plane.kubectl("create", "--save-config", "-f", "-", stdin=json.dumps(held), check=True)
-    try:
-        done = apply(plane, "apply", changed)
-        assert _refused(done) == message, done.stderr
-    finally:
-        plane.kubectl("delete", "job", "case", "-n", "team-a", check=True)
 
 
 def test_who_starts_a_waiting_job_by_hand_is_refused_and_where_that_was_bypassed_it_is_suspended_again(

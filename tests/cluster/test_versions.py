@@ -180,6 +180,13 @@ def test_queue_and_queues_mean_local_queues_although_there_is_a_kind_queue(plane
     for name in ("queue", "queues", "lq", "localqueue"):
         shown = plane.kubectl("get", name, "today", "-o", "name", check=True).stdout
         assert shown == "localqueue.kueue.x-k8s.io/today\n"
+        for verb in (["label", "--overwrite", name, "today", f"by={name}"], ["annotate", name, "today", f"{name}=x"]):
+            plane.kubectl(*verb, check=True)
+        assert "Cluster Queue:  a" in plane.kubectl("describe", name, "today", check=True).stdout
+        stop = ("--type=merge", "-p", '{"spec":{"stopPolicy":"Hold"}}')
+        assert plane.kubectl("patch", name, "today", *stop, check=True).stdout.startswith("localqueue.kueue.x-k8s.io/")
+    assert read(plane, "localqueues", "today")["metadata"]["labels"] == {"by": "localqueue"}
+    assert plane.kubectl("delete", "queue", "today", check=True).stdout.startswith("localqueue.kueue.x-k8s.io")
 
 
 SHORTHANDS = {
@@ -217,6 +224,40 @@ def test_a_shorthand_that_would_lose_its_meaning_is_refused_with_the_mend(
         done = apply(plane, text.format(version=version), f"--validate={validation}")
         assert done.returncode == 1
         assert message in done.stderr
+
+
+SELECTOR, BARE_QUOTA = (message for _, message, _ in SHORTHANDS.values())
+PATCHES = {
+    "v1beta2": ({"namespaceSelector": {"team": "team-a"}}, SELECTOR),
+    "v1beta1": ({"namespaceSelector": {"team": "team-a"}}, SELECTOR),
+    "v1alpha1": ({"resources": [{"name": "cpu", "flavors": [{"name": "c2", "min": 1000}]}]}, BARE_QUOTA),
+}
+
+
+@pytest.mark.parametrize(("spec", "message"), PATCHES.values(), ids=PATCHES.keys())
+def test_a_shorthand_is_refused_in_whatever_way_it_comes(
+    plane: ControlPlane, request: pytest.FixtureRequest, spec: Raw, message: str
+) -> None:
+    apply(plane, V01)
+    version = request.node.callspec.id
+    obj = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "ClusterQueue", "metadata": {"name": "short"}}
+    text = json.dumps({**obj, "spec": spec})
+    there = f"clusterqueues.{version}.kueue.x-k8s.io"
+    for done in (
+        plane.kubectl("create", "-f", "-", stdin=text),
+        plane.kubectl("apply", "-f", "-", stdin=text),
+        plane.kubectl("apply", "--server-side", "-f", "-", stdin=text),
+        plane.kubectl("patch", there, "tenant-a", "--type=merge", "-p", json.dumps({"spec": spec})),
+        plane.kubectl(
+            "replace", "-f", "-", stdin=json.dumps(_renewed(read(plane, "clusterqueues", "tenant-a", version), spec))
+        ),
+    ):
+        assert done.returncode == 1, done.args
+        assert message in done.stderr, done.args
+
+
+def _renewed(obj: Raw, spec: Raw) -> Raw:
+    return {**obj, "spec": {**obj["spec"], **spec}}
 
 
 def test_a_lost_ca_bundle_of_the_conversion_is_put_back(plane: ControlPlane) -> None:

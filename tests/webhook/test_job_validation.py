@@ -46,6 +46,11 @@ def template(**annotations: str) -> Raw:
     return {"metadata": {"annotations": found}, "spec": {"containers": []}}
 
 
+NAME_PART = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
+    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
+    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
 AT_LEAST = "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]"
 AT_SYNC = "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]"
 AT_GATES = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]"
@@ -132,6 +137,40 @@ CREATED = [
         ' ["kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology",'
         ' "kueue.x-k8s.io/podset-unconstrained-topology"]',
         id="two topologies",
+    ),
+    pytest.param(
+        job(annotations=annotated(elastic="true"), template=template(podset_required_topology="rack")),
+        f"{AT_TEMPLATE}.kueue.x-k8s.io/podset-required-topology: Forbidden: required topology is not supported with"
+        " elastic jobs",
+        id="an elastic job in one rack",
+    ),
+    pytest.param(
+        job(template=template(podset_required_topology="a b")),
+        f'{AT_TEMPLATE}[kueue.x-k8s.io/podset-required-topology]: Invalid value: "a b": {NAME_PART}',
+        id="a topology level that is none",
+    ),
+    pytest.param(
+        job(template=template(podset_slice_required_topology="rack")),
+        f"{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-size]: Required value: must be set when"
+        " 'kueue.x-k8s.io/podset-slice-required-topology' is specified",
+        id="a slice without size",
+    ),
+    pytest.param(
+        job(template=template(podset_required_topology="rack", podset_group_name="7")),
+        f'{AT_TEMPLATE}[kueue.x-k8s.io/podset-group-name]: Invalid value: "7": must not be a number',
+        id="a group that is a number",
+    ),
+    pytest.param(
+        job(template=template(podset_group_name="pair")),
+        f"{AT_TEMPLATE}[kueue.x-k8s.io/podset-group-name]: Forbidden: may not be set when neither"
+        " 'kueue.x-k8s.io/podset-preferred-topology' nor 'kueue.x-k8s.io/podset-required-topology' is specified",
+        id="a group of no topology",
+    ),
+    pytest.param(
+        job(template=template(podset_slice_required_topology_constraints="rack")),
+        f'{AT_TEMPLATE}[kueue.x-k8s.io/podset-slice-required-topology-constraints]: Invalid value: "rack": must be a'
+        " valid JSON array: unexpected character, expected a JSON value: line 1 column 1 (char 0)",
+        id="layers that are no list",
     ),
     pytest.param(
         job(template=template(podset_unconstrained_topology="maybe")),

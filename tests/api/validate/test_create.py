@@ -39,6 +39,7 @@ LONE = changed(cluster_queue(), "spec.cohortName", ...)
 CONCURRENT = {"migration": {"mode": "RetainFirstAdmission", "constraints": {"lastAcceptableFlavorName": "a"}}}
 GATES = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]"
 BOOST = "metadata.annotations[kueue.x-k8s.io/priority-boost]"
+SLICES = "status.admission.podSetAssignments[0].topologyAssignment.slices"
 SLICE_SIZE = "spec.podSets[0].topologyRequest.podSetSliceSize"
 
 CASES: dict[str, tuple[Raw, list[str]]] = {
@@ -362,6 +363,46 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
         [
             'status.admissionChecks[0].podSetUpdates[0].name: Unsupported value: "b": supported values: "main"',
             'status.admissionChecks[0].podSetUpdates[0].labels: Invalid value: "-": name part must consist of',
+        ],
+    ),
+    "conditions that metav1 would refuse": (
+        workload(
+            status={
+                "conditions": [
+                    {**condition("x" * 64), "lastTransitionTime": "0001-01-01T00:00:00Z"},
+                ]
+            }
+        ),
+        [
+            f'status.conditions[0].type: Invalid value: "{"x" * 64}": name part must be no more than 63 bytes',
+            "status.conditions[0].lastTransitionTime: Required value: must be set",
+        ],
+    ),
+    "a topology of domains that do not fit together": (
+        changed(
+            workload(status=admitted()),
+            "status.admission.podSetAssignments[0].topologyAssignment",
+            {
+                "levels": ["rack", "kubernetes.io/hostname"],
+                "slices": [
+                    {"domainCount": 2, "podCounts": {"individual": [1]}, "valuesPerLevel": [{}]},
+                    {
+                        "domainCount": 2,
+                        "podCounts": {"universal": 1, "individual": [1, 1]},
+                        "valuesPerLevel": [{"universal": "r"}, {"individual": {"roots": ["a"]}}],
+                    },
+                ],
+            },
+        ),
+        [
+            f"{SLICES}[0].valuesPerLevel[0]: Invalid value: exactly one of the fields in [universal individual] must"
+            " be set",
+            f"{SLICES}[0]: Invalid value: podCounts.individual must have length equal to domainCount",
+            f"{SLICES}[1].podCounts: Invalid value: exactly one of the fields in [universal individual] must be set",
+            f"{SLICES}[1]: Invalid value: valuesPerLevel.individual, if set, must have roots of length equal to"
+            " domainCount of this TopologyAssignmentSlice",
+            f"{SLICES.removesuffix('.slices')}: Invalid value: valuesPerLevel must have the same length as the number"
+            " of levels in this TopologyAssignment",
         ],
     ),
     "a cluster chosen while others are offered": (

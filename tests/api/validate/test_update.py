@@ -120,7 +120,7 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
     "its pod sets": (
         RESERVED,
         changed(RESERVED, "spec.podSets[0].count", 3),
-        ["spec.podSets[0]: Invalid value: ", "is immutable"],
+        ["spec.podSets.0: Invalid value: ", "is immutable"],
     ),
     "fewer pods": (RESERVED, changed(RESERVED, "spec.podSets[0].count", 1), []),
     "its admission": (

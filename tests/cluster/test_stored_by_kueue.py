@@ -1,0 +1,121 @@
+"""What a running Kueue 0.19 has stored is read, served and converted unchanged by what takes its place.
+
+The objects (`kueue_019.yaml`) go straight into etcd, past every webhook of ours, before we are installed. The app is a
+follower here, so that what is read is what was stored and not what a controller made of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api.convert import convert
+from devcluster.controlplane import ControlPlane, Spec
+from tests.api.server import BY_KIND, Server
+from tests.cluster.follower import follower
+
+pytestmark = pytest.mark.cluster
+
+Raw = dict[str, Any]
+
+OBJECTS: list[Raw] = list(yaml.safe_load_all(Path(__file__).with_name("kueue_019.yaml").read_text()))
+EACH = pytest.mark.parametrize(
+    "stored", OBJECTS, ids=[f"{obj['kind']} {obj['apiVersion'].split('/')[1]}" for obj in OBJECTS]
+)
+
+
+def put_into_etcd(plane: ControlPlane, obj: Raw) -> None:
+    """As an API server stores a custom resource."""
+    namespace = obj["metadata"].get("namespace")
+    scope = f"{namespace}/" if namespace else ""
+    key = f"/registry/kueue.x-k8s.io/{BY_KIND[obj['kind']].plural}/{scope}{obj['metadata']['name']}"
+    pair = {"key": key, "value": json.dumps(obj)}
+    body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in pair.items()})
+    url = f"http://127.0.0.1:{plane.ports.etcd}/v3/kv/put"
+    with urllib.request.urlopen(urllib.request.Request(url, body.encode(), method="POST"), timeout=10) as answer:
+        assert answer.status == 200
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A control plane that had Kueue, and now has us."""
+    with ControlPlane.start(spec=Spec(nodes=())) as plane:
+        for obj in OBJECTS:
+            put_into_etcd(plane, obj)
+        with follower(plane, tmp_path_factory.mktemp("serve")) as process:
+            process.ready()
+            made = Server(plane)
+            yield made
+            made.close()
+
+
+def read(server: Server, obj: Raw, version: str) -> Raw:
+    status, found = server.ask("GET", server.path({**obj, "apiVersion": f"kueue.x-k8s.io/{version}"}, named=True))
+    assert status == 200, found
+    del found["metadata"]["resourceVersion"]
+    return found
+
+
+@EACH
+def test_it_reads_as_it_was_stored(server: Server, stored: Raw) -> None:
+    assert read(server, stored, stored["apiVersion"].split("/")[1]) == stored
+
+
+@EACH
+def test_the_other_version_of_it_says_the_same(server: Server, stored: Raw) -> None:
+    (other,) = {"v1beta1", "v1beta2"} - {stored["apiVersion"].split("/")[1]}
+    seen = read(server, stored, other)
+    assert convert(seen, stored["apiVersion"].split("/")[1]) == stored
+
+
+@EACH
+def test_a_write_that_changes_nothing_is_taken_and_leaves_it_as_it_is(server: Server, stored: Raw) -> None:
+    path = server.path({**stored, "apiVersion": "kueue.x-k8s.io/v1beta2"}, named=True)
+    before = server.ask("GET", path)[1]
+    status, after = server.ask("PUT", f"{path}?dryRun=All", before)
+    assert status == 200, after
+    managed = "managedFields"
+    for found in (before, after):
+        found["metadata"].pop(managed, None)
+    assert after == before
+
+
+def test_what_v1beta1_called_otherwise_has_its_new_name(server: Server) -> None:
+    queue, local, workload = OBJECTS[-3:]
+    found = read(server, queue, "v1beta2")
+    assert found["spec"]["cohortName"] == "all"
+    assert found["spec"]["admissionChecksStrategy"] == {"admissionChecks": [{"name": "capacity"}]}
+    assert found["spec"]["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
+    assert read(server, local, "v1beta2")["status"]["flavorsUsage"] == local["status"]["flavorUsage"]
+    newer = read(server, workload, "v1beta2")
+    assert newer["spec"]["priorityClassRef"] == {
+        "group": "scheduling.k8s.io",
+        "kind": "PriorityClass",
+        "name": "low",
+    }
+    assert newer["status"]["accumulatedPastExecutionTimeSeconds"] == 7
+    (assignment,) = newer["status"]["admission"]["podSetAssignments"]
+    assert assignment["topologyAssignment"]["levels"] == ["kubernetes.io/hostname"]
+    assert sum(part["domainCount"] for part in assignment["topologyAssignment"]["slices"]) == 1
+
+
+def test_who_reads_v01_finds_quota_and_usage_where_they_were(server: Server) -> None:
+    found = read(server, OBJECTS[1], "v1alpha1")
+    cpu, memory = found["spec"]["resources"]
+    assert cpu == {"name": "cpu", "flavors": [{"name": "spot", "quota": {"min": "40", "max": "50"}}]}
+    assert memory == {"name": "memory", "flavors": [{"name": "spot", "quota": {"min": "160Gi"}}]}
+    assert found["status"] == {
+        "pendingWorkloads": 3,
+        "admittedWorkloads": 1,
+        "usedResources": {
+            "cpu": {"spot": {"total": "41", "borrowing": "1"}},
+            "memory": {"spot": {"total": "64Gi"}},
+        },
+    }

@@ -1,0 +1,147 @@
+"""Every rule of validation through the real API server, by real kubectl: the sentence that people read.
+
+The app here is a follower: somebody else holds the lease, so nothing but the test writes the objects.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.names import Label
+from devcluster.controlplane import ControlPlane, Spec
+from tests.api.server import BY_KIND, CUT_SHORT, Server
+from tests.api.test_agreement import rules_of
+from tests.cluster.follower import follower
+from tests.cluster.rules import Rule, checks, flavors, queues, workloads
+from tests.webhook.test_job_validation import CHANGED, CREATED
+
+pytestmark = pytest.mark.cluster
+
+Raw = dict[str, Any]
+
+RULES: dict[str, Rule] = {
+    f"{of}: {name}": rule
+    for of, table in {
+        "ClusterQueue": queues.CLUSTER_QUEUES,
+        "Cohort": queues.COHORTS,
+        "LocalQueue": queues.LOCAL_QUEUES,
+        "ResourceFlavor": flavors.FLAVORS,
+        "Topology": flavors.TOPOLOGIES,
+        "checks and classes": checks.CHECKS,
+        "Workload": workloads.ASKED | workloads.CHANGED | workloads.GIVEN,
+    }.items()
+    for name, rule in table.items()
+}
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+NAMES = (f"x{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A control plane of this module's own, with our webhooks and nobody who reconciles."""
+    with ControlPlane.start(spec=Spec(nodes=())) as plane, follower(plane, tmp_path_factory.mktemp("serve")) as process:
+        process.ready()
+        made = Server(plane)
+        yield made
+        made.close()
+
+
+def stored(server: Server, obj: Raw, path: str = "") -> Raw:
+    """The object on the API server, with its status, under a name of its own."""
+    named = {**obj, "metadata": {**obj["metadata"], "name": next(NAMES)}}
+    status, found = server.ask("POST", path or server.path(named), named)
+    assert status == 201, found
+    if "status" in obj:
+        status, found = server.put(found, {**found, "status": obj["status"]}, "/status")
+        assert status == 200, found
+    return found
+
+
+def refused(server: Server, verb: str, obj: Raw, *arguments: str) -> str:
+    done = server.plane.kubectl(verb, "-f", "-", "--dry-run=server", *arguments, stdin=json.dumps(obj))
+    assert done.returncode == 1, done.stdout
+    lines = done.stderr.removesuffix("\n").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("Warning: "))
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_who_breaks_a_rule_reads_which_one(server: Server, rule: Rule) -> None:
+    obj, verb, doing, name = rule.new, "create", "creating", rule.new["metadata"]["name"]
+    if rule.old is not None:
+        old = stored(server, rule.old)
+        name = old["metadata"]["name"]
+        kept = {key: old["metadata"][key] for key in ("name", "namespace", "resourceVersion") if key in old["metadata"]}
+        obj = {**rule.new, "metadata": {**rule.new["metadata"], **kept}}
+        verb, doing = "replace", "replacing"
+    said = refused(server, verb, obj, *(["--subresource=status"] if rule.status else []))
+    if rule.by:
+        denied = f'admission webhook "{rule.by}" denied the request'
+        assert said == f'Error from server (Forbidden): error when {doing} "STDIN": {denied}: {rule.said}'
+    else:
+        head = f'The {rule.new["kind"]} "{name}" is invalid: '
+        assert said.startswith(head)
+        assert each_of(said.removeprefix(head)) == each_of(rule.said)
+
+
+def each_of(said: str) -> list[str]:
+    """The errors, without the remark that CEL looks only at what has the right form."""
+    return [error for error in said.split("\n* ") if error and CUT_SHORT not in error]
+
+
+def test_the_table_has_every_rule_that_our_crds_have() -> None:
+    said = "\n".join(rule.said for rule in RULES.values())
+    missing = [(kind, text) for kind in BY_KIND for text in rules_of(kind) if text not in said]
+    assert missing == []
+
+
+VJOB = 'admission webhook "vjob.kb.io" denied the request: '
+
+
+def said_of_job(done_stderr: str) -> str:
+    """The message of our refusal; '' where there is none."""
+    return done_stderr.partition(VJOB)[2].strip()
+
+
+def complete(raw: Raw, *, queue: str) -> Raw:
+    """The Job of a table case, with all that Kubernetes wants of one."""
+    labels = {**({Label.QUEUE_NAME: queue} if queue else {}), **(raw["metadata"].get("labels") or {})}
+    pod = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+    metadata = {**raw["metadata"], "name": "case", "namespace": "default", "labels": labels}
+    return {**raw, "metadata": metadata, "spec": {**raw["spec"], "template": {**raw["spec"]["template"], "spec": pod}}}
+
+
+def whenever(job: Raw) -> Raw:
+    """The Job without the version it is a change of: kube-controller-manager writes its status meanwhile."""
+    return {**job, "metadata": {key: value for key, value in job["metadata"].items() if key != "resourceVersion"}}
+
+
+def names_queue(raw: Raw) -> bool:
+    return any(Label.QUEUE_NAME in (raw["metadata"].get(holder) or {}) for holder in ("labels", "annotations"))
+
+
+@pytest.mark.parametrize(("new", "message"), CREATED)
+def test_who_breaks_a_rule_for_new_jobs_reads_which_one(server: Server, new: Raw, message: str) -> None:
+    job = complete(new, queue="" if names_queue(new) else "main")
+    done = server.plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(job))
+    assert said_of_job(done.stderr) == message, done.stderr
+
+
+@pytest.mark.parametrize(("old", "new", "message"), CHANGED)
+def test_who_breaks_a_rule_for_changed_jobs_reads_which_one(server: Server, old: Raw, new: Raw, message: str) -> None:
+    queue = "" if names_queue(old) or names_queue(new) else "main"
+    before, after = complete(old, queue=queue), complete(new, queue=queue)
+    found = stored(server, before, JOBS)
+    if not old["spec"].get("suspend"):  # our webhook has suspended it; only what admits it starts it
+        started = {**whenever(found), "spec": {**found["spec"], "suspend": False}}
+        status, found = server.ask("PUT", f"{JOBS}/{found['metadata']['name']}?fieldManager=seiretsu", started)
+        assert status == 200, found
+    metadata = {**found["metadata"], **{key: after["metadata"].get(key, {}) for key in ("labels", "annotations")}}
+    fields = {key: after["spec"][key] for key in ("suspend", "parallelism") if key in after["spec"]}
+    change = {**found, "metadata": whenever({"metadata": metadata})["metadata"], "spec": {**found["spec"], **fields}}
+    done = server.plane.kubectl("replace", "-f", "-", "--dry-run=server", stdin=json.dumps(change))
+    assert said_of_job(done.stderr) == message, done.stderr
