@@ -6,18 +6,23 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from api import quantity
+from api.names import Condition, Label
 from cli import live
 from cli.manifests import Document
 from cli.report import columns
 from cli.scenario import LIVE
 from cli.world import World
+from controller import resources
 from core.explain import Explanation, explain
+from core.jobs import meta
+from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 
 
@@ -29,7 +34,7 @@ def command(
 ) -> None:
     """Tell why a Job waits, its place in line, who holds what it needs, and what would have to change."""
     try:
-        objects = live.objects(kubeconfig)
+        objects = live.objects(kubeconfig, (*live.KINDS, resources.of_kind(BATCH_JOB)))
     except live.LiveError as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
@@ -42,22 +47,48 @@ def command(
 
 def answer(objects: list[Raw], name: str, namespace: str, now: float) -> Explanation | str:
     """The explanation of a Job or Workload among the objects of a cluster, or why there is none."""
-    workloads = [o for o in objects if o["kind"] == "Workload" and o["metadata"]["namespace"] == namespace]
+    here = [o for o in objects if o["metadata"].get("namespace") == namespace]
+    workloads = [o for o in here if o["kind"] == "Workload"]
     wanted = name.split("/", 1)[-1]
-    found = [w for w in workloads if _is(w, wanted, by_job=not name.startswith("workload"))]
+    by_job = not name.startswith("workload/")
+    found = [w for w in workloads if _is(w, wanted, by_job=by_job)]
     if not found:
-        return (
-            f"no Workload of a Job {wanted} in namespace {namespace}: a Job has one when it names a queue "
-            f"(label kueue.x-k8s.io/queue-name); see kubectl get workloads -n {namespace}"
-        )
+        return _without_workload([o for o in here if o["kind"] == "Job"], wanted, namespace, by_job=by_job)
     world = World(Document(o, LIVE) for o in objects)
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
-    key = Key(namespace, found[-1]["metadata"]["name"])
+    key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
     told = explain(world.state, key, now)
-    if told is None:
-        return f"{wanted} has finished"
-    return told
+    if told is not None:
+        return told
+    done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
+    assert done is not None
+    return Explanation(key, "finished", reason=done.reason, message=done.message)
+
+
+def _without_workload(jobs: list[Raw], wanted: str, namespace: str, *, by_job: bool) -> str:
+    """Why there is nothing to explain: no such Job, one that is not ours, or one whose Workload is not made."""
+    job = next((each for each in jobs if each["metadata"]["name"] == wanted), None)
+    if not by_job:
+        return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"
+    if job is None:
+        close = get_close_matches(wanted, [each["metadata"]["name"] for each in jobs], n=1)
+        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get jobs -n {namespace}"
+        return f"there is no Job {wanted} in namespace {namespace}{hint}"
+    queue = meta.queue_name(job)
+    if not queue:
+        return (
+            f"Job {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload and "
+            "Kubernetes runs it at once"
+        )
+    if BATCH_JOB.finished(job) is not None:
+        return f"Job {wanted} has finished, and its Workload is gone"
+    chosen = meta.priority_class(job)
+    known = f"; it names WorkloadPriorityClass {chosen}, which must exist" if chosen else ""
+    return (
+        f"Job {wanted} names queue {queue} but has no Workload yet{known}; kubectl describe job {wanted} "
+        f"-n {namespace} tells more, if the controller runs and manages the namespace"
+    )
 
 
 def _is(workload: Raw, name: str, *, by_job: bool) -> bool:

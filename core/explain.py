@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from api import quantity
-from api.names import Condition
-from core import status
+from api.names import Condition, PendingReason
 from core.cycle import schedule
 from core.forest import Tree
-from core.model import Decision, FlavorResource, Key, Reserve, StopPolicy, Wait, Workload
+from core.life import why_not_queued
+from core.model import Decision, FlavorResource, Key, Reserve, Wait, Workload
 from core.order import queue_time
 from core.quota import QueueNode
 from core.shape import Shape
 from core.snapshot import Head, Snapshot
 from core.state import State
+from core.steps import Surroundings
 from core.usage import Reservation, totals
 
 MOST_HOLDERS = 200
@@ -73,17 +74,15 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
     held = state.holdings.get(key)
     if held is not None:
         return _running(held)
-    reason = _not_queued(state, workload)
+    reason, message = _not_queued(state, workload, now)
     if reason:
-        return Explanation(key, "not queued", message=reason, ways=_to_queue(state, workload))
+        return Explanation(key, "not queued", reason=reason, message=message, ways=_to_queue(state, workload))
     name = state.lines.where(key)
     entry = state.lines.entry(key)
     if name is None or entry is None:
-        at = workload.requeue_at
-        wait = (
-            f"it is put back into the queue in {at - now:.0f} s" if at is not None and at > now else "it is not queued"
-        )
-        return Explanation(key, "waiting", message=wait)
+        return Explanation(key, "waiting", message="it is not queued")
+    if workload.requeue_at is not None and workload.requeue_at > now:
+        return _backing_off(workload, name, now)
     order = state.lines.queues[name].in_order(state.lines.local_usage)
     keys = [each.workload.key for each in order]
     place = keys.index(key) + 1
@@ -105,6 +104,23 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
     return replace(told, reason=decision.reason, message=decision.message, ways=tuple(question.ways(decision)))
 
 
+def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
+    """It was evicted, and is not looked at again before its time."""
+    eviction = workload.condition(Condition.EVICTED)
+    requeued = workload.condition(Condition.REQUEUED)
+    last = requeued if requeued is not None and not requeued.status else eviction
+    left = round((workload.requeue_at or now) - now)
+    why = f"{last.message}. " if last is not None and last.message else ""
+    return Explanation(
+        workload.key,
+        "backing off",
+        cluster_queue,
+        reason=last.reason if last is not None else "",
+        message=f"{why}It is put back into the queue in {left} s",
+        ways=(f"it is looked at again in {left} s, after eviction {workload.requeue_count}",),
+    )
+
+
 def _running(held: Reservation) -> Explanation:
     if held.evicted:
         eviction = held.workload.condition(Condition.EVICTED)
@@ -119,23 +135,24 @@ def _running(held: Reservation) -> Explanation:
     return Explanation(held.workload.key, state, held.cluster_queue, message=message)
 
 
-def _not_queued(state: State, workload: Workload) -> str:
-    """Why a workload is in no queue at all; '' where it is in one."""
+def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]:
+    """Why a workload is in no queue at all, in the words of its status; ('', '') where it is in one."""
     local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
-    if not workload.active:
-        return "it is deactivated (spec.active is false)"
-    if workload.gates:
-        return f"it is gated by {', '.join(workload.gates)}"
-    if local is None:
-        return f"LocalQueue {workload.queue} doesn't exist in namespace {workload.key.namespace}"
-    if local.stop_policy != StopPolicy.NONE:
-        return f"LocalQueue {workload.queue} is stopped"
-    standing = status.local_standing(state, local)
-    if not standing.active:
-        target = state.holdings.cluster_queues.get(local.cluster_queue)
-        why = state.holdings.standing(target.name).message if target else f"{local.cluster_queue} doesn't exist"
-        return f"ClusterQueue {local.cluster_queue}: {why}"
-    return ""
+    queue = state.holdings.cluster_queues.get(local.cluster_queue) if local else None
+    standing = state.holdings.standing(queue.name) if queue else None
+    around = Surroundings(
+        now=now,
+        local_queue=local,
+        cluster_queue=queue,
+        active=standing is not None and standing.active,
+        namespace=state.namespaces.get(workload.key.namespace),
+    )
+    reason, message = why_not_queued(workload, around)
+    if reason and standing is not None and not standing.active:
+        return reason, f"{message}: {standing.message}"
+    if workload.gates and not reason:
+        return PendingReason.ADMISSION_GATED, f"Admission is gated by: {','.join(workload.gates)}"
+    return reason, message
 
 
 def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
@@ -143,6 +160,10 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     here = sorted(key.name for key in state.lines.local_queues if key.namespace == workload.key.namespace)
     if not workload.active:
         return ("set spec.active of the Workload to true",)
+    if workload.gates:
+        return ("whoever set the gate has to take it off the Job",)
+    if workload.invalid:
+        return ("a Job whose pods ask for what the namespace and Kubernetes allow",)
     if Key(workload.key.namespace, workload.queue) not in state.lines.local_queues:
         known = f"there are: {', '.join(here)}" if here else "there is none in the namespace"
         return (f"name a LocalQueue that exists ({known})",)

@@ -112,8 +112,8 @@ def test_a_job_that_fits_only_waits_to_be_looked_at() -> None:
 @pytest.mark.parametrize(
     ("raw", "state", "message"),
     [
-        (workload("x", 1, at=1, queueName="mian"), "not queued", "LocalQueue mian doesn't exist in namespace team-a"),
-        (workload("x", 1, at=1, active=False), "not queued", "it is deactivated (spec.active is false)"),
+        (workload("x", 1, at=1, queueName="mian"), "not queued", "LocalQueue mian doesn't exist"),
+        (workload("x", 1, at=1, active=False), "not queued", "The workload is deactivated"),
         (workload("x", 1, at=1, holds="team-a"), "admitted", "it holds quota of standard"),
     ],
     ids=["its queue does not exist", "it is deactivated", "it runs"],
@@ -125,14 +125,81 @@ def test_what_does_not_wait_in_line_is_told_as_it_is(raw: Raw, state: str, messa
 
 def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
     told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
-    assert told.message == "ClusterQueue team-a: Can't admit new workloads: is stopped."
+    assert told.message == "ClusterQueue team-a is inactive: Can't admit new workloads: is stopped."
     assert told.ways == ("an administrator has to let the queue go on",)
 
 
-def test_a_job_without_workload_is_told_what_makes_one() -> None:
-    told = answer(QUEUES, "nobody", "team-a", NOW)
+def the_job(name: str, **labels: str) -> Raw:
+    return {"kind": "Job", "metadata": {"name": name, "namespace": "team-a", "labels": labels}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("plain", "it names no queue (label kueue.x-k8s.io/queue-name), so it has no Workload"),
+        ("lost", "has no Workload yet; it names WorkloadPriorityClass urgnt, which must exist"),
+        ("plian", "there is no Job plian in namespace team-a: did you mean plain?"),
+        ("workload/x", "there is no Workload x in namespace team-a"),
+    ],
+    ids=["a Job that is not managed", "a Job whose class is missing", "a misspelt name", "no such Workload"],
+)
+def test_where_there_is_no_workload_it_is_told_why(asked: str, said: str) -> None:
+    lost = {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/priority-class": "urgnt"}
+    told = answer([*QUEUES, the_job("plain"), the_job("lost", **lost)], asked, "team-a", NOW)
     assert isinstance(told, str)
-    assert "label kueue.x-k8s.io/queue-name" in told
+    assert said in told
+
+
+def condition(kind: str, reason: str, message: str, status: str = "True") -> Raw:
+    at = "1970-01-01T00:10:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+
+def test_a_finished_job_is_told_how_it_ended() -> None:
+    raw = workload("x", 1, at=1, holds="team-a")
+    raw["status"]["conditions"].append(condition("Finished", "Succeeded", "Job finished successfully"))
+    told = explained(raw, of="x")
+    assert (told.state, told.reason, told.message) == ("finished", "Succeeded", "Job finished successfully")
+
+
+def test_a_job_in_backoff_is_told_how_long_and_after_what() -> None:
+    raw = workload("x", 1, at=1)
+    message = "Exceeded the PodsReady timeout team-a/x"
+    raw["status"] = {
+        "requeueState": {"count": 2, "requeueAt": "1970-01-01T00:18:20Z"},
+        "conditions": [condition("Requeued", "PodsReadyTimeout", message, "False")],
+    }
+    told = explained(raw, of="x")
+    assert (told.state, told.reason) == ("backing off", "PodsReadyTimeout")
+    assert told.message == f"{message}. It is put back into the queue in 100 s"
+    assert told.ways == ("it is looked at again in 100 s, after eviction 2",)
+
+
+def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
+    raw = workload("x", 1, at=1, holds="team-a")
+    raw["status"]["conditions"].pop()
+    raw["status"]["admissionChecks"] = [
+        {"name": "capacity", "state": "Pending", "message": "", "lastTransitionTime": "1970-01-01T00:00:01Z"}
+    ]
+    told = explained(raw, of="x")
+    assert told.state == "quota reserved"
+    assert told.message == "it holds quota of standard; it waits for admission checks: capacity is Pending"
+
+
+def test_a_gated_job_is_told_by_whom() -> None:
+    raw = workload("x", 1, at=1)
+    raw["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/hold"}
+    told = explained(raw, of="x")
+    assert (told.reason, told.message) == ("AdmissionGated", "Admission is gated by: example.com/hold")
+
+
+def test_a_missing_flavor_is_the_reason_in_the_words_of_the_clusterqueue() -> None:
+    queues = [raw for raw in QUEUES if raw["kind"] != "ResourceFlavor"]
+    told = answer([*queues, workload("x", 1, at=1)], "x", "team-a", NOW)
+    assert isinstance(told, Explanation)
+    assert told.reason == "Suspended"
+    assert told.message.startswith("ClusterQueue team-a is inactive: Can't admit new workloads: references missing")
+    assert "standard" in told.message
 
 
 def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
