@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from core.model import Key
 
-PATIENCE = 0.5
+PATIENCE = 1.0
 """Seconds for which a tree rests at most after the first of several victims is free."""
 FREE_ROUNDS = 5
 LONGEST = 3600.0

@@ -69,7 +69,7 @@ def test_victims_of_one_preemptor_are_looked_at_together_whichever_is_free_first
     assert decide(found, 5.1) == {"claim": "reserved", "v1": "WaitingForQuota"}
 
 
-def test_a_tree_waits_half_a_second_for_the_other_victims_and_not_longer() -> None:
+def test_a_tree_waits_a_second_for_the_other_victims_and_not_longer() -> None:
     found = lent_out()
     let_go(found, 2, 5.0)
     assert (found.heads(5.0), found.next_wake(5.0)) == ((), 5.0 + PATIENCE)
