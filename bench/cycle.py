@@ -8,8 +8,10 @@ KB.
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
+import math
 import sys
 import time
 import tracemalloc
@@ -24,6 +26,7 @@ from core.model import (
     FlavorResource,
     Key,
     LocalQueue,
+    Plan,
     PodSet,
     PodSetAssignment,
     Preemption,
@@ -102,35 +105,42 @@ def admitted_workload(number: int, queue: str, *, priority: int = 0) -> Workload
     )
 
 
-def best_of(times: int, run: Callable[[], object]) -> float:
-    """The least CPU time of several runs, in milliseconds: what the machine does besides is not ours.
+def best_of(times: int, *runs: Callable[[], object]) -> list[float]:
+    """The least CPU time of each, in milliseconds: what the machine does besides is not ours, and by turns it does the
+    same to all.
 
     What is in memory by now is frozen first, as the application does after its first list of objects.
     """
-    found = []
+    least = [math.inf] * len(runs)
     gc.collect()
     gc.freeze()
     for _ in range(times):
-        start = time.process_time()
-        run()
-        found.append((time.process_time() - start) * 1000)
+        for index, run in enumerate(runs):
+            start = time.process_time()
+            run()
+            least[index] = min(least[index], (time.process_time() - start) * 1000)
     gc.unfreeze()
-    return min(found)
+    return least
 
 
-def one_cycle(state: State) -> tuple[float, float]:
-    """Milliseconds for heads, snapshot and plan of a whole cycle, and for applying it."""
+def plan(state: State) -> Plan:
+    """A whole cycle: heads, snapshot, decisions; nothing is applied."""
+    heads = state.heads(NOW)
+    assert heads
+    return schedule(state.snapshot(), heads, state.policy, NOW)
 
-    def plan() -> None:
-        heads = state.heads(NOW)
-        assert heads
-        schedule(state.snapshot(), heads, state.policy, NOW)
 
-    planned = best_of(25, plan)
-    made = schedule(state.snapshot(), state.heads(NOW), state.policy, NOW)
+def cycles(*states: State) -> list[float]:
+    """Milliseconds of a cycle of each State."""
+    return best_of(25, *(functools.partial(plan, state) for state in states))
+
+
+def applying(state: State) -> float:
+    """Milliseconds of taking over what a cycle decided."""
+    made = plan(state)
     start = time.process_time()
     state.apply(made)
-    return planned, (time.process_time() - start) * 1000
+    return (time.process_time() - start) * 1000
 
 
 def preemption(policy: Policy) -> float:
@@ -156,11 +166,11 @@ def preemption(policy: Policy) -> float:
     (head,) = state.heads(NOW)
     snapshot = state.snapshot()
 
-    def plan() -> None:
+    def preempt() -> None:
         (wait,) = schedule(snapshot, [head], policy, NOW).decisions
         assert len(getattr(wait, "victims", ())) == 200
 
-    return best_of(5, plan)
+    return best_of(5, preempt)[0]
 
 
 def memory(number: int = 20_000) -> float:
@@ -232,25 +242,25 @@ def main() -> int:
         if target is not None and value >= target:
             missed.append(what)
 
-    by_pending: dict[int, float] = {}
-    for pending in (1_000, 10_000, 100_000):
-        state = cluster(queues=1000, cohorts=50, pending=pending, admitted=20_000)
-        by_pending[pending], applied = one_cycle(state)
+    sizes = (1_000, 10_000, 100_000)
+    states = [cluster(queues=1000, cohorts=50, pending=pending, admitted=20_000) for pending in sizes]
+    by_pending = dict(zip(sizes, cycles(*states), strict=True))
+    for pending, state in zip(sizes, states, strict=True):
         what = f"cycle, 1,000 queues, 50 cohorts, 20,000 admitted, {pending:,} pending"
         report(what, by_pending[pending], "ms", 50)
-        report("  applying its plan", applied, "ms")
-    by_heads: dict[int, float] = {}
-    for queues in (10, 100, 250, 500, 1000):
-        state = cluster(queues=queues, cohorts=max(1, queues // 20), pending=queues * 100, admitted=queues * 20)
-        by_heads[queues], _ = one_cycle(state)
+        report("  applying its plan", applying(state), "ms")
+    heads = (10, 100, 250, 500, 1000)
+    states = [cluster(queues=n, cohorts=max(1, n // 20), pending=n * 100, admitted=n * 20) for n in heads]
+    by_heads = dict(zip(heads, cycles(*states), strict=True))
     draw("a cycle over 1,000 heads, by how many wait", "pending", by_pending)
     draw("a cycle with 100 pending a queue, by how many heads are looked at", "heads", by_heads)
+    del states
     state = cluster(
         queues=1000, cohorts=50, pending=100_000, admitted=20_000, policy=Policy(fair_sharing=DEFAULT_STRATEGIES)
     )
-    report("cycle with fair sharing, 1,000 queues, 100,000 pending", one_cycle(state)[0], "ms", 50)
+    report("cycle with fair sharing, 1,000 queues, 100,000 pending", cycles(state)[0], "ms", 50)
     state = cluster(queues=1000, cohorts=50, pending=100_000, admitted=20_000, full=True)
-    report("cycle when all is in use, nothing fits and nobody may be preempted", one_cycle(state)[0], "ms")
+    report("cycle when all is in use, nothing fits and nobody may be preempted", cycles(state)[0], "ms")
     report("preemption, 200 victims of 1,000 candidates, classical", preemption(Policy()), "ms", 20)
     fair = preemption(Policy(fair_sharing=DEFAULT_STRATEGIES))
     report("preemption, 200 victims of 1,000 candidates, fair sharing", fair, "ms", 20)
@@ -261,7 +271,7 @@ def main() -> int:
             name, ClusterQueue(name=name, cohort="c", groups=queue.groups, quotas=quotas, namespace_selector=Selector())
         )
     start = time.process_time()
-    admitted = sum(len(plan.decisions) for plan in drain(state, state.policy, NOW))
+    admitted = sum(len(made.decisions) for made in drain(state, state.policy, NOW))
     took = time.process_time() - start
     report(f"drain of 10 queues, {admitted:,} decisions", took * 1_000_000 / admitted, "us each")
     report("memory of a pending workload", memory() / 1024, "KB", 5)
