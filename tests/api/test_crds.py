@@ -76,6 +76,72 @@ def test_no_two_kinds_claim_the_same_name() -> None:
     assert len(claimed) == len(set(claimed))
 
 
+def when(kind: str) -> str:
+    return f".status.conditions[?(@.type=='{kind}')].status"
+
+
+AGE = ("Age", ".metadata.creationTimestamp", "date", 0)
+KUEUE: dict[str, tuple[set[str], bool, bool, list[tuple[str, str, str, int]]]] = {
+    "AdmissionCheck": ({"ac"}, False, True, []),
+    "ClusterQueue": (
+        {"cq"},
+        False,
+        True,
+        [
+            ("Cohort", ".spec.cohortName", "string", 0),
+            ("Strategy", ".spec.queueingStrategy", "string", 1),
+            ("Pending Workloads", ".status.pendingWorkloads", "integer", 0),
+            ("Admitted Workloads", ".status.admittedWorkloads", "integer", 1),
+        ],
+    ),
+    "Cohort": ({"co"}, False, True, []),
+    "LocalQueue": (
+        {"lq", "queue", "queues"},
+        True,
+        True,
+        [
+            ("ClusterQueue", ".spec.clusterQueue", "string", 0),
+            ("Pending Workloads", ".status.pendingWorkloads", "integer", 0),
+            ("Admitted Workloads", ".status.admittedWorkloads", "integer", 0),
+        ],
+    ),
+    "MultiKueueCluster": ({"mkc"}, False, True, [("Connected", when("Active"), "string", 0), AGE]),
+    "MultiKueueConfig": ({"mkconf"}, False, False, []),
+    "ProvisioningRequestConfig": ({"prc"}, False, False, []),
+    "ResourceFlavor": ({"flavor", "flavors", "rf"}, False, False, []),
+    "Topology": ({"topo"}, False, False, []),
+    "Workload": (
+        {"kwl", "kueueworkload", "kueueworkloads"},
+        True,
+        True,
+        [
+            ("Queue", ".spec.queueName", "string", 0),
+            ("Reserved in", ".status.admission.clusterQueue", "string", 0),
+            ("Admitted", when("Admitted"), "string", 0),
+            ("Finished", when("Finished"), "string", 0),
+            AGE,
+        ],
+    ),
+    "WorkloadPriorityClass": ({"wpc"}, False, False, [("Value", ".value", "integer", 0)]),
+}
+"""What Kueue 0.19.2's CRDs say of each kind: short names, namespaced, status, and the columns of `kubectl get`."""
+
+
+@pytest.mark.parametrize("kind", KUEUE)
+def test_kubectl_knows_a_kind_by_kueues_names_and_shows_kueues_columns(kind: str) -> None:
+    short, namespaced, status, columns = KUEUE[kind]
+    (definition,) = [each for each in crds.definitions({"url": "https://x"}) if each["spec"]["names"]["kind"] == kind]
+    names, stored = definition["spec"]["names"], definition["spec"]["versions"][0]
+    # `queue` and `queues` are the names of v0.1's kind Queue, so LocalQueue has them as categories
+    assert {*names["shortNames"], *names.get("categories", ())} == short
+    assert definition["spec"]["scope"] == ("Namespaced" if namespaced else "Cluster")
+    assert ("status" in stored.get("subresources", {})) == status
+    shown = stored.get("additionalPrinterColumns", ())
+    assert [(each["name"], each["jsonPath"], each["type"], each.get("priority", 0)) for each in shown] == columns
+    selectable = [{"jsonPath": ".status.admission.clusterQueue"}] if kind == "Workload" else []
+    assert stored.get("selectableFields", []) == selectable
+
+
 def test_older_versions_are_served_only_where_something_converts_them() -> None:
     for kind in KINDS:
         alone, all_of_them = crds.definition(kind)["spec"], crds.definition(kind, CONVERSION)["spec"]
