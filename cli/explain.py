@@ -15,10 +15,10 @@ import typer
 from api import quantity
 from api.names import Condition, Label
 from cli import live
-from cli.manifests import Document
+from cli.manifests import Document, ScenarioError
 from cli.report import columns
 from cli.scenario import LIVE
-from cli.world import World
+from cli.world import Rules, World, rules
 from controller import resources
 from core.explain import Explanation, explain
 from core.jobs import meta
@@ -30,22 +30,24 @@ def command(
     name: Annotated[str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, or workload/NAME.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
     kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
     """Tell why a Job waits, its place in line, who holds what it needs, and what would have to change."""
     try:
+        chosen = rules(config)
         objects = live.objects(kubeconfig, (*live.KINDS, resources.of_kind(BATCH_JOB)))
-    except live.LiveError as error:
+    except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
-    told = answer(objects, name, namespace, time.time())
+    told = answer(objects, name, namespace, time.time(), chosen)
     if isinstance(told, str):
         typer.echo(f"seiretsu explain: {told}", err=True)
         raise typer.Exit(1)
     typer.echo(json.dumps(plain(told), indent=2) if output == "json" else text(told), nl=output == "json")
 
 
-def answer(objects: list[Raw], name: str, namespace: str, now: float) -> Explanation | str:
+def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
     """The explanation of a Job or Workload among the objects of a cluster, or why there is none."""
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
     workloads = [o for o in here if o["kind"] == "Workload"]
@@ -54,7 +56,7 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float) -> Explana
     found = [w for w in workloads if _is(w, wanted, by_job=by_job)]
     if not found:
         return _without_workload([o for o in here if o["kind"] == "Job"], wanted, namespace, by_job=by_job)
-    world = World(Document(o, LIVE) for o in objects)
+    world = World((Document(o, LIVE) for o in objects), chosen)
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])

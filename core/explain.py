@@ -6,16 +6,17 @@ again with holders gone or with a higher priority. Nothing is changed by asking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from api import quantity
-from api.names import Condition, PendingReason
+from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.cycle import schedule
 from core.forest import Tree
 from core.life import why_not_queued
 from core.model import Decision, FlavorResource, Key, Reserve, Wait, Workload
 from core.order import queue_time
+from core.queue import Pending
 from core.quota import QueueNode
 from core.shape import Shape
 from core.snapshot import Head, Snapshot
@@ -29,7 +30,10 @@ MOST_HOLDERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One flavor's resource as the workload meets it. ``most`` is all it could ever get, own and borrowed."""
+    """One flavor's resource as the workload meets it. ``most`` is all it could ever get, own and borrowed.
+
+    ``missing`` is more than asked for less what is free where more is in use than there is.
+    """
 
     flavor_resource: FlavorResource
     asked: int
@@ -37,6 +41,7 @@ class Cell:
     used: int
     free: int
     most: int
+    missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,42 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         cells=question.cells(),
         holders=question.holders(),
     )
+    before = _in_the_way(state, order, place, now) if place > 1 else None
+    if isinstance(decision, Wait):
+        ways = (*((before.way,) if before else ()), *question.ways(decision))
+        return replace(told, reason=decision.reason, message=decision.message, ways=ways)
+    if before is not None:
+        return replace(told, reason="Behind", message=before.message, ways=(before.way, *before.ways))
+    text = "It fits now, and starts when those ahead of it have been decided." if place > 1 else "It fits now."
+    return replace(told, reason="Fits", message=text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A head that keeps its place, so that nobody behind it is looked at."""
+
+    message: str
+    way: str
+    ways: tuple[str, ...]
+
+
+def _in_the_way(state: State, order: Sequence[Pending], place: int, now: float) -> _Ahead | None:
+    """The head that has to start, or to leave, before this workload is looked at; None where nobody is in the way."""
+    head = order[0]
+    name = state.lines.where(head.workload.key) or ""
+    queue = state.lines.queues[name]
+    sticky = queue.sticky == head.workload.key
+    if place == 1 or not (queue.strict or sticky):
+        return None
+    question = _Question(state, head.workload, name, head.shape, now)
+    decision = question.answer()
     if isinstance(decision, Reserve):
-        text = "It fits now, and starts when those ahead of it have been decided." if place > 1 else "It fits now."
-        return replace(told, reason="Fits", message=text)
-    return replace(told, reason=decision.reason, message=decision.message, ways=tuple(question.ways(decision)))
+        return None
+    why = "it waits for those it preempts" if sticky else "the queue is StrictFIFO"
+    key = head.workload.key
+    message = f"It fits now, but {key} is before it and {why}. {key} waits: {decision.reason}: {decision.message}"
+    ways = tuple(f"for {key}: {way}" for way in question.ways(decision))
+    return _Ahead(message, f"{key} has to start, or to leave the queue, first: {why}", ways)
 
 
 def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
@@ -201,6 +238,8 @@ class _Question:
         for pod_set in totals(self.workload):
             for resource, amount in pod_set.requests.items():
                 total[resource] = total.get(resource, 0) + amount
+            if PODS_RESOURCE in self.node().groups:
+                total[PODS_RESOURCE] = total.get(PODS_RESOURCE, 0) + pod_set.count
         return total
 
     def cells(self) -> tuple[Cell, ...]:
@@ -214,6 +253,7 @@ class _Question:
                 node.usage.get(fr, 0),
                 max(0, node.available(fr)),
                 node.potential(fr),
+                max(0, asked[resource] - node.available(fr)),
             )
             for group in node.spec.groups
             for flavor in group.flavors
@@ -246,6 +286,10 @@ class _Question:
 
     def ways(self, decision: Wait) -> Iterable[str]:
         """What would let it start, each on its own."""
+        if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
+            unready = sorted(self.state.holdings.unready)
+            yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
+            return
         ends = self._ends()
         if ends:
             yield f"it starts when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
@@ -292,7 +336,7 @@ class _Question:
                 if not lacks:
                     continue
                 what = ", ".join(
-                    f"{quantity.text(c.flavor_resource.resource, c.asked - c.free)} {c.flavor_resource.resource}"
+                    f"{quantity.text(c.flavor_resource.resource, c.missing)} {c.flavor_resource.resource}"
                     for c in lacks
                 )
                 yield f"with {what} more quota in flavor {flavor} (nominalQuota of {self._raised(lacks)})"

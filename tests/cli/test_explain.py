@@ -7,7 +7,10 @@ import pytest
 
 from cli.explain import answer, plain, text
 from cli.manifests import Mistakes, documents
+from cli.world import Rules
+from controller.settings import Settings
 from core.explain import Explanation
+from core.policy import Policy
 
 Raw = dict[str, Any]
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
@@ -200,6 +203,54 @@ def test_a_missing_flavor_is_the_reason_in_the_words_of_the_clusterqueue() -> No
     assert told.reason == "Suspended"
     assert told.message.startswith("ClusterQueue team-a is inactive: Can't admit new workloads: references missing")
     assert "standard" in told.message
+
+
+STRICT = {"queueingStrategy": "StrictFIFO"}
+
+
+def test_behind_a_strict_head_that_cannot_start_the_head_and_its_reason_are_named() -> None:
+    told = explained(workload("huge", 20, at=1), workload("small", 1, at=2), of="small", change=STRICT)
+    assert told.reason == "Behind"
+    assert told.message.startswith(
+        "It fits now, but team-a/job-huge is before it and the queue is StrictFIFO. team-a/job-huge waits: "
+        "ExceedsMaxQuota: "
+    )
+    assert told.ways[0] == "team-a/job-huge has to start, or to leave the queue, first: the queue is StrictFIFO"
+    assert any("for team-a/job-huge: with 8 cpu more quota" in way for way in told.ways)
+
+
+def test_who_waits_for_a_number_of_pods_is_told_who_holds_them() -> None:
+    group = {"coveredResources": ["pods"], "flavors": [{"name": "standard", "resources": []}]}
+    group["flavors"] = [{"name": "standard", "resources": [{"name": "pods", "nominalQuota": "1"}]}]
+    change = {"resourceGroups": [group], "cohortName": ""}
+    held = workload("old", 0, at=1, holds="team-a")
+    held["status"]["admission"]["podSetAssignments"][0] |= {
+        "flavors": {"pods": "standard"},
+        "resourceUsage": {"pods": "1"},
+    }
+    told = explained(held, workload("next", 0, at=2), of="next", change=change)
+    (cell,) = plain(told)["cells"]
+    assert (cell["resource"], cell["asked"], cell["free"]) == ("pods", "1", "0")
+    assert told.ways[0] == "it starts when team-a/job-old ends"
+
+
+def test_where_more_is_in_use_than_there_is_the_whole_of_what_is_missing_is_told() -> None:
+    told = explained(workload("old", 14, at=1, holds="team-a"), workload("next", 4, at=2), of="next")
+    assert any(way.startswith("with 6 cpu more quota") for way in told.ways), told.ways
+
+
+def test_with_block_admission_it_is_told_whose_pods_are_waited_for() -> None:
+    chosen = Rules(Settings(policy=Policy(block_admission=True)))
+    told = answer(
+        [*QUEUES, workload("old", 1, at=1, holds="team-a"), workload("next", 1, at=2)], "next", "team-a", NOW, chosen
+    )
+    assert isinstance(told, Explanation)
+    assert told.reason == "WaitingForPodsReady"
+    assert told.ways == ("it starts when the pods of team-a/job-old are ready (waitForPodsReady.blockAdmission)",)
+
+
+def test_a_job_whose_name_begins_with_workload_is_found() -> None:
+    assert explained(workload("workload-x", 1, at=1), of="workload-x").reason == "Fits"
 
 
 def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
