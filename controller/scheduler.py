@@ -148,7 +148,7 @@ class Scheduler:
                 continue
             self._waiting[key] = decision
             self._waits.add(key)
-            for victim in decision.victims:
+            for victim in filter(lambda victim: self.state.expelled(victim.workload.key), decision.victims):
                 self._evicting[victim.workload.key] = (victim, decision)
                 self._decided.add(victim.workload.key)
 

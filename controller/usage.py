@@ -39,7 +39,17 @@ class UsageSampler:
         if rules is None:
             return
         for raw in self.caches.local_queues:
-            remembered = consumed_of(raw)
+            try:
+                remembered = consumed_of(raw)
+            except (
+                ArithmeticError,
+                AttributeError,
+                KeyError,
+                TypeError,
+                ValueError,
+            ) as error:  # others write there too
+                log.warning("usage not read", local_queue=str(decode.key(raw)), error=repr(error))
+                continue
             if remembered is not None:
                 self.caches.state.history.set_consumed(decode.key(raw), remembered)
         while True:

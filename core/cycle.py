@@ -49,7 +49,7 @@ def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: flo
     """Decide about each head. ``now`` is in epoch seconds; it decides nothing but is part of what a plan may depend
     on.
     """
-    steps = _Cycle(snapshot, policy).run(heads)
+    steps = _judge(snapshot, heads, policy)
     while True:
         try:
             next(steps)
@@ -76,11 +76,31 @@ def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | 
         heads = state.heads(now)
         if not heads:
             return
-        plan = yield from _Cycle(state.snapshot(), policy).run(heads)
+        plan = yield from _judge(state.snapshot(), heads, policy)
         yield from state.applying(plan)
         yield plan
         idle = idle + 1 if all(_idle(decision) for decision in plan.decisions) else 0
     state.rest()
+
+
+def _judge(snapshot: Snapshot, heads: Sequence[Head], policy: Policy) -> Generator[None, None, Plan]:
+    """Decide about each head. One that cannot be judged, for what it is or what it runs into, is told so, and the
+    others are judged without it: no stored object, however odd, stops the queues.
+    """
+    broken: list[Wait] = []
+    while True:
+        cycle = _Cycle(snapshot, policy)
+        try:
+            plan = yield from cycle.run(heads)
+        except Exception as error:
+            culprit = cycle.looking
+            if culprit is None:
+                raise
+            text = f"cannot be judged: {type(error).__name__}: {error}"
+            broken.append(_refusal(culprit, None, PendingReason.MISCONFIGURED, text))
+            heads = [head for head in heads if head is not culprit]
+        else:
+            return Plan((*plan.decisions, *broken)) if broken else plan
 
 
 def _idle(decision: Decision) -> bool:
@@ -99,6 +119,8 @@ class _Cycle:
     """Who borrows, by tree, while usage is as it was at the start."""
     decisions: list[Decision] = field(default_factory=list)
     pods_ready: bool = True
+    looking: Head | None = None
+    """Who is being judged."""
 
     def run(self, heads: Sequence[Head]) -> Generator[None, None, Plan]:
         """Judge all heads; yields after each look at one."""
@@ -107,6 +129,7 @@ class _Cycle:
         refused: list[Wait] = []
         nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle)
         for head in heads:
+            self.looking = head
             wait = self._refuse(head)
             if wait is not None:
                 refused.append(wait)
@@ -116,8 +139,11 @@ class _Cycle:
             nomination.settle(entry, self._preemptor(entry, self.borrowers.setdefault(tree.root, {})))
             entries.append(entry)
             yield
+        self.looking = None
         for entry in self._ordered(entries):
+            self.looking = entry.head
             self.decisions.append(self._decide(entry, nomination))
+            self.looking = None
             yield
         return Plan((*self.decisions, *refused))
 

@@ -317,16 +317,27 @@ def _preemption(raw: Raw) -> Preemption:
 
 
 def _requirements(raw: Iterable[Raw] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(each["key"], each["operator"], tuple(each.get("values") or ())) for each in raw or ())
+    return tuple(
+        Requirement(_text(each.get("key")), _text(each.get("operator")), tuple(map(_text, each.get("values") or ())))
+        for each in raw or ()
+    )
 
 
 def _tolerations(raw: Iterable[Raw] | None) -> tuple[Toleration, ...]:
     return tuple(
         Toleration(
-            each.get("key") or "", each.get("operator") or "Equal", each.get("value") or "", each.get("effect") or ""
+            _text(each.get("key")),
+            _text(each.get("operator")) or "Equal",
+            _text(each.get("value")),
+            _text(each.get("effect")),
         )
         for each in raw or ()
     )
+
+
+def _text(value: object) -> str:
+    """Pod templates are stored as they come, so a Workload made by hand may have a number where text is due."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _conditions(status: Raw, kinds: tuple[str, ...] = ()) -> tuple[Condition, ...]:

@@ -80,6 +80,8 @@ class Lines:
         """
         changed: set[str] = set()
         for key in sorted(self.by_local_queue.get(local_queue, ())):
+            if self._where.get(key) == self._route(local_queue):
+                continue
             anew = key not in self._where
             changed |= self._leave(key) | self._join(key, self._pending[key], anew=anew)
         return changed
@@ -213,6 +215,18 @@ def judged_alike(old: Pending, new: Pending) -> bool:
         and mine.requeue_at == its.requeue_at
         and mine.condition(Condition.REQUEUED) == its.condition(Condition.REQUEUED)
         and mine.condition(Condition.EVICTED) == its.condition(Condition.EVICTED)
+    )
+
+
+def still_judged(judged: Workload, now: Workload) -> bool:
+    """Whether nothing has changed about a workload that a cycle's decision about it rests on."""
+    return (
+        judged.uid == now.uid
+        and judged.priority == now.priority
+        and judged.pod_sets == now.pod_sets
+        and judged.reclaimable == now.reclaimable
+        and judged.checks == now.checks
+        and judged.invalid == now.invalid
     )
 
 

@@ -167,6 +167,6 @@ def _beyond(requirement: Requirement, value: str) -> bool:
 
 def _integer(text: str) -> int | None:
     digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:  # int() refuses thousands of them
         return None
     return value if -(2**63) <= (value := int(text)) < 2**63 else None

@@ -68,8 +68,15 @@ def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> Share:
         return Share(0.0, node.weight)
     lendable = node.parent.lendable()
     ratios = [
-        float(amount) * 1000.0 / float(lendable[resource])
-        for resource, amount in amounts.items()
-        if lendable.get(resource, 0) > 0
+        _ratio(amount, lendable[resource]) for resource, amount in amounts.items() if lendable.get(resource, 0) > 0
     ]
     return Share(max(ratios, default=0.0), node.weight, tuple(borrowed))
+
+
+def _ratio(borrowed: int, lendable: int) -> float:
+    """In thousandths, rounded as Kueue's floats are; infinite beyond them."""
+    try:
+        return float(borrowed) * 1000.0 / float(lendable)
+    except OverflowError:
+        thousandths = borrowed * 1000 // lendable
+        return float(thousandths) if thousandths < 1 << 1000 else math.inf

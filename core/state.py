@@ -16,7 +16,7 @@ from dataclasses import replace
 from api.names import PODS_RESOURCE, Condition
 from core.history import History
 from core.holdings import Holdings, put
-from core.lines import Lines, queueable
+from core.lines import Lines, queueable, still_judged
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -107,8 +107,11 @@ class State:
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """A namespace came, went or has other labels: workloads that were turned away for them are looked at again."""
         if put(self.namespaces, name, None if labels is None else dict(labels)):
-            for queue in self.lines.queues.values():
+            for cluster_queue, queue in self.lines.queues.items():
                 self._stir(self.lines.rouse([e for e in queue if e.asleep and e.workload.key.namespace == name]))
+                head = self.lines.head(cluster_queue)
+                if head is not None and head.workload.key.namespace == name:  # order kept it awake
+                    self._stir([cluster_queue])
 
     def set_policy(self, policy: Policy) -> None:
         """Judge by other rules from now on: everything is queued anew."""
@@ -177,6 +180,10 @@ class State:
         """Whether a plan gave the workload quota that its object does not show yet."""
         return key in self._assumed
 
+    def expelled(self, key: Key) -> bool:
+        """Whether a plan told the workload to leave and its object does not show it yet."""
+        return key in self._evicting
+
     # The cycle.
 
     def heads(self, now: float) -> tuple[Head, ...]:
@@ -239,7 +246,7 @@ class State:
 
     def rest(self) -> None:
         """Leave all trees alone until something in them changes."""
-        self._ready.clear()
+        self._ready &= self._stirred
 
     def next_wake(self, now: float) -> float | None:
         """When time alone will let someone be looked at (``now`` where it has already); None where it will not."""
@@ -288,10 +295,11 @@ class State:
         key = decision.workload.key
         entry = self.lines.entry(key)
         name = self.lines.where(key)
-        if entry is None or name != _queue_of(decision) or name in self._respecified:
-            return True  # it, or what it was judged by, has changed since
-        if entry.workload.pod_sets != decision.workload.pod_sets:
-            return True
+        if entry is None or name != _queue_of(decision) or not still_judged(decision.workload, entry.workload):
+            return True  # it has changed since
+        roots = self.holdings.roots
+        if any(roots.get(other) == roots[name] for other in self._respecified):
+            return True  # and so has what it was judged by
         if isinstance(decision, Reserve):
             self._assume(key, decision)
             return True
@@ -299,6 +307,8 @@ class State:
         advanced = entry.try_on(decision.tried)
         if decision.preempting and not queue.strict:
             queue.sticky = key
+        elif queue.sticky == key:
+            queue.sticky = None
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
@@ -330,7 +340,7 @@ class State:
     def _expel(self, victim: Victim, preemptor: Key) -> None:
         key = victim.workload.key
         held = self.holdings.get(key)
-        if held is not None and not held.evicted:
+        if held is not None and not held.evicted and held.workload.priority == victim.workload.priority:
             self._evicting.add(key)
             self._victims.expel(key, preemptor, self.lines.now)
             self.holdings.hold(key, reservation(held.workload, evicted=True))

@@ -17,6 +17,9 @@ from core.model import CheckState as State
 
 _OVERTIME = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}{DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED}"
 
+_LONGEST_MESSAGE = 32_768
+"""metav1.Condition's, in characters."""
+
 _RESET_BY_RESERVATION = (
     names.Condition.EVICTED,
     names.Condition.PREEMPTED,
@@ -37,7 +40,12 @@ class Backoff:
 
 
 def condition(workload: Workload, kind: str, *, status: bool, reason: str, message: str, now: float) -> Workload:
-    """With that condition; its transition time is ``now`` only where the status changes."""
+    """With that condition; its transition time is ``now`` only where the status changes.
+
+    A message is cut where Kubernetes' conditions end: the API server would refuse the whole status for it.
+    """
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[: _LONGEST_MESSAGE - 4] + " ..."
     new = Condition(kind, status, reason, message, now, workload.generation)
     return replace(workload, conditions=with_condition(workload.conditions, new))
 

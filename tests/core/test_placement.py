@@ -201,3 +201,10 @@ def test_not_in_is_the_opposite_of_in(found: dict[str, str], key: str, values: l
 @given(labels)
 def test_a_flavor_takes_pods_that_select_exactly_its_labels(found: dict[str, str]) -> None:
     assert mismatch(Placement(found), ResourceFlavor("f", found)) is None
+
+
+def test_a_number_of_thousands_of_digits_is_no_integer() -> None:
+    flavor = ResourceFlavor("f", node_labels={"gen": "1"})
+    found = mismatch(affinity((Requirement("gen", "Gt", ("9" * 5000,)),)), flavor)
+    assert found is not None
+    assert found.malformed

@@ -11,6 +11,7 @@ from core.transitions import (
     Backoff,
     admitted_in_step,
     backed_off,
+    condition,
     deactivated,
     deactivation_target,
     evicted,
@@ -155,3 +156,9 @@ def test_the_backoff_doubles_up_to_its_limit(count: int) -> None:
     backoff = Backoff(60, 3600)
     assert backoff.seconds(count) <= 3600
     assert backoff.seconds(count + 1) == min(2 * backoff.seconds(count), 3600)
+
+
+def test_a_message_longer_than_a_condition_may_be_is_cut() -> None:
+    found = condition(NEW, "X", status=False, reason="R", message="x" * 50_000, now=0.0)
+    assert len(found.conditions[0].message) == 32_768
+    assert found.conditions[0].message.endswith(" ...")
