@@ -167,6 +167,10 @@ class _Simulation:
     def _expect(self, at: float, key: Key, what: _What, attempt: int = -1) -> None:
         heapq.heappush(self.events, (at, next(self.numbers), key, what, attempt))
 
+    def _second(self, now: float) -> float:
+        """The moment as an API server writes it: in whole seconds."""
+        return float(int(self.start + now))
+
     def _sample(self, now: float) -> None:
         """What LocalQueues have used is sampled as often as the controller does, where order depends on it."""
         rules = self.state.policy.admission_fair_sharing
@@ -188,12 +192,12 @@ class _Simulation:
                 course.finished = now
                 self._end(key, now)
                 reason = names.FinishedReason.SUCCEEDED
-                self._set(transitions.finished(self.workloads[key], reason, "", self.start + now))
+                self._set(transitions.finished(self.workloads[key], reason, "", self._second(now)))
 
     def _arrive(self, arrival: Arrival, now: float) -> None:
         workload = arrival.workload
         if workload.holds(names.Condition.EVICTED):
-            workload = transitions.released(workload, self.start + now)
+            workload = transitions.released(workload, self._second(now))
         self._set(workload)
         if workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED):
             self._run(workload.admission, workload.key, now)
@@ -219,10 +223,10 @@ class _Simulation:
 
     def _reserve(self, decision: Reserve, now: float) -> None:
         key, admission = decision.workload.key, decision.admission
-        workload = transitions.reserved(self.workloads[key], admission, self.start + now)
+        workload = transitions.reserved(self.workloads[key], admission, self._second(now))
         arrival = self.timeline.courses[key].arrival
         if self.life.pods_ready is not None:
-            workload = _with_pods(workload, self.start + now, ready=not arrival.ready_after)
+            workload = _with_pods(workload, self._second(now), ready=not arrival.ready_after)
         self._set(workload)
         self._run(admission, key, now)
         if _has_deadline(workload):
@@ -230,7 +234,7 @@ class _Simulation:
 
     def _preempt(self, victim: Victim, preemptor: Key, now: float) -> None:
         key = victim.workload.key
-        out = transitions.preempted(self.workloads[key], victim.reason, victim.message, self.start + now)
+        out = transitions.preempted(self.workloads[key], victim.reason, victim.message, self._second(now))
         self._stop(out, now, victim.reason, victim.message, preemptor)
 
     # One workload.
@@ -281,10 +285,10 @@ class _Simulation:
         self._set(evicted)
         if self._running(evicted.key):
             self._end(evicted.key, now, reason, message, preemptor)
-            self._set(transitions.released(evicted, self.start + now))
+            self._set(transitions.released(evicted, self._second(now)))
 
     def _ready(self, key: Key, now: float) -> None:
-        self._set(_with_pods(self.workloads[key], self.start + now, ready=True))
+        self._set(_with_pods(self.workloads[key], self._second(now), ready=True))
 
     def _running(self, key: Key) -> bool:
         attempts = self.timeline.courses[key].attempts
