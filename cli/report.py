@@ -161,9 +161,10 @@ def _notes(told: Raw) -> str:
     for key, fate in (("refused", "refused"), ("notQueued", "not queued")):
         for one in told[key]:
             said[f"{fate}: {one['message']}"].append(one["job"])
-    for one in told["workloads"]:
-        for note in _notes_of(one):
-            said[note].append(f"{one['namespace']}/{one['job']}")
+    for notes in (_notes_of, _stops_of):  # of many notes the first are shown: what never starts before what came back
+        for one in told["workloads"]:
+            for note in notes(one):
+                said[note].append(f"{one['namespace']}/{one['job']}")
     lines = [f"{_names(names)} {note}" for note, names in said.items()]
     if len(lines) > MOST_NOTES:
         lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more notes (-o json tells all)"]
@@ -175,15 +176,18 @@ def _notes_of(told: Raw) -> Iterable[str]:
     attempts = told["attempts"]
     for warning in told.get("warnings", ()):
         yield f"warned at creation: {warning}"
-    for attempt in attempts:
-        if "preempted" in attempt:
-            yield f"preempted at {seconds(attempt['ended'])} for {attempt['by']} ({attempt['reason']})"
-        elif "evicted" in attempt:
-            yield f"evicted at {seconds(attempt['ended'])} ({attempt['reason']}): {attempt['evicted']}"
     waits_still = told["finished"] is None and (not attempts or attempts[-1]["ended"] is not None)
     if waits_still and told["waits"]:
         last = told["waits"][-1]
         yield f"{'waits again at the end' if attempts else 'waits at the end'}: {last['reason']}: {last['message']}"
+
+
+def _stops_of(told: Raw) -> Iterable[str]:
+    for attempt in told["attempts"]:
+        if "preempted" in attempt:
+            yield f"preempted at {seconds(attempt['ended'])} for {attempt['by']} ({attempt['reason']})"
+        elif "evicted" in attempt:
+            yield f"evicted at {seconds(attempt['ended'])} ({attempt['reason']}): {attempt['evicted']}"
 
 
 def _names(names: Sequence[str]) -> str:
