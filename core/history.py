@@ -64,12 +64,16 @@ class History:
         self.weigh(self.ledger.settle(key, self._lines.now))
 
     def weigh(self, key: Key | None) -> None:
-        """Bring the figure that orders a LocalQueue up to date."""
+        """Bring the figure that orders a LocalQueue up to date; one that is gone is forgotten, whatever it used."""
+        if key is None:
+            return
         rules = self._lines.policy.admission_fair_sharing
-        if key is not None and rules is not None:
-            queue = self._lines.local_queues.get(key)
-            weight = queue.weight if queue is not None else 1.0
-            self._lines.local_usage[key] = weighed(self.ledger.total(key), weight, rules.resource_weights)
+        queue = self._lines.local_queues.get(key)
+        if queue is None:
+            self.ledger.remember(key, None)
+            self._lines.local_usage.pop(key, None)
+        elif rules is not None:
+            self._lines.local_usage[key] = weighed(self.ledger.total(key), queue.weight, rules.resource_weights)
 
     def _counts(self, cluster_queue: str) -> bool:
         queue = self._lines.queues.get(cluster_queue)

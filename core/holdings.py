@@ -6,7 +6,7 @@ The trees are built anew after a change of specification, when they are next nee
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import TypeVar
 
 from api.names import Condition
@@ -85,10 +85,10 @@ class Holdings:
         """Whether a ClusterQueue can admit workloads."""
         return self.standings[name]
 
-    def neighbours(self, name: str) -> Collection[str]:
-        """The ClusterQueues that shared a tree with this one when the trees were last built."""
-        root = self._roots.get(name)
-        return tuple(self._trees[root].queues) if root is not None else ()
+    def neighbours(self, names: Iterable[str]) -> set[str]:
+        """The ClusterQueues that shared a tree with any of these when the trees were last built."""
+        roots = {self._roots[name] for name in names if name in self._roots}
+        return {member for root in roots for member in self._trees[root].queues}
 
     def get(self, key: Key) -> Reservation | None:
         """The reservation of a workload."""

@@ -20,6 +20,8 @@ _GONE = -1
 _Stop = tuple[tuple[tuple[str, int], ...], ...]
 """Where a search for flavors stopped: the last flavor tried by resource, for each pod set."""
 _NOWHERE: frozenset[_Stop] = frozenset()
+_SLACK = 64
+"""How many dead entries a heap may have beside as many as it has living ones."""
 Lane = Key | None
 """The LocalQueue a class belongs to where order depends on it (admission fair sharing), else None."""
 
@@ -92,6 +94,12 @@ class _Family:
             heapq.heappop(heap)
         return None
 
+    def tidy(self) -> None:
+        """Drop those that are gone from behind others, once they are most."""
+        if len(self.heap) > 2 * self.awake + _SLACK:
+            self.heap = [each for each in self.heap if each[2].serial == each[1]]
+            heapq.heapify(self.heap)
+
 
 class Queue:
     """Pending workloads of one ClusterQueue. All operations cost the logarithm of the number of workloads, or of
@@ -159,9 +167,10 @@ class Queue:
         """Who is next; with ``usage`` by LocalQueue, of the LocalQueue that used least."""
         best: Pending | None = None
         best_rank: tuple[float, bool, QueueKey] | None = None
-        for lane in self._orders:
+        for lane in tuple(self._orders):
             top = self._lane_head(lane)
             if top is None:
+                del self._orders[lane]
                 continue
             if lane is None:
                 return top
@@ -254,13 +263,20 @@ class Queue:
 
     def _rank(self, family: _Family) -> None:
         top = family.top()
-        if top is not None:
-            heapq.heappush(self._orders.setdefault(family.lane, []), (top.key, next(self._serials), family))
+        if top is None:
+            return
+        order = self._orders.setdefault(family.lane, [])
+        heapq.heappush(order, (top.key, next(self._serials), family))
+        if len(order) > 2 * len(self._families) + _SLACK:
+            living = [each for each in self._families.values() if each.lane == family.lane and not each.parked]
+            order[:] = [(first.key, next(self._serials), each) for each in living if (first := each.top()) is not None]
+            heapq.heapify(order)
 
     def _fall_asleep(self, entry: Pending) -> None:
         entry.asleep = True
         entry.serial = _GONE
         entry.family.awake -= 1
+        entry.family.tidy()
         if not entry.family.parked:
             self._active -= 1
 

@@ -282,13 +282,19 @@ class State:
         holdings, roots = self.holdings, self.holdings.roots
         busy = {roots.get(name) for name in self._ready}
         busy |= {roots.get(held.cluster_queue) for key in holdings.leaving if (held := holdings.get(key))}
-        woken = False
+        due: dict[str, set[str] | None] = {}
         for name, resources in self._wakes.ripe(now, lambda name: roots.get(name) not in busy):
-            for member in holdings.neighbours(name):
-                if self.lines.queues[member].wake(resources):
-                    self._ready.add(member)
-                    woken = True
-        return woken
+            if name in roots:
+                old = due.get(roots[name], set())
+                due[roots[name]] = None if old is None or resources is None else old | resources
+        woken = {
+            name
+            for root, resources in due.items()
+            for name in holdings.trees[root].queues
+            if self.lines.queues[name].wake(resources)
+        }
+        self._ready |= woken
+        return bool(woken)
 
     def _settle(self, decision: Reserve | Wait) -> bool:
         """Apply one decision; whether the next cycle in the tree may come to another outcome."""
@@ -371,9 +377,9 @@ class State:
 
     def _respecify(self, names: Iterable[str]) -> None:
         """What these ClusterQueues are, or what they refer to, has changed: wake the trees they were in and come to."""
-        for name in names:
-            self._respecified.update(self.holdings.neighbours(name))
-            self._respecified.add(name)
+        changed = set(names)
+        self._respecified |= changed | self.holdings.neighbours(changed)
+        for name in sorted(changed):
             queue = self.lines.queues.get(name)
             if queue is not None:
                 self._stir(self.lines.rouse([entry for entry in queue if entry.asleep]))

@@ -94,3 +94,17 @@ def test_a_heavier_local_queue_may_have_used_more() -> None:
     for name, queue in (("mine", "x"), ("theirs", "y")):
         found.set_workload(Key("ns", name), workload(name, 2000, queue=queue))
     assert admitted(found) == ["mine"]
+
+
+def test_a_local_queue_that_is_deleted_and_made_anew_begins_with_nothing() -> None:
+    found = two_queues()
+    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
+    found.set_workload(Key("ns", "one"), workload("one", 1000, queue="x"))
+    assert admitted(found) == ["one"]
+    found.set_local_queue(X, None)
+    assert found.history.ledger.consumed(X) is None
+    assert X not in found.lines.local_usage
+    found.set_workload(Key("ns", "one"), reserved("one", 1000, "a", queue="x"))
+    assert found.history.ledger.consumed(X) is None, "what was charged to it is not remembered either"
+    found.set_local_queue(X, LocalQueue(X, "a"))
+    assert found.lines.local_usage[X] == 0.0

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections.abc import Callable
 
+import pytest
+
 from bench.cycle import NOW, cluster
+from core.afs import USAGE_BASED
 from core.cycle import schedule
+from core.model import Key, LocalQueue, QueueingStrategy, ResourceFlavor
+from core.policy import AdmissionFairSharing, Policy
 from core.state import State
+from tests.builders import cluster_queue, state, workload
 
 
 def looking(state: State) -> Callable[[], None]:
@@ -48,3 +55,51 @@ def test_a_cycle_costs_in_proportion_to_the_heads_it_looks_at() -> None:
     few, many = (cluster(queues=queues, cohorts=5, pending=queues * 3, admitted=queues) for queues in (50, 500))
     small, large = times(looking(few), looking(many))
     assert large < 2 * 10 * small, f"{large * 1000:.2f} ms for 500 heads, {small * 1000:.2f} ms for 50"
+
+
+@pytest.mark.parametrize("strategy", list(QueueingStrategy))
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "of other shapes"])
+def test_workloads_that_come_and_go_behind_one_that_waits_leave_nothing_behind(
+    strategy: QueueingStrategy, alike: bool
+) -> None:
+    found = state(cluster_queue("q", 10, strategy=strategy))
+    first = workload("first", 50)
+    found.set_workload(first.key, first)
+    for number in range(2_000):
+        passing = workload(f"w{number}", 50 if alike else 51 + number, created=float(number + 1))
+        found.set_workload(passing.key, passing)
+        found.set_workload(passing.key, None)
+    queue = found.lines.queues["q"]
+    assert sum(len(family.heap) for family in queue._families.values()) < 100
+    assert sum(len(order) for order in queue._orders.values()) < 100
+    found.check()
+    assert [head.workload.key for head in found.heads(NOW)] == [first.key]
+
+
+def test_no_lane_stays_of_local_queues_that_have_nobody_waiting() -> None:
+    policy = Policy(admission_fair_sharing=AdmissionFairSharing(half_life=60.0))
+    found = state(cluster_queue("q", 10, admission_mode=USAGE_BASED), policy=policy, local={"first": "q"})
+    for number in range(50):
+        found.set_local_queue(Key("ns", f"lq{number}"), LocalQueue(Key("ns", f"lq{number}"), "q"))
+        passing = workload(f"w{number}", 50, queue=f"lq{number}")
+        found.set_workload(passing.key, passing)
+        found.set_workload(passing.key, None)
+        found.set_local_queue(Key("ns", f"lq{number}"), None)
+    assert found.heads(NOW) == ()
+    found.lines.head("q")
+    assert not found.lines.queues["q"]._orders
+
+
+def test_a_change_to_a_large_cohort_costs_in_proportion_to_its_queues() -> None:
+    def changing(size: int) -> Callable[[], None]:
+        found = state(*(cluster_queue(f"q{number:04}", 10, cohort="all") for number in range(size)))
+        turns = itertools.count()
+
+        def change() -> None:
+            found.set_flavor("default", ResourceFlavor("default", node_labels={"turn": str(next(turns))}))
+            found.heads(NOW)
+
+        return change
+
+    small, large = times(changing(100), changing(1000))
+    assert large < 3 * 10 * small, f"{large * 1000:.2f} ms with 1,000 queues, {small * 1000:.2f} ms with 100"
