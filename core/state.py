@@ -282,17 +282,9 @@ class State:
         holdings, roots = self.holdings, self.holdings.roots
         busy = {roots.get(name) for name in self._ready}
         busy |= {roots.get(held.cluster_queue) for key in holdings.leaving if (held := holdings.get(key))}
-        due: dict[str, set[str] | None] = {}
-        for name, resources in self._wakes.ripe(now, lambda name: roots.get(name) not in busy):
-            if name in roots:
-                old = due.get(roots[name], set())
-                due[roots[name]] = None if old is None or resources is None else old | resources
-        woken = {
-            name
-            for root, resources in due.items()
-            for name in holdings.trees[root].queues
-            if self.lines.queues[name].wake(resources)
-        }
+        ripe = self._wakes.ripe(now, roots, busy)
+        members = ((name, resources) for root, resources in ripe.items() for name in holdings.trees[root].queues)
+        woken = {name for name, resources in members if self.lines.queues[name].wake(resources)}
         self._ready |= woken
         return bool(woken)
 

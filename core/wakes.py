@@ -10,7 +10,7 @@ Separate from ``core.state``, which knows when that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping, Set
 
 LATEST = 1.0
 """Seconds after which parked workloads are woken whatever else is going on in their tree."""
@@ -28,13 +28,19 @@ class Wakes:
         old = self._due.get(name, set())
         self._due[name] = None if old is None or resources is None else old | resources
 
-    def ripe(self, now: float, settled: Callable[[str], bool]) -> Iterator[tuple[str, set[str] | None]]:
-        """Take out what is to be woken now; ``settled`` says whether the tree of a ClusterQueue has come to rest."""
+    def ripe(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> dict[str, set[str] | None]:
+        """Take out what is to be woken now, by tree; ``busy`` trees have not come to rest."""
+        ripe: dict[str, set[str] | None] = {}
         for name in sorted(self._due):
-            since = self._since.setdefault(name, now)
-            if now >= since + LATEST or settled(name):
-                del self._since[name]
-                yield name, self._due.pop(name)
+            root = roots.get(name)
+            if root in busy and now < self._since.setdefault(name, now) + LATEST:
+                continue
+            self._since.pop(name, None)
+            resources = self._due.pop(name)
+            if root is not None:
+                old = ripe.get(root, set())
+                ripe[root] = None if old is None or resources is None else old | resources
+        return ripe
 
     def next(self) -> float | None:
         """When the first is to be woken at the latest; None where nobody is to be."""
