@@ -1,0 +1,185 @@
+"""The same manifests in `seiretsu simulate` and on the real control plane: the same Jobs run, in the same flavors, and
+the same were preempted; and `seiretsu explain` says of one that waits what its Workload's status says.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import application
+from tests.cluster.world import Raw, World, job, local_queue, ours
+
+pytestmark = pytest.mark.cluster
+
+AT = "seiretsu.dev/arrive-at"
+HOUR = 3600.0
+
+
+def queues(world: World) -> list[Raw]:
+    """Two ClusterQueues of one cohort with two flavors, that reclaim and preempt, and a priority class."""
+    first, second = world.namespace, f"{world.namespace}-second"
+    found = [
+        ours("ResourceFlavor", second, {}),
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": f"{world.namespace}-urgent"},
+            "value": 100,
+        },
+    ]
+    for name, quotas in (("a", (4, 2)), ("b", (4, 0))):
+        flavors = [
+            {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": quota}]}
+            for flavor, quota in zip((first, second), quotas, strict=True)
+        ]
+        spec = {
+            "cohortName": world.namespace,
+            "namespaceSelector": {},
+            "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        }
+        queue = local_queue(name, world.full(name))
+        queue["metadata"]["namespace"] = world.namespace
+        found += [ours("ClusterQueue", world.full(name), spec), queue]
+    return found
+
+
+def jobs(world: World) -> list[Raw]:
+    """Some borrow, some reclaim, one is urgent and one too many; none ends while we look."""
+    urgent = {"kueue.x-k8s.io/priority-class": f"{world.namespace}-urgent"}
+    asked: list[tuple[str, str, Raw]] = [(name, name[0], {}) for name in ("a1", "a2", "a3", "b1", "b2", "b3")]
+    asked += [("a-urgent", "a", urgent), ("a4", "a", {})]
+    found = []
+    for number, (name, queue, labels) in enumerate(asked):
+        made = job(name, queue, cpu=1, pods=2, seconds=HOUR, labels=labels)
+        made["metadata"] |= {"namespace": world.namespace, "annotations": {AT: f"{10 * number}s"}}
+        found.append(made)
+    return found
+
+
+def simulated(folder: Path, objects: list[Raw]) -> Raw:
+    """What `seiretsu simulate -o json` says of them."""
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    words = ["simulate", str(folder / "all.yaml"), "-o", "json", "--until", "10m"]
+    done = CliRunner().invoke(application(["simulate"]), words)
+    assert done.exit_code == 0, done.stderr
+    found: Raw = json.loads(done.stdout)
+    return found
+
+
+def told_to_run(told: Raw, at: float) -> dict[str, list[str]]:
+    """The flavors by Job, at a moment of the simulation."""
+    return {
+        each["job"]: attempt["flavors"]
+        for each in told["workloads"]
+        for attempt in each["attempts"]
+        if attempt["started"] <= at and (attempt["ended"] is None or at < attempt["ended"])
+    }
+
+
+def runs(world: World) -> dict[str, list[str]]:
+    """The flavors by Job, of the Jobs that run on the control plane."""
+    workloads = world.workloads()
+    found: dict[str, list[str]] = {}
+    for name in world.running():
+        sets = workloads[name]["status"].get("admission", {}).get("podSetAssignments", [])
+        found[name] = sorted({flavor for pod_set in sets for flavor in pod_set["flavors"].values()})
+    return found
+
+
+def _runs(world: World, expected: dict[str, list[str]]) -> bool:
+    return runs(world) == expected
+
+
+def preempted(world: World) -> dict[str, int]:
+    """How often each Job was preempted."""
+    found: dict[str, int] = {}
+    for name, workload in world.workloads().items():
+        evictions = workload.get("status", {}).get("schedulingStats", {}).get("evictions", [])
+        count = sum(each["count"] for each in evictions if each["reason"] == "Preempted")
+        found |= {name: count} if count else {}
+    return found
+
+
+def test_the_simulation_and_the_controller_end_in_the_same_admissions(world: World, tmp_path: Path) -> None:
+    around, submitted = queues(world), jobs(world)
+    told = simulated(tmp_path, [ours("ResourceFlavor", world.namespace, {}), *around, *submitted])
+    world.create(*around)
+    for each in submitted:
+        expected = told_to_run(told, float(each["metadata"]["annotations"][AT].removesuffix("s")))
+        world.create(each)
+        world.until(f"{each['metadata']['name']}: {expected}", partial(_runs, world, expected))
+    wanted = {each["job"]: sum("preempted" in a for a in each["attempts"]) for each in told["workloads"]}
+    assert preempted(world) == {name: count for name, count in wanted.items() if count}
+    assert len(preempted(world)) >= 2, "nobody was preempted: the case shows too little"
+
+    waits = {each["job"]: each["waits"][-1] for each in told["workloads"] if each["job"] not in runs(world)}
+    assert set(waits) == {"a2", "a4", "b2"}
+    said = (waits["a2"]["reason"], waits["a2"]["message"])
+    world.until(f"a2 is told {said}", lambda: _reason(world, "a2") == said)
+    print(_told(world, "a2"))
+    explained = explain(world, "a2")
+    assert (explained["reason"], explained["message"]) == said
+    assert (explained["place"], explained["waiting"]) == (1, 2)
+    assert explained["ways"]
+
+    lost = job("lost", "nowhere", cpu=1, pods=1, seconds=1.0)
+    world.create(lost)
+    world.until("lost: told why", lambda: "lost" in world.workloads() and _reason(world, "lost"))
+    told_of_lost = explain(world, "lost")
+    assert (told_of_lost["reason"], told_of_lost["message"]) == _reason(world, "lost")
+
+
+def _reason(world: World, name: str) -> tuple[str, str] | None:
+    """Reason and message of QuotaReserved, once there are any."""
+    conditions = world.workloads()[name].get("status", {}).get("conditions", [])
+    return next(((c["reason"], c["message"]) for c in conditions if c["type"] == "QuotaReserved"), None)
+
+
+def explain(world: World, name: str) -> Raw:
+    """What `seiretsu explain -o json` says of a Job on the control plane."""
+    found: Raw = json.loads(_told(world, name, "-o", "json"))
+    return found
+
+
+def _told(world: World, name: str, *options: str) -> str:
+    words = ["explain", name, "-n", world.namespace, "--kubeconfig", str(world.plane.kubeconfig), *options]
+    done = CliRunner().invoke(application(["explain"]), words)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_a_job_that_is_not_managed_and_one_that_is_not_there_are_told_so(world: World) -> None:
+    plain = job("plain", "", cpu=1, pods=1, seconds=1.0)
+    del plain["metadata"]["labels"]
+    world.create(plain)
+    for name, said in (
+        ("plain", "Job plain does not wait: it names no queue (label kueue.x-k8s.io/queue-name)"),
+        ("plian", f"there is no Job plian in namespace {world.namespace}: did you mean plain?"),
+    ):
+        words = ["explain", name, "-n", world.namespace, "--kubeconfig", str(world.plane.kubeconfig)]
+        done = CliRunner().invoke(application(["explain"]), words)
+        assert done.exit_code == 1
+        assert said in done.stderr
+
+
+def test_a_simulation_goes_on_from_a_live_clusters_state(world: World, tmp_path: Path) -> None:
+    world.queue("q", 2)
+    world.job("runs", "q", cpu=2, seconds=HOUR)
+    world.until("runs", lambda: world.running() == {"runs"})
+    world.job("waits", "q", cpu=2, seconds=HOUR)
+    world.until("waits has a Workload", lambda: "waits" in world.workloads())
+    later = job("later", "q", cpu=2, pods=1, seconds=HOUR)
+    later["metadata"] |= {"namespace": world.namespace, "annotations": {AT: "10s", "seiretsu.dev/run-for": "30s"}}
+    (tmp_path / "later.yaml").write_text(yaml.safe_dump(later))
+    words = ["simulate", str(tmp_path / "later.yaml"), "--from-cluster", "--run-for", "100s", "-o", "json"]
+    done = CliRunner().invoke(application(["simulate"]), [*words, "--kubeconfig", str(world.plane.kubeconfig)])
+    assert done.exit_code == 0, done.stderr
+    mine = [each for each in json.loads(done.stdout)["workloads"] if each["namespace"] == world.namespace]
+    assert {each["job"]: each["waited"] for each in mine} == {"runs": 0, "waits": 100, "later": 190}
