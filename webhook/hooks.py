@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Literal
 
 from api import names
-from api.names import Resource
+from api.names import Kind, Resource
 from webhook import advice, jobs, kinds
 from webhook.job_kinds import JOB_KINDS, JobKind
 from webhook.review import Request, Response
@@ -51,6 +51,7 @@ class Hook:
     version: str
     resources: tuple[str, ...]
     operations: tuple[str, ...]
+    kind: str
     reach: Reach
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
@@ -75,6 +76,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         version=kind.version,
         resources=(kind.resource,),
         operations=("CREATE",),
+        kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
         needed=integrated,
@@ -98,7 +100,8 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     return queued, unqueued, validating
 
 
-def _of_ours(phase: Phase, singular: str, resources: tuple[str, ...], handler: Handler) -> Hook:
+def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
+    singular = kind.lower()
     verb, mark = ("mutate", "m") if phase is Phase.MUTATING else ("validate", "v")
     return Hook(
         name=f"{mark}{singular}.kb.io",
@@ -108,15 +111,17 @@ def _of_ours(phase: Phase, singular: str, resources: tuple[str, ...], handler: H
         version=names.STORAGE_VERSION,
         resources=resources,
         operations=("CREATE",) if phase is Phase.MUTATING else ("CREATE", "UPDATE"),
+        kind=kind,
         reach=Reach.OUR_KINDS,
         handler=handler,
     )
 
 
-def _advice(singular: str, resource: str) -> Hook:
+def _advice(kind: str, resource: str) -> Hook:
     """Feedback on a kind of ours, deletion included; the API server may do without."""
+    singular = kind.lower()
     return replace(
-        _of_ours(Phase.VALIDATING, singular, (resource,), advice.advise),
+        _of_ours(Phase.VALIDATING, kind, (resource,), advice.advise),
         name=f"{singular}-feedback.kb.io",
         path=f"/feedback-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-{singular}",
         operations=("CREATE", "UPDATE", "DELETE"),
@@ -129,20 +134,20 @@ _WORKLOADS: Final = (Resource.WORKLOADS,)
 
 HOOKS: Final[tuple[Hook, ...]] = (
     *(hook for kind in JOB_KINDS for hook in _of_jobs(kind)),
-    _of_ours(_M, "clusterqueue", (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
-    _of_ours(_M, "resourceflavor", (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
+    _of_ours(_M, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
+    _of_ours(_M, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(
-        _of_ours(_M, "workload", _WORKLOADS, kinds.drop_min_counts),
+        _of_ours(_M, Kind.WORKLOAD, _WORKLOADS, kinds.drop_min_counts),
         needed=lambda settings: not settings.enabled("PartialAdmission"),
     ),
-    _of_ours(_V, "clusterqueue", (Resource.CLUSTER_QUEUES,), kinds.validate),
-    _of_ours(_V, "cohort", (Resource.COHORTS,), kinds.validate),
-    _of_ours(_V, "resourceflavor", (Resource.RESOURCE_FLAVORS,), kinds.validate),
-    _of_ours(_V, "workload", (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
-    _advice("clusterqueue", Resource.CLUSTER_QUEUES),
-    _advice("localqueue", Resource.LOCAL_QUEUES),
-    _advice("cohort", Resource.COHORTS),
-    _advice("resourceflavor", Resource.RESOURCE_FLAVORS),
+    _of_ours(_V, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.validate),
+    _of_ours(_V, Kind.COHORT, (Resource.COHORTS,), kinds.validate),
+    _of_ours(_V, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.validate),
+    _of_ours(_V, Kind.WORKLOAD, (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+    _advice(Kind.CLUSTER_QUEUE, Resource.CLUSTER_QUEUES),
+    _advice(Kind.LOCAL_QUEUE, Resource.LOCAL_QUEUES),
+    _advice(Kind.COHORT, Resource.COHORTS),
+    _advice(Kind.RESOURCE_FLAVOR, Resource.RESOURCE_FLAVORS),
 )
 
 

@@ -114,6 +114,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = job_rules.on_create(new, settings)
     if old is None:
         errors += kind.on_create(new, settings)
+        errors += _not_suspended(kind, new, request, context)
     else:
         errors += kind.on_update(old, new, settings)
         errors += job_rules.on_update(
@@ -151,6 +152,14 @@ def _by_annotation(old: Raw | None, new: Raw) -> tuple[str, ...]:
     )
 
 
+def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) -> list[FieldError]:
+    """Whatever mutating webhooks of others did after ours, or without it: a job that is to wait does not start."""
+    if not _suspension(kind, job, request, context):
+        return []
+    path = ".".join(kind.suspend)
+    return [forbidden(path, f"a job that waits in a queue is created suspended: another webhook unset {path}")]
+
+
 _OURS: Final = (names.FIELD_MANAGER, names.JOB_FIELD_MANAGER)
 
 
@@ -177,7 +186,9 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
 def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of a job that is to wait in a queue: when it comes, and when it has changed since."""
     queue = meta.queue_name(new)
-    if not queue or not kind.suspended(new) or owners.queued_by_owner(new, request.namespace, context):
+    if not _to_be_queued(new, request, context) or not kind.suspended(new):
+        return Verdict()
+    if owners.queued_by_owner(new, request.namespace, context):
         return Verdict()
     if old is not None and _same_to_feedback(kind, old, new):
         return Verdict()

@@ -54,7 +54,10 @@ def queued_by_owner(job: Raw, namespace: str, context: Context) -> bool:
         return True
     group = str(owner.get("apiVersion") or "").rpartition("/")[0]
     named = context.lookup.queue_of(group, str(owner.get("kind")), Key(namespace, str(owner.get("name"))))
-    return named is None or named != ""
+    if named is None:
+        # The Jobs there are we know: one that is not there queues nothing for anybody.
+        return not (context.lookup.synced and _KINDS["batch/job"] == (group, owner.get("kind")))
+    return named != ""
 
 
 def _owner(job: Raw, context: Context) -> Raw | None:

@@ -63,6 +63,10 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     if request.group != hook.group or full not in hook.resources:
         expected = f"{', '.join(hook.resources)} of {hook.group}"
         return bad_request(f"{hook.path} looks at {expected}, not at {full[:60]!r} of {request.group[:60]!r}")
+    kinds = [request.kind, *(raw.get("kind") for raw in (request.object, request.old_object) if raw is not None)]
+    for kind in kinds:
+        if kind != hook.kind:
+            return bad_request(f"{hook.path} looks at objects of kind {hook.kind}, not at a {str(kind)[:60]!r}")
     try:
         return hook.handler(request, context)
     except Exception:

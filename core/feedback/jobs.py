@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from api.names import Label
 from core import placement
 from core.feedback import capacity
 from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
@@ -18,8 +19,8 @@ from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selec
 
 
 def of_job(job: Submission, lookup: Lookup) -> tuple[Finding, ...]:
-    """All findings about a job that names a queue; none about one that does not."""
-    return findings(JOB_RULES, job, lookup) if job.queue else ()
+    """All findings about a job that is to wait; of one that names no queue, just that."""
+    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup)
 
 
 def _queue(job: Submission, lookup: Lookup) -> LocalQueue | None:
@@ -39,6 +40,13 @@ def _queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             f'LocalQueue "{job.queue}" does not exist here: {hint}',
             hint,
         )
+
+
+def _no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if not job.queue:
+        waits = f"names no queue and waits until it does: set label {Label.QUEUE_NAME}"
+        there = sorted(lookup.local_queue_names(job.namespace))
+        yield fitted(*(f"{waits} to {' or '.join(there[:most])}" for most in (3, 2, 1) if there), waits)
 
 
 def _queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -189,6 +197,12 @@ def _of_capacity(says: capacity.Judgement) -> capacity.OfJob:
 
 
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
+    Rule(
+        "no-queue",
+        "The job names no queue, and jobs without one wait here (`manageJobsWithoutQueueName`).",
+        _no_queue,
+        example="names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main",
+    ),
     Rule(
         "local-queue-not-found",
         "The queue that the job names does not exist in its namespace.",

@@ -82,7 +82,7 @@ def test_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
             review(QUEUED, namespace=7), "namespace is a number, not a text", id="a namespace that is a number"
         ),
         pytest.param(review(job(labels={"a": 1})), "metadata.labels[a]: Invalid value", id="a label that is a number"),
-        pytest.param(review({"spec": []}), "spec: Invalid value", id="a spec that is a list"),
+        pytest.param(review({**QUEUED, "spec": []}), "spec: Invalid value", id="a spec that is a list"),
         pytest.param(review(job(parallelism=1.5)), "must be of type integer", id="one and a half pods"),
         pytest.param(review(job(parallelism=True)), "must be of type integer", id="true pods"),
     ],
@@ -117,7 +117,7 @@ def test_what_is_null_in_a_job_counts_as_absent(part: str) -> None:
     [
         pytest.param({"metadata": None}, "metadata: Required value", id="no metadata"),
         pytest.param({"metadata": True}, "metadata: Invalid value", id="metadata that are true"),
-        pytest.param({"kind": "Pod"}, "the object is not a ResourceFlavor of", id="another kind"),
+        pytest.param({"kind": "Pod"}, "looks at objects of kind ResourceFlavor, not at a 'Pod'", id="another kind"),
     ],
 )
 def test_an_object_of_ours_that_is_none_is_refused_without_a_failure(verb: str, change: Raw, says: str) -> None:

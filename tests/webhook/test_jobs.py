@@ -168,3 +168,17 @@ def test_no_answer_depends_on_chance() -> None:
     first = ask(MUTATE, review(job()), knows=with_default_queue())
     random.seed(2)
     assert ask(MUTATE, review(job()), knows=with_default_queue()) == first
+
+
+def test_a_job_of_an_owner_that_does_not_exist_waits_all_the_same() -> None:
+    ghost = {"apiVersion": "batch/v1", "kind": "Job", "name": "ghost", "uid": "nope", "controller": True}
+    new = job(labels=QUEUE, owner=ghost)
+    assert patched(ask(MUTATE, review(new), knows=cluster())) == [SUSPEND]
+
+
+def test_where_all_jobs_wait_one_without_a_queue_is_told_what_to_do() -> None:
+    settings = Settings(manage_jobs_without_queue_name=True)
+    told = ask("/validate-batch-v1-job", review(job(suspend=True)), knows=cluster(), settings=settings)
+    assert told["allowed"]
+    (warning,) = told["warnings"]
+    assert warning.startswith("names no queue and waits until it does: set label kueue.x-k8s.io/queue-name")

@@ -66,6 +66,13 @@ CASES = [
         id="a misspelt queue",
     ),
     pytest.param(
+        job(queue=""),
+        "",
+        "no-queue",
+        "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main",
+        id="a job without a queue where all jobs wait",
+    ),
+    pytest.param(
         job(queue="gpu-experiments"),
         "",
         "local-queue-not-found",
@@ -312,8 +319,8 @@ def test_cold_caches_say_nothing() -> None:
     assert of_job(job(queue="mian"), world(synced=False)) == ()
 
 
-def test_a_job_without_a_queue_is_told_nothing() -> None:
-    assert of_job(job(queue=""), world()) == ()
+def test_a_job_without_a_queue_is_told_only_that() -> None:
+    assert [finding.rule for finding in of_job(job(queue="", asks={"cpu": "900"}), world())] == ["no-queue"]
 
 
 names = st.text(alphabet="abcdefghij-", min_size=1, max_size=253)
