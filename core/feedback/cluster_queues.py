@@ -12,7 +12,7 @@ from api import quantity
 from api.names import Fungibility, PreemptionPolicy
 from core.feedback.capacity import preempts
 from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
-from core.feedback.rules import Finding, Rule, closest, did_you_mean, findings, fitted
+from core.feedback.rules import HINTS, Finding, Rule, closest, findings, fitted, hint, unknown
 from core.lookup import Lookup
 from core.model import ClusterQueue, Quota, StopPolicy
 
@@ -28,15 +28,18 @@ def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Find
 def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = [name for group in change.new.groups for name in group.flavors] if change.new else []
     missing = [name for name in named if lookup.flavor(name) is None]
-    misspelt = [name for name in missing if closest(name, lookup.flavor_names())]
+    known = tuple(lookup.flavor_names())
+    meant = {name: closest(name, known) for name in missing[:HINTS]}
+    misspelt = [name for name in missing if meant.get(name)]
     strange = [name for name in missing if name not in misspelt]
     for name in misspelt if len(strange) > 1 else missing:
-        hint = did_you_mean(name, lookup.flavor_names(), several="ResourceFlavors")
+        told = hint(meant.get(name), known, several="ResourceFlavors")
         yield fitted(
-            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does: {hint}',
-            f'ResourceFlavor "{name}" does not exist, nothing is admitted until it does: {hint}',
+            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does: {told}',
+            f'ResourceFlavor "{name}" does not exist, nothing is admitted until it does: {told}',
             f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does',
-            f"a ResourceFlavor does not exist, the ClusterQueue admits nothing until it does: {hint}",
+            f"a ResourceFlavor does not exist, the ClusterQueue admits nothing until it does: {told}",
+            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
         )
     if len(strange) > 1:
         count = f"{len(strange)} ResourceFlavors"

@@ -12,7 +12,7 @@ from typing import Final
 from api.names import Label
 from core import placement
 from core.feedback import capacity
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
+from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, unknown
 from core.feedback.submission import Submission
 from core.lookup import Lookup
 from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selector, StopPolicy
@@ -34,11 +34,12 @@ def _cluster_queue(job: Submission, lookup: Lookup) -> ClusterQueue | None:
 
 def _queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     if _queue(job, lookup) is None:
-        hint = did_you_mean(job.queue, lookup.local_queue_names(job.namespace), several="LocalQueues")
+        known = tuple(lookup.local_queue_names(job.namespace))
+        hint = did_you_mean(job.queue, known, several="LocalQueues")
         yield fitted(
             f'LocalQueue "{job.queue}" does not exist in namespace "{job.namespace}": {hint}',
             f'LocalQueue "{job.queue}" does not exist here: {hint}',
-            hint,
+            *unknown("LocalQueue", job.queue, known, hint, several="LocalQueues"),
         )
 
 
@@ -61,11 +62,12 @@ def _queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
 def _cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     queue = _queue(job, lookup)
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
-        hint = did_you_mean(queue.cluster_queue, lookup.cluster_queue_names(), several="ClusterQueues")
+        known = tuple(lookup.cluster_queue_names())
+        hint = did_you_mean(queue.cluster_queue, known, several="ClusterQueues")
         yield fitted(
             f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist: {hint}',
             f'ClusterQueue "{queue.cluster_queue}" does not exist: {hint}',
-            hint,
+            *unknown("ClusterQueue", queue.cluster_queue, known, hint, several="ClusterQueues"),
         )
 
 
@@ -142,17 +144,19 @@ def _written(requirement: Requirement) -> str:
 
 def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.priority_class and lookup.priority_class(job.priority_class) is None:
-        hint = did_you_mean(job.priority_class, lookup.priority_class_names(), several="WorkloadPriorityClasses")
+        known, several = tuple(lookup.priority_class_names()), "WorkloadPriorityClasses"
+        hint = did_you_mean(job.priority_class, known, several=several)
         yield fitted(
             f'WorkloadPriorityClass "{job.priority_class}" does not exist: {hint}',
-            f"the WorkloadPriorityClass does not exist: {hint}",
+            *unknown("WorkloadPriorityClass", job.priority_class, known, hint, several=several),
         )
     if lookup.pod_priority_class(job.pod_priority_class) is None:
-        hint = did_you_mean(job.pod_priority_class, lookup.pod_priority_class_names(), several="PriorityClasses")
+        known, several = tuple(lookup.pod_priority_class_names()), "PriorityClasses"
+        hint = did_you_mean(job.pod_priority_class, known, several=several)
         yield fitted(
             f'PriorityClass "{job.pod_priority_class}" does not exist, so no pod can be made: {hint}',
             f"the PriorityClass does not exist, so no pod can be made: {hint}",
-            f"the PriorityClass does not exist: {hint}",
+            *unknown("PriorityClass", job.pod_priority_class, known, hint, several=several),
         )
 
 

@@ -9,7 +9,7 @@ from api import quantity
 from core import placement
 from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
 from core.feedback.jobs import unmet
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted
+from core.feedback.rules import HINTS, Finding, Rule, closest, did_you_mean, findings, fitted, hint, unknown
 from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
 
@@ -32,10 +32,12 @@ def of_flavor(change: Change[ResourceFlavor], lookup: Lookup) -> tuple[Finding, 
 def _leads_nowhere(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
-        hint = did_you_mean(queue.cluster_queue, lookup.cluster_queue_names(), several="ClusterQueues")
+        known = tuple(lookup.cluster_queue_names())
+        told = did_you_mean(queue.cluster_queue, known, several="ClusterQueues")
         yield fitted(
-            f'ClusterQueue "{queue.cluster_queue}" does not exist, and clusterQueue cannot be changed later: {hint}',
-            f"the ClusterQueue does not exist, and clusterQueue cannot be changed later: {hint}",
+            f'ClusterQueue "{queue.cluster_queue}" does not exist, and clusterQueue cannot be changed later: {told}',
+            f"the ClusterQueue does not exist, and clusterQueue cannot be changed later: {told}",
+            *unknown("ClusterQueue", queue.cluster_queue, known, told, several="ClusterQueues"),
         )
 
 
@@ -73,12 +75,14 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
 
 def _cohort_missing_flavors(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
     named = sorted({fr.flavor for fr in change.new.quotas}) if change.new else []
-    for name in (name for name in named if lookup.flavor(name) is None):
-        hint = did_you_mean(name, lookup.flavor_names(), several="ResourceFlavors")
+    known = tuple(lookup.flavor_names())
+    for place, name in enumerate(name for name in named if lookup.flavor(name) is None):
+        told = hint(closest(name, known) if place < HINTS else None, known, several="ResourceFlavors")
         yield fitted(
-            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody: {hint}',
+            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody: {told}',
             f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody',
-            f"a ResourceFlavor does not exist, its quota in the cohort is for nobody: {hint}",
+            f"a ResourceFlavor does not exist, its quota in the cohort is for nobody: {told}",
+            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
         )
 
 

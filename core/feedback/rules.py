@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,6 +12,15 @@ from core.lookup import Lookup
 
 LIMIT = 120
 """Characters of a warning: what the Kubernetes documentation asks for, and what a terminal shows in a line."""
+
+LONGEST = 63
+"""Letters of a name for which a similar one is looked for: a label of DNS, which nearly all names are."""
+
+CANDIDATES = 200
+"""Names that one name is compared with at most."""
+
+HINTS = 8
+"""Names of one object for which a similar one is looked for: an object may name hundreds that do not exist."""
 
 _Subject = TypeVar("_Subject")
 
@@ -51,36 +62,85 @@ def fitted(*variants: str) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant (at most a third of the letters changed), the first among equals."""
-    ranked = sorted((distance(name, candidate), candidate) for candidate in known)
-    if ranked and ranked[0][0] <= max(1, len(name) // 3):
-        return ranked[0][1]
-    return None
+    """The known name that was probably meant (at most a third of the letters changed), the first among equals.
+
+    Runs within an admission request, so its cost is bounded: none is looked for where the name is longer than
+    ``LONGEST``, and at most ``CANDIDATES`` are compared, those first that share most letters.
+    """
+    if len(name) > LONGEST:
+        return None
+    limit = max(1, len(name) // 3)
+    letters = Counter(name).items()
+    alike = []
+    for candidate in known:
+        if abs(len(candidate) - len(name)) <= limit:
+            shared = sum(min(count, candidate.count(letter)) for letter, count in letters)
+            least = max(len(name), len(candidate)) - shared
+            if least <= limit:
+                alike.append((least, candidate))
+    best = None
+    for least, candidate in heapq.nsmallest(CANDIDATES, alike):
+        if least > limit:
+            break
+        changed = distance(name, candidate, limit)
+        if changed is not None and (best is None or (changed, candidate) < best):
+            best, limit = (changed, candidate), changed
+    return best[1] if best else None
 
 
-def did_you_mean(name: str, known: Iterable[str], *, several: str) -> str:
+def did_you_mean(name: str, known: Collection[str], *, several: str) -> str:
     """``did you mean "main"?``, else the first names there are, else that there is none of these ``several``."""
-    names = sorted(known)
-    meant = closest(name, names)
+    return hint(closest(name, known), known, several=several)
+
+
+def hint(meant: str | None, known: Collection[str], *, several: str) -> str:
+    """The text of ``did_you_mean`` for what ``closest`` has found."""
     if meant is not None:
         return f'did you mean "{meant}"?'
-    if not names:
+    if not known:
         return f"there are no {several} yet"
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"there are: {', '.join(names[:3])}{rest}"
+    rest = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return f"there are: {', '.join(heapq.nsmallest(3, known))}{rest}"
 
 
-def distance(one: str, other: str) -> int:
-    """Letters to insert, delete, replace or swap with their neighbour to make one of the other.
+def unknown(kind: str, name: str, known: Collection[str], told: str, *, several: str) -> tuple[str, str, str]:
+    """The short variants of "does not exist", for where names are long: the last one fits whatever the names."""
+    others = "1 other does" if len(known) == 1 else f"{len(known) or 'no'} others do"
+    return (
+        f"the {kind} does not exist: {told}",
+        f'{kind} "{name}" does not exist here ({others})',
+        f"the {kind} does not exist: kubectl get {several.lower()}",
+    )
 
-    Costs the product of the lengths; names of objects have at most 253 letters.
+
+def distance(one: str, other: str, limit: int) -> int | None:
+    """Letters to insert, delete, replace or swap with their neighbour to make one of the other; None above the limit.
+
+    The table of the textbook, a column at a time as the bits of integers (Hyyrö, "A bit-vector algorithm for computing
+    Levenshtein and Damerau edit distances", 2003): a few operations for each letter of ``other``, given up as soon as
+    what is left of it can no longer bring the distance back to the limit.
     """
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        last, before, row = before, row, [i] + [0] * len(other)
-        for j, against in enumerate(other, 1):
-            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
-                row[j] = min(row[j], last[j - 2] + 1)
-    return row[-1]
+    # Names of one cluster mostly begin alike: that part costs next to nothing.
+    pairs = enumerate(zip(one, other, strict=False))
+    start = next((at for at, (letter, against) in pairs if letter != against), min(len(one), len(other)))
+    one, other = one[start:], other[start:]
+    if not one:
+        return len(other) if len(other) <= limit else None
+    full, last = (1 << len(one)) - 1, 1 << (len(one) - 1)
+    places: dict[str, int] = {}
+    for at, letter in enumerate(one):
+        places[letter] = places.get(letter, 0) | 1 << at
+    # Of the column before: where it rises and falls downwards by one, and where going diagonally cost nothing.
+    rises, falls, free, before = full, 0, 0, 0
+    total = len(one)
+    for left, letter in zip(range(len(other) - 1, -1, -1), other, strict=True):
+        here = places.get(letter, 0)
+        swapped = ((~free & here) << 1) & before
+        free = ((((here & rises) + rises) ^ rises) | here | falls | swapped) & full
+        more, less = falls | (full & ~(free | rises)), free & rises
+        total += bool(more & last) - bool(less & last)
+        if total - left > limit:
+            return None
+        more, less = more << 1 | 1, less << 1
+        rises, falls, before = (less | ~(free | more)) & full, more & free, here
+    return total if total <= limit else None

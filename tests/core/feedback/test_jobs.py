@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feedback.jobs import JOB_RULES, of_job
-from core.feedback.rules import LIMIT, closest, distance
+from core.feedback.rules import LIMIT
 from core.feedback.submission import Submission
 from tests.core.feedback.world import job, running, waiting, world
 
@@ -342,18 +342,3 @@ def test_every_message_fits_whatever_the_names(
         for finding in (*of_job(submitted, lookup), *of_job(submitted, world())):
             assert 0 < len(finding.message) <= LIMIT
             assert finding.message.isprintable()
-
-
-@given(names, names)
-def test_distance_is_a_distance(one: str, other: str) -> None:
-    assert distance(one, one) == 0
-    assert distance(one, other) == distance(other, one)
-    assert abs(len(one) - len(other)) <= distance(one, other) <= max(len(one), len(other))
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("mian", "main"), ("man", "main"), ("team_a", "team-a"), ("MAIN", None), ("x", None), ("maini", "main")],
-)
-def test_the_closest_name(written: str, meant: str | None) -> None:
-    assert closest(written, ["main", "team-a", "other"]) == meant

@@ -1,0 +1,174 @@
+"""Names that do not exist: the one that was meant is found at bounded cost, and every text says what is wrong."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import decode
+from core.feedback import cluster_queues, rules
+from core.feedback.change import Change
+from core.feedback.cluster_queues import of_cluster_queue
+from core.feedback.jobs import of_job
+from core.feedback.queues import of_cohort, of_local_queue
+from core.feedback.rules import CANDIDATES, HINTS, LIMIT, LONGEST, Finding, closest, distance
+from core.model import Raw
+from tests.core.feedback.world import job, world
+
+names = st.text(alphabet="abcdefghij-", min_size=1, max_size=253)
+words = st.text(alphabet="abc", max_size=9)
+
+
+def by_the_textbook(one: str, other: str) -> int:
+    """The distance by its whole table."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        last, before, row = before, row, [i] + [0] * len(other)
+        for j, against in enumerate(other, 1):
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+                row[j] = min(row[j], last[j - 2] + 1)
+    return row[-1]
+
+
+@given(words, words, st.integers(0, 9))
+def test_the_distance_is_that_of_the_textbook_up_to_the_limit(one: str, other: str, limit: int) -> None:
+    exact = by_the_textbook(one, other)
+    assert distance(one, other, limit) == (exact if exact <= limit else None)
+
+
+@given(words.filter(bool), st.lists(words.filter(bool), max_size=9))
+def test_the_closest_name_is_that_of_comparing_all(name: str, known: list[str]) -> None:
+    changed, meant = min(((by_the_textbook(name, each), each) for each in known), default=(99, ""))
+    assert closest(name, known) == (meant if changed <= max(1, len(name) // 3) else None)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("mian", "main"), ("man", "main"), ("team_a", "team-a"), ("MAIN", None), ("x", None), ("maini", "main")],
+)
+def test_the_closest_name(written: str, meant: str | None) -> None:
+    assert closest(written, ["main", "team-a", "other"]) == meant
+
+
+class Compared:
+    """Counts the comparisons of names, which are what costs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pairs: list[tuple[str, str]] = []
+        monkeypatch.setattr(rules, "distance", self)
+
+    def __call__(self, one: str, other: str, limit: int) -> int | None:
+        self.pairs.append((one, other))
+        return distance(one, other, limit)
+
+
+ALIKE = ["".join(letters) for letters in permutations("abcdefg")]  # 5,040 names of the same letters
+
+
+def test_a_name_is_compared_with_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch)
+    closest("gfabcde" * 3, [3 * each for each in ALIKE])
+    assert 0 < len(compared.pairs) <= CANDIDATES
+
+
+def test_names_of_other_lengths_or_letters_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch)
+    assert closest("standrad", ["standard", *(f"gpu-{n}" for n in range(1000)), *("standard" * n for n in (2, 3))])
+    assert compared.pairs == [("standrad", "standard")]
+
+
+def test_nothing_is_compared_with_a_name_longer_than_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch)
+    known = ["a" * length for length in range(1, 253)]
+    assert closest("a" * LONGEST, known) == "a" * LONGEST
+    so_far = len(compared.pairs)
+    assert closest("a" * (LONGEST + 1), known) is None
+    assert len(compared.pairs) == so_far
+
+
+def flavors(*missing: str) -> list[Raw]:
+    quota = [{"name": "cpu", "nominalQuota": 1}]
+    return [{"coveredResources": ["cpu"], "flavors": [{"name": each, "resources": quota} for each in missing]}]
+
+
+def of(kind: str, name: str, **spec: object) -> Raw:
+    return {"kind": kind, "metadata": {"name": name, "namespace": "team-a"}, "spec": spec}
+
+
+def test_the_closest_flavor_is_looked_for_once_and_for_so_many_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(name: str, known: tuple[str, ...]) -> str | None:
+        asked.append(name)
+        return closest(name, known)
+
+    monkeypatch.setattr(cluster_queues, "closest", counted)
+    missing = [f"standar{n:x}" for n in range(16)]
+    queue = decode.cluster_queue(of("ClusterQueue", "new", namespaceSelector={}, resourceGroups=flavors(*missing)))
+    found = [each.message for each in of_cluster_queue(Change(None, queue), world()) if each.rule == "flavor-not-found"]
+    assert asked == missing[:HINTS]
+    assert len([text for text in found if 'did you mean "standard"?' in text]) == HINTS
+    assert len(found) == HINTS + 1
+    assert "ResourceFlavors" in found[-1]
+    assert "do not exist" in found[-1]
+
+
+def of_missing(name: str, others: list[str]) -> list[Finding]:
+    """What every rule about names that do not exist says of this one beside others that do."""
+    more = "".join(
+        f"""
+- kind: LocalQueue
+  metadata: {{name: "{other}", namespace: team-a}}
+  spec: {{clusterQueue: "{name}"}}
+- kind: ClusterQueue
+  metadata: {{name: "{other}"}}
+  spec: {{namespaceSelector: {{}}}}
+- kind: ResourceFlavor
+  metadata: {{name: "{other}"}}
+"""
+        for other in others
+    )
+    lookup = world(more)
+    cluster_queue = decode.cluster_queue(of("ClusterQueue", "new", resourceGroups=flavors(name)))
+    local_queue = decode.local_queue(of("LocalQueue", "new", clusterQueue=name))
+    cohort = decode.cohort(of("Cohort", "new", resourceGroups=flavors(name)))
+    found = [
+        *of_job(job(queue=name, priority_class=name), lookup),
+        *(each for other in others for each in of_job(job(queue=other, priority_class=name), lookup)),
+        *of_cluster_queue(Change(None, cluster_queue), lookup),
+        *of_local_queue(Change(None, local_queue), lookup),
+        *of_cohort(Change(None, cohort), lookup),
+    ]
+    return [each for each in found if each.rule.endswith("-not-found")]
+
+
+RULES = {"local-queue-not-found", "cluster-queue-not-found", "flavor-not-found", "priority-class-not-found"}
+
+
+@given(names, st.lists(names, max_size=4, unique=True))
+def test_whatever_the_names_it_is_said_that_one_does_not_exist(name: str, others: list[str]) -> None:
+    name, others = f"x{name}"[:253], [f"y{other}"[:253] for other in others]
+    found = of_missing(name, others)
+    assert {each.rule for each in found} == RULES
+    for each in found:
+        assert "does not exist" in each.message
+        assert len(each.message) <= LIMIT
+        assert not each.message.endswith("..."), each.message
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "text"),
+    [
+        ("q" * 63, ["p" * 50, "r" * 50], f'LocalQueue "{"q" * 63}" does not exist here (3 others do)'),
+        ("q" * 63, ["q" * 62], f'the LocalQueue does not exist: did you mean "{"q" * 62}"?'),
+        ("q" * 253, ["p" * 253], "the LocalQueue does not exist: kubectl get localqueues"),
+    ],
+)
+def test_long_names_give_way_to_what_is_wrong(name: str, others: list[str], text: str) -> None:
+    found = of_missing(name, others)
+    assert next(each.message for each in found if each.rule == "local-queue-not-found") == text
