@@ -15,14 +15,16 @@ from typing import Any, Final
 import yaml
 
 from api import names
+from api.names import Label
 from core.model import Raw
 from webhook.chart import ACTIONS, HEAD, unless_all
-from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued
-from webhook.owners import MANAGED_KINDS
+from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before
+from webhook.owners import KINDS
 from webhook.settings import Settings
 
 _SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
+MOVED: Final = "a job keeps its queue name unless it is suspended"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set spec.suspend to true"
 
 
@@ -35,8 +37,8 @@ def policies(options: Options) -> list[Raw]:
             "MutatingAdmissionPolicy",
             suspend,
             options,
-            operations=["CREATE"],
-            conditions=[_unowned(), {"name": "not-suspended", "expression": f"!({_SUSPENDED.format('object')})"}],
+            operations=("CREATE",),
+            conditions=[{"name": "not-suspended", "expression": f"!({_SUSPENDED.format('object')})"}],
             rules={
                 "reinvocationPolicy": "IfNeeded",
                 "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": mutation}],
@@ -47,8 +49,8 @@ def policies(options: Options) -> list[Raw]:
             "ValidatingAdmissionPolicy",
             start,
             options,
-            operations=["CREATE", "UPDATE"],
-            conditions=[_unowned()],
+            operations=("CREATE", "UPDATE"),
+            conditions=[],
             rules={"validations": _validations(options)},
         ),
         _binding("ValidatingAdmissionPolicyBinding", start, {"validationActions": ["Deny"]}),
@@ -68,7 +70,24 @@ def _validations(options: Options) -> list[Raw]:
             "message": BY_HAND,
             "reason": "Forbidden",
         },
+        {
+            "expression": f"request.operation != 'UPDATE' || ({new}) ||"
+            f" ({_queue_name('oldObject')}) == ({_queue_name('object')})",
+            "message": MOVED,
+            "reason": "Forbidden",
+        },
     ]
+
+
+def _queue_name(variable: str) -> str:
+    """CEL: the LocalQueue that the object names, as ``core.jobs.meta.queue_name`` reads it."""
+
+    def held(holder: str) -> str:
+        values = f"{variable}.metadata.{holder}"
+        return f"has({values}) && '{Label.QUEUE_NAME}' in {values} && {values}['{Label.QUEUE_NAME}'] != ''"
+
+    label, annotation = (f"{variable}.metadata.{holder}['{Label.QUEUE_NAME}']" for holder in ("labels", "annotations"))
+    return f"{held('labels')} ? {label} : ({held('annotations')} ? {annotation} : '')"
 
 
 def _ourselves(options: Options) -> str:
@@ -79,23 +98,35 @@ def _ourselves(options: Options) -> str:
     return f"(has(request.options.fieldManager) && request.options.fieldManager in {managers})"
 
 
-def _unowned() -> Raw:
-    """The condition that no kind which may be queued itself controls the job."""
-    kinds = " || ".join(
-        f"(o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))" for group, kind in sorted(MANAGED_KINDS)
-    )
-    expression = (
-        "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o,"
-        f" has(o.controller) && o.controller && ({kinds}))"
-    )
+def _unowned(operations: tuple[str, ...], options: Options) -> Raw:
+    """The condition that no kind of an enabled framework controls the job: such an owner is queued in its place.
+
+    On update the owner before counts: else who starts a job by hand gives it one in the same write.
+    """
+
+    def of(variable: str) -> str:
+        owners = f"{variable}.metadata.ownerReferences"
+        kinds = "".join(_kind(framework) for framework in sorted(options.settings.frameworks & KINDS.keys()))
+        return f"!has({owners}) || !{owners}.exists(o, has(o.controller) && o.controller && (false{kinds}))"
+
+    expression = of("object")
+    if "UPDATE" in operations:
+        expression = f"oldObject != null ? ({of('oldObject')}) : ({expression})"
     return {"name": "not-queued-by-owner", "expression": expression}
 
 
-def _policy(kind: str, name: str, options: Options, *, operations: list[str], conditions: list[Raw], rules: Raw) -> Raw:
-    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": operations, "resources": ["jobs"]}
-    named = (
-        [] if options.settings.manage_jobs_without_queue_name else [{"name": "queued", "expression": queued("object")}]
-    )
+def _kind(framework: str) -> str:
+    group, kind = KINDS[framework]
+    return f" || (o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))"
+
+
+def _policy(
+    kind: str, name: str, options: Options, *, operations: tuple[str, ...], conditions: list[Raw], rules: Raw
+) -> Raw:
+    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": list(operations), "resources": ["jobs"]}
+    named = [{"name": "queued", "expression": queued_now_or_before(operations)}]
+    if options.settings.manage_jobs_without_queue_name:
+        named = []
     return {
         "apiVersion": GROUP_VERSION,
         "kind": kind,
@@ -107,7 +138,7 @@ def _policy(kind: str, name: str, options: Options, *, operations: list[str], co
                 "namespaceSelector": namespace_selector(options.settings),
                 "resourceRules": [rule],
             },
-            "matchConditions": [*named, *conditions],
+            "matchConditions": [*named, _unowned(operations, options), *conditions],
             **rules,
         },
     }
@@ -129,14 +160,22 @@ def _metadata(name: str, options: Options) -> Raw:
 _SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
 
 
+_WIDTH: Final = 100_000  # no expression is broken into lines
+
+
 def template() -> str:
     """The chart's template, for those who enable it where the API server serves such policies."""
-    found = policies(Options(settings=Settings(), name="zz-fullname", ourselves="zz-account"))
+    settings = Settings(frameworks=frozenset(KINDS))
+    found = policies(Options(settings=settings, name="zz-fullname", ourselves="zz-account"))
     documents = [_document(each) for each in found]
     text = f"{HEAD}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
     text += "---\n".join(documents) + "{{- end }}\n"
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
+    for framework in KINDS:
+        kind = _kind(framework)
+        for written in (kind, kind.replace("'", "''")):  # as YAML writes a plain scalar, and a quoted one
+            text = text.replace(written, f'{{{{ if has "{framework}" $frameworks }}}}{written}{{{{ end }}}}')
     return text
 
 
@@ -144,14 +183,14 @@ def _document(value: Raw) -> str:
     spec: dict[str, Any] = value["spec"]
     conditions = spec.get("matchConditions")
     if conditions is None:
-        return yaml.safe_dump(value, sort_keys=False, width=1000)
+        return yaml.safe_dump(value, sort_keys=False, width=_WIDTH)
     constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}
     lean = {**value, "spec": {**spec, "matchConstraints": constraints, "matchConditions": ["zz-conditions"]}}
-    items = {each["name"]: yaml.safe_dump([each], sort_keys=False, width=1000) for each in conditions}
+    items = {each["name"]: yaml.safe_dump([each], sort_keys=False, width=_WIDTH) for each in conditions}
     indented = {name: "".join(f"  {line}\n" for line in item.splitlines()) for name, item in items.items()}
     text = "".join(unless_all(item) if name == "queued" else item for name, item in indented.items())
     selector = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
-    dumped = yaml.safe_dump(lean, sort_keys=False, width=1000)
+    dumped = yaml.safe_dump(lean, sort_keys=False, width=_WIDTH)
     return dumped.replace(" zz-selector", f" {selector}").replace("  - zz-conditions\n", text)
 
 

@@ -136,7 +136,7 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
     if hook.reach is Reach.UNQUEUED_JOBS:
         conditions.append({"name": "not-queued", "expression": f"!({queued('object')})"})
     elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
-        conditions.append({"name": "queued", "expression": _queued_now_or_before(hook.operations)})
+        conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
     if options.ourselves and hook.phase is Phase.VALIDATING:
         conditions.append({"name": "not-ourselves", "expression": _not_ourselves(options.ourselves)})
     return conditions
@@ -150,8 +150,8 @@ def queued(variable: str) -> str:
     )
 
 
-def _queued_now_or_before(operations: Iterable[str]) -> str:
-    """On update the old object counts too: else removing the label would escape validation."""
+def queued_now_or_before(operations: Iterable[str]) -> str:
+    """CEL: on update the old object counts too, else removing the label would escape validation."""
     if "UPDATE" not in operations:
         return queued("object")
     return f"{queued('object')} || (oldObject != null && ({queued('oldObject')}))"

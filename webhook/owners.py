@@ -12,7 +12,7 @@ from core.jobs import meta
 from core.model import Key, Raw
 from webhook.settings import Context
 
-_KINDS: Final = {
+KINDS: Final = {
     "batch/job": ("batch", "Job"),
     "kubeflow.org/mpijob": ("kubeflow.org", "MPIJob"),
     "kubeflow.org/pytorchjob": ("kubeflow.org", "PyTorchJob"),
@@ -31,9 +31,7 @@ _KINDS: Final = {
     "statefulset": ("apps", "StatefulSet"),
     "leaderworkerset": ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
 }
-
-MANAGED_KINDS: Final = frozenset(_KINDS.values())
-"""Group and kind of all that may be queued."""
+"""Group and kind of all that may be queued, by the framework that the operator enables."""
 
 
 def owned_by_managed_kind(job: Raw, context: Context) -> bool:
@@ -56,7 +54,7 @@ def queued_by_owner(job: Raw, namespace: str, context: Context) -> bool:
     named = context.lookup.queue_of(group, str(owner.get("kind")), Key(namespace, str(owner.get("name"))))
     if named is None:
         # The Jobs there are we know: one that is not there queues nothing for anybody.
-        return not (context.lookup.synced and _KINDS["batch/job"] == (group, owner.get("kind")))
+        return not (context.lookup.synced and KINDS["batch/job"] == (group, owner.get("kind")))
     return named != ""
 
 
@@ -66,5 +64,5 @@ def _owner(job: Raw, context: Context) -> Raw | None:
         return None
     group = str(owner.get("apiVersion") or "").rpartition("/")[0]
     of_kind = (group, str(owner.get("kind") or ""))
-    managed = any(_KINDS.get(framework) == of_kind for framework in context.settings.frameworks)
+    managed = any(KINDS.get(framework) == of_kind for framework in context.settings.frameworks)
     return owner if managed else None

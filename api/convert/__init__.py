@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from api.convert import kept, v1alpha1, v1beta1
+from api.errors import ErrorType
 from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2
+from api.validate import form
 
 Raw = dict[str, Any]
 Step = Callable[[Raw], Raw]
@@ -42,10 +44,16 @@ def convert(obj: Raw, version: str) -> Raw:
 
 
 def _up(obj: Raw, kind: str, version: str) -> Raw:
-    """To the stored version."""
+    """To the stored version. What comes of it is stored unchecked: the API server has checked the older one alone.
+
+    The annotation is anybody's to write, so what it adds must be as the schema has it.
+    """
     to_stored, from_stored = _STEPS[version].get(kind, _SAME)
     bare, held = kept.taken(obj, STORAGE_VERSION)
-    stored = _restored(to_stored(bare), held, lambda candidate: to_stored(from_stored(candidate)))
+    plain = to_stored(bare)
+    stored = _restored(plain, held, lambda candidate: to_stored(from_stored(candidate)))
+    if stored is not plain and not _well_formed(stored, plain):
+        stored = plain
     stored = {**stored, "apiVersion": f"{GROUP}/{STORAGE_VERSION}"}
     return kept.put(stored, version, kept.difference(from_stored(stored), bare))
 
@@ -57,6 +65,23 @@ def _down(stored: Raw, kind: str, version: str) -> Raw:
     obj = _restored(from_stored(bare), held, lambda candidate: from_stored(to_stored(candidate)))
     obj = {**obj, "apiVersion": f"{GROUP}/{version}"}
     return kept.put(obj, STORAGE_VERSION, kept.difference(to_stored(obj), bare))
+
+
+_HARMLESS: Final = frozenset({ErrorType.DUPLICATE, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
+"""What an older version may allow and so be stored: it says no more than it should, but no nonsense."""
+
+
+def _well_formed(restored: Raw, plain: Raw) -> bool:
+    """Whether what was put back is nonsense nowhere that the object was not already."""
+    found, before = (
+        {
+            str(error)
+            for error in form({**obj, "apiVersion": f"{GROUP}/{STORAGE_VERSION}"})
+            if error.type not in _HARMLESS
+        }
+        for obj in (restored, plain)
+    )
+    return found <= before
 
 
 def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:

@@ -13,7 +13,9 @@ Raw = dict[str, Any]
 
 _PREFIX: Final = "conversion.kueue.x-k8s.io/"
 _OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})
-_LIMIT: Final = 200_000  # bytes: an object may have 256 KiB of annotations in all
+LIMIT: Final = 200_000
+"""Bytes of a difference that is kept: an object may have 256 KiB of annotations in all."""
+_BULK: Final = "topologyAssignment"
 
 
 def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
@@ -35,15 +37,45 @@ def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
 
 
 def put(obj: Raw, version: str, held: Raw | None) -> Raw:
-    """The object with a difference kept for `version`."""
-    if held is None:
-        return obj
-    text = json.dumps(held, separators=(",", ":"), sort_keys=True)
-    if len(text) > _LIMIT:
+    """The object with a difference kept for `version`, or as much of it as an annotation may hold."""
+    text = _fitting(held)
+    if not text:
         return obj
     metadata = obj.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), _PREFIX + version: text}
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _fitting(held: Raw | None) -> str:
+    """The difference as text; where that is too long without what can be made anew.
+
+    First goes how topology assignments are written (the other version says the same in its own way), then the status,
+    which controllers write again; a spec alone that is too long is not kept.
+    """
+    for thin in (lambda whole: whole, _without_assignments, lambda whole: _less(whole, "status")):
+        if not held:
+            return ""
+        held = thin(held)
+        text = json.dumps(held, separators=(",", ":"), sort_keys=True) if held else ""
+        if len(text) <= LIMIT:
+            return text
+    return ""
+
+
+def _without_assignments(held: Raw) -> Raw:
+    """Without changes to fields that are topology assignments; fields that are set as a whole stay whole."""
+    lean = _less(held, _BULK, parts=(".",))
+    for inside in (".", "*"):
+        children = {key: _without_assignments(child) for key, child in _map(lean.get(inside)).items()}
+        children = {key: child for key, child in children.items() if child}
+        lean = {**without(lean, inside), **({inside: children} if children else {})}
+    return lean
+
+
+def _less(held: Raw, field: str, parts: tuple[str, ...] = ("=", ".")) -> Raw:
+    """A difference that leaves a field as it is found."""
+    lean = {part: without(value, field) if part in parts else value for part, value in held.items()}
+    return {part: value for part, value in lean.items() if value}
 
 
 def same(first: Raw, second: Raw) -> bool:

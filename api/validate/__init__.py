@@ -75,6 +75,11 @@ def update_rules(old: Raw, new: Raw) -> list[FieldError]:
     return rules.validate_update(old, new) if rules else []
 
 
+def form(obj: Raw) -> list[FieldError]:
+    """What the schema alone refuses of an object in the stored version."""
+    return _form(obj)[1]
+
+
 def schema_of(kind: str) -> Schema | None:
     """The schema of a kind's stored version."""
     return _schemas().get(kind)

@@ -81,8 +81,12 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
     [
         ("kind: Configuration", Settings(namespace="queues")),
         ("manageJobsWithoutQueueName: true", Settings(namespace="queues", manage_jobs_without_queue_name=True)),
+        (
+            "integrations: {frameworks: [batch/job\\,jobset.x-k8s.io/jobset]}",
+            Settings(namespace="queues", frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"})),
+        ),
     ],
-    ids=["defaults", "all Jobs are managed"],
+    ids=["defaults", "all Jobs are managed", "JobSets are queued too"],
 )
 def test_policies_that_hold_while_we_are_down_are_there_where_wanted_and_served(text: str, settings: Settings) -> None:
     wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}

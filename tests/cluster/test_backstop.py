@@ -13,7 +13,7 @@ from api.names import Label
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
-from webhook.backstop import BY_HAND, policies
+from webhook.backstop import BY_HAND, MOVED, policies
 from webhook.configurations import Options
 
 pytestmark = pytest.mark.cluster
@@ -30,11 +30,21 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def create(
-    plane: ControlPlane, name: str, *, queue: str = "main", namespace: str = "default", dry_run: bool = False
+    plane: ControlPlane,
+    name: str,
+    *,
+    queue: str = "main",
+    namespace: str = "default",
+    dry_run: bool = False,
+    owner: str = "",
 ) -> Raw:
     labels = {Label.QUEUE_NAME: queue} if queue else {}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    metadata: Raw = {"name": name, "namespace": namespace, "labels": labels}
+    if owner:
+        api_version, kind = owner.rsplit("/", 1)
+        reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": True}
+        metadata["ownerReferences"] = [reference]
     raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
     arguments = ["--dry-run=server"] if dry_run else []
     done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(raw), check=True)
@@ -56,3 +66,53 @@ def test_nobody_but_us_starts_it(plane: ControlPlane) -> None:
     assert BY_HAND in refused.stderr
     assert plane.kubectl("annotate", "job", "waits", "note=x").returncode == 0
     assert plane.kubectl(*patch, "--field-manager=seiretsu").returncode == 0
+
+
+UNQUEUED = {"metadata": {"labels": {Label.QUEUE_NAME: None}}}
+OTHER_QUEUE = {"metadata": {"labels": {Label.QUEUE_NAME: "other"}}}
+OWNED = {
+    "metadata": {
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "o", "uid": "u", "controller": True}]
+    }
+}
+
+
+def change(plane: ControlPlane, name: str, *changes: Raw, suspend: bool | None = None) -> str:
+    """What kubectl says where the change is refused; '' where it is let through."""
+    patch: Raw = {} if suspend is None else {"spec": {"suspend": suspend}}
+    for each in changes:
+        patch |= each
+    done = plane.kubectl("patch", "job", name, "--type=merge", "--dry-run=server", "-p", json.dumps(patch))
+    assert (done.returncode == 0) == (not done.stderr)
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "together_with",
+    [UNQUEUED, OTHER_QUEUE, OWNED],
+    ids=["taking it out of its queue", "moving it to another queue", "giving it an owner"],
+)
+def test_it_is_not_started_by_another_change_in_the_same_write(plane: ControlPlane, together_with: Raw) -> None:
+    name = f"sly-{len(json.dumps(together_with))}"
+    create(plane, name)
+    assert BY_HAND in change(plane, name, together_with, suspend=False)
+    assert change(plane, name, together_with) == "", "a job that waits may be moved and withdrawn"
+
+
+def test_a_job_that_runs_keeps_its_queue_name(plane: ControlPlane) -> None:
+    create(plane, "runs")
+    start = ("patch", "job", "runs", "--field-manager=seiretsu", "--type=merge", "-p")
+    sly = plane.kubectl(*start, json.dumps({**UNQUEUED, "spec": {"suspend": False}}))
+    assert MOVED in sly.stderr, "whoever claims to be us"
+    assert plane.kubectl(*start, '{"spec":{"suspend":false}}').returncode == 0
+    assert MOVED in change(plane, "runs", UNQUEUED)
+    assert MOVED in change(plane, "runs", OTHER_QUEUE)
+    assert change(plane, "runs", OTHER_QUEUE, suspend=True) == ""
+
+
+def test_a_child_is_spared_where_its_owner_is_queued_in_its_place(plane: ControlPlane) -> None:
+    assert create(plane, "of-a-job", owner="batch/v1/Job", dry_run=True)["spec"]["suspend"] is False
+    jobset = "jobset.x-k8s.io/v1alpha2/JobSet"
+    assert create(plane, "of-a-jobset", owner=jobset, dry_run=True)["spec"]["suspend"] is True, "none is queued here"
+    create(plane, "of-a-stored-jobset", owner=jobset)
+    assert BY_HAND in change(plane, "of-a-stored-jobset", suspend=False)

@@ -1,11 +1,13 @@
 """What each field becomes in another version."""
 
+import json
 from typing import Any
 
 import pytest
 
 from api.convert import ConversionError, convert
 from api.convert.kept import applied, difference
+from api.convert.topology_assignment import domains
 
 Raw = dict[str, Any]
 
@@ -90,13 +92,22 @@ def test_a_cap_without_a_cohort_has_no_effect_and_is_still_read_back() -> None:
     assert convert(stored, "v1alpha1") == alone
 
 
+ACTIVE = {
+    "type": "Active",
+    "status": "True",
+    "reason": "Ready",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
 def test_the_old_status_shows_usage_by_resource_and_flavor() -> None:
     stored = obj(
         "ClusterQueue",
         "v1beta2",
         status={
             "pendingWorkloads": 2,
-            "conditions": [{"type": "Active", "status": "True"}],
+            "conditions": [ACTIVE],
             "flavorsUsage": [{"name": "a", "resources": [{"name": "cpu", "total": "3", "borrowed": "1"}]}],
         },
     )
@@ -250,6 +261,70 @@ def test_domains_are_written_once_for_what_they_share() -> None:
     ]
     stored = obj("Workload", "v1beta2", status=assignment(levels=["rack", "host"], slices=parts))
     both_ways(older, stored)
+
+
+def scattered(hosts: int) -> Raw:
+    """A Workload with preemption gates whose pods are spread over hosts in many slices."""
+    parts = [
+        {"domainCount": 1, "valuesPerLevel": [{"universal": f"host-{place}" + "x" * 40}], "podCounts": {"universal": 1}}
+        for place in range(hosts)
+    ]
+    state = {"name": "example.com/gate", "position": "Closed", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return obj(
+        "Workload",
+        "v1beta2",
+        spec={
+            "preemptionGates": [{"name": "example.com/gate"}],
+            "podSets": [{"name": "main", "count": hosts, "template": {}}],
+        },
+        status=assignment(levels=["host"], slices=parts) | {"preemptionGates": [state]},
+    )
+
+
+def test_a_huge_topology_assignment_does_not_cost_what_else_an_old_client_cannot_see() -> None:
+    stored = scattered(hosts=4000)
+    seen = convert(stored, "v1beta1")
+    assert len(str(seen["metadata"]["annotations"])) < 1000
+    back = convert(seen, "v1beta2")
+    assert back["spec"] == stored["spec"]
+    assert back["status"]["preemptionGates"] == stored["status"]["preemptionGates"]
+    (found,) = back["status"]["admission"]["podSetAssignments"]
+    assert domains(found["topologyAssignment"]) == domains(
+        stored["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"]
+    )
+    small = scattered(hosts=40)
+    assert convert(convert(small, "v1beta1"), "v1beta2") == small
+
+
+def test_a_status_too_long_to_be_kept_does_not_cost_the_spec() -> None:
+    conditions = [{**ACTIVE, "type": f"C{place}", "message": "x" * 30_000} for place in range(8)]
+    stored = obj("Cohort", "v1beta2", spec={"fairSharing": {"weight": "2"}}, status={"conditions": conditions})
+    back = convert(convert(stored, "v1alpha1"), "v1beta2")
+    assert back["spec"] == {"fairSharing": {"weight": "2"}}
+    assert "status" not in back
+
+
+MIGRATION = {"migration": {"mode": "RetainFirstAdmission"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "spec"),
+    [
+        ("v1alpha1", {"stopPolicy": "Junk"}),
+        ("v1alpha1", {"stopPolicy": 3}),
+        ("v1alpha1", {"preemption": []}),
+        ("v1beta1", {"concurrentAdmissionPolicy": 3}),
+    ],
+)
+def test_a_forged_annotation_puts_nothing_into_store_that_the_schema_refuses(version: str, spec: Raw) -> None:
+    def forged(fields: Raw) -> Raw:
+        queue = obj("ClusterQueue", version, spec={"cohort": "team"})
+        held = json.dumps({".": {"spec": {"=": fields}}})
+        return {**queue, "metadata": {"name": "x", "annotations": {"conversion.kueue.x-k8s.io/v1beta2": held}}}
+
+    assert convert(forged(spec), "v1beta2") == obj("ClusterQueue", "v1beta2", spec={"cohortName": "team"})
+    well_formed = {"stopPolicy": "Hold"} if version == "v1alpha1" else {"concurrentAdmissionPolicy": MIGRATION}
+    assert convert(forged(well_formed), "v1beta2")["spec"] == {"cohortName": "team"} | well_formed
 
 
 def test_two_older_versions_meet_in_the_stored_one() -> None:
