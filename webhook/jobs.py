@@ -172,7 +172,9 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     started = kind.suspended(old) and not kind.suspended(new)
     if not started or request.field_manager in _OURS or not context.lookup.synced:
         return []
-    if not _to_be_queued(new, request, context) or owners.queued_by_owner(new, request.namespace, context):
+    if not _to_be_queued(new, request, context):
+        return []
+    if owners.queued_by_owner(old, request.namespace, context):  # as it was: an owner may come with the same write
         return []
     workload = context.lookup.workload_of(str((new.get("metadata") or {}).get("uid") or ""))
     if workload is not None and (workload.holds(Condition.ADMITTED) or workload.holds(Condition.FINISHED)):

@@ -70,3 +70,11 @@ def test_where_all_jobs_are_managed_one_without_a_queue_does_not_start_either() 
         "spec.suspend: Forbidden: the job names no queue (label kueue.x-k8s.io/queue-name) and is started when its"
         " workload is admitted, not by hand"
     )
+
+
+def test_an_owner_that_comes_with_the_same_write_starts_nothing() -> None:
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
+    settings = Settings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
+    new, old = with_uid(job(labels=QUEUE, owner=owner)), with_uid(job(labels=QUEUE, suspend=True))
+    response = ask("/validate-batch-v1-job", review(new, old=old), knows=knows(), settings=settings)
+    assert response["status"]["message"] == REFUSAL
