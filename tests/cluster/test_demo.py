@@ -67,9 +67,10 @@ def named() -> Iterator[str]:
 
 
 def staying(name: str) -> subprocess.Popen[str]:
-    """`make up`, in a process group of its own as in a terminal."""
+    """`make up`, in a process group of its own as in a terminal, where it hears Ctrl-C whoever runs the tests."""
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from cli.main import main; main()"
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "demo", "--stay", "--name", name],
+        [sys.executable, "-c", hears, "demo", "--stay", "--name", name],
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
