@@ -220,8 +220,11 @@ def _flipped(chance: random.Random, path: str) -> bytes:
 
 
 def _spoiled(chance: random.Random, path: str) -> bytes:
-    """One to three values anywhere replaced by junk, or removed."""
-    body = review(path, chance)
+    return orjson.dumps(spoil(chance, review(path, chance)))
+
+
+def spoil(chance: random.Random, body: Raw) -> Raw:
+    """Replace one to three values anywhere in ``body`` by junk, or remove them; returns it."""
     for _ in range(chance.randint(1, 3)):
         *above, last = chance.choice(list(_paths(body)))
         holder: Any = body
@@ -233,7 +236,7 @@ def _spoiled(chance: random.Random, path: str) -> bytes:
             holder[last] = copy.deepcopy(chance.choice(_JUNK))
         if not body:
             break
-    return orjson.dumps(body)
+    return body
 
 
 def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

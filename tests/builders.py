@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from core.cycle import schedule
 from core.model import (
     Admission,
     ClusterQueue,
     Condition,
+    Decision,
     FlavorResource,
     Key,
     LocalQueue,
@@ -20,12 +22,16 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.policy import Policy
+from core.policy import DEFAULT_STRATEGIES, Policy
 from core.state import State
 
 CPU = "cpu"
 DEFAULT = FlavorResource("default", CPU)
 EVERY = Selector()
+NOW = 1000.0
+TWO = (ResourceGroup((CPU,), ("default", "spot")),)
+SPOT = FlavorResource("spot", CPU)
+FAIR = Policy(fair_sharing=DEFAULT_STRATEGIES)
 
 
 def cluster_queue(name: str, nominal: int = 0, **fields: Any) -> ClusterQueue:
@@ -65,3 +71,18 @@ def state(*queues: ClusterQueue, policy: Policy | None = None, local: Mapping[st
     for name, target in (local or {"lq": queues[0].name}).items():
         made.set_local_queue(Key("ns", name), LocalQueue(Key("ns", name), target))
     return made
+
+
+def put(found: State, *workloads: Workload) -> State:
+    """State with these Workloads."""
+    for each in workloads:
+        found.set_workload(each.key, each)
+    return found
+
+
+def cycle(found: State) -> dict[str, Decision]:
+    """One cycle, applied: the decision by name of the workload."""
+    plan = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
+    found.apply(plan)
+    found.check()
+    return {decision.workload.key.name: decision for decision in plan.decisions}

@@ -17,15 +17,14 @@ from core.model import (
     Requirement,
     Reserve,
     Wait,
-    Workload,
 )
 from core.state import State
-from tests.builders import CPU, DEFAULT, cluster_queue, reserved, state, workload
+from tests.builders import CPU, DEFAULT, cluster_queue, put, reserved, state, workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
 
-def first_plan(found: State, change: Callable[[], None]) -> Plan:
+def first_plan(found: State, change: Callable[[], object]) -> Plan:
     """Of the next cycle, with a change after the look at its first head."""
     steps = drain_in_steps(found, found.policy, 100.0)
     assert next(steps) is None
@@ -35,11 +34,6 @@ def first_plan(found: State, change: Callable[[], None]) -> Plan:
 
 def settle(found: State) -> list[Plan]:
     return list(drain(found, found.policy, 100.0))
-
-
-def put(found: State, *workloads: Workload) -> None:
-    for each in workloads:
-        found.set_workload(each.key, each)
 
 
 def preempting() -> State:

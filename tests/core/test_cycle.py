@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.cycle import drain, schedule
+from core.cycle import drain
 from core.model import (
     AdmissionCheck,
     CheckRule,
@@ -34,30 +34,10 @@ from core.model import (
     Selector,
     Taint,
     Wait,
-    Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy
+from core.policy import Policy
 from core.state import State
-from tests.builders import CPU, DEFAULT, cluster_queue, reserved, state, workload
-
-NOW = 1000.0
-TWO = (ResourceGroup((CPU,), ("default", "spot")),)
-SPOT = FlavorResource("spot", CPU)
-FAIR = Policy(fair_sharing=DEFAULT_STRATEGIES)
-
-
-def put(found: State, *workloads: Workload) -> State:
-    for each in workloads:
-        found.set_workload(each.key, each)
-    return found
-
-
-def cycle(found: State) -> dict[str, Decision]:
-    """One cycle, applied: the decision by name of the workload."""
-    plan = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
-    found.apply(plan)
-    found.check()
-    return {decision.workload.key.name: decision for decision in plan.decisions}
+from tests.builders import CPU, DEFAULT, FAIR, NOW, SPOT, TWO, cluster_queue, cycle, put, reserved, state, workload
 
 
 def two_flavors(name: str, first: int, second: int, **fields: Any) -> ClusterQueue:

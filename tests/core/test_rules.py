@@ -28,25 +28,7 @@ from core.model import (
 from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
 from core.state import State
 from core.status import cluster_queue_status
-from tests.builders import CPU, DEFAULT, cluster_queue, reserved, state, workload
-
-NOW = 1000.0
-SPOT = FlavorResource("spot", CPU)
-TWO = (ResourceGroup((CPU,), ("default", "spot")),)
-FAIR = Policy(fair_sharing=DEFAULT_STRATEGIES)
-
-
-def put(found: State, *workloads: Workload) -> State:
-    for each in workloads:
-        found.set_workload(each.key, each)
-    return found
-
-
-def cycle(found: State) -> dict[str, Decision]:
-    plan = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
-    found.apply(plan)
-    found.check()
-    return {decision.workload.key.name: decision for decision in plan.decisions}
+from tests.builders import CPU, DEFAULT, FAIR, NOW, SPOT, TWO, cluster_queue, cycle, put, reserved, state, workload
 
 
 def in_words(decision: Decision) -> str:
@@ -139,6 +121,20 @@ def test_pods_are_counted_where_a_queue_covers_them_though_nobody_asks_for_them(
 STOP, NEXT = "MayStopSearch", "TryNextFlavor"
 
 
+def taken(rules: Fungibility, quotas: tuple[int, int], low: Workload) -> str:
+    """What becomes of 5 cpu in `a`, of whose two flavors one is its own and taken by `low`, the other free in `b`."""
+    mine, others = ({DEFAULT: Quota(first), SPOT: Quota(second)} for first, second in (quotas, quotas[::-1]))
+    found = state(
+        cluster_queue(
+            "a", groups=TWO, quotas=mine, cohort="all", fungibility=rules, preemption=Preemption("LowerPriority")
+        ),
+        cluster_queue("b", groups=TWO, quotas=others, cohort="all"),
+    )
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, low, workload("w", 5, priority=1))
+    return in_words(cycle(found)["w"])
+
+
 @pytest.mark.parametrize(
     ("can_borrow", "can_preempt", "preference", "expected"),
     [
@@ -154,16 +150,7 @@ def test_preempt_in_the_first_flavor_or_borrow_in_the_second(
     can_borrow: str, can_preempt: str, preference: str, expected: str
 ) -> None:
     rules = Fungibility(can_borrow, can_preempt, preference)
-    mine = {DEFAULT: Quota(5), SPOT: Quota(0)}
-    found = state(
-        cluster_queue(
-            "a", groups=TWO, quotas=mine, cohort="all", fungibility=rules, preemption=Preemption("LowerPriority")
-        ),
-        cluster_queue("b", groups=TWO, quotas={DEFAULT: Quota(0), SPOT: Quota(5)}, cohort="all"),
-    )
-    found.set_flavor("spot", ResourceFlavor("spot"))
-    put(found, reserved("low", 5, "a"), workload("w", 5, priority=1))
-    assert in_words(cycle(found)["w"]) == expected
+    assert taken(rules, (5, 0), reserved("low", 5, "a")) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,16 +168,7 @@ def test_borrow_in_the_first_flavor_or_preempt_in_the_second(
     can_borrow: str, can_preempt: str, preference: str, expected: str
 ) -> None:
     rules = Fungibility(can_borrow, can_preempt, preference)
-    mine = {DEFAULT: Quota(0), SPOT: Quota(5)}
-    found = state(
-        cluster_queue(
-            "a", groups=TWO, quotas=mine, cohort="all", fungibility=rules, preemption=Preemption("LowerPriority")
-        ),
-        cluster_queue("b", groups=TWO, quotas={DEFAULT: Quota(5), SPOT: Quota(0)}, cohort="all"),
-    )
-    found.set_flavor("spot", ResourceFlavor("spot"))
-    put(found, in_spot("low", 5, "a"), workload("w", 5, priority=1))
-    assert in_words(cycle(found)["w"]) == expected
+    assert taken(rules, (0, 5), in_spot("low", 5, "a")) == expected
 
 
 def in_spot(name: str, cpu: int, queue: str, **fields: Any) -> Workload:

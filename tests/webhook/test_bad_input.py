@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import orjson
@@ -13,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from api.names import Label
+from bench.reviews import spoil
 from core.model import Raw
 from core.state_lookup import StateLookup
 from tests.webhook.cluster import ask, cluster, job, review, review_of
@@ -135,34 +134,6 @@ def test_a_label_of_a_flavor_that_is_null_counts_as_absent() -> None:
     assert ask("/validate-kueue-x-k8s-io-v1beta2-resourceflavor", body)["allowed"] is True
 
 
-def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if here:
-        yield here
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, below in items:
-        yield from _paths(below, (*here, key))
-
-
-_JUNK: list[Any] = [None, True, 0, -1, 2**40, 1.5, "", "x" * 300, [], {}, [None], {"a": None}, [[]], {"": {}}, "\x00"]
-
-
-def _spoiled(chance: random.Random, body: Raw) -> Raw:
-    """The review with one to three of its values replaced or removed."""
-    body = copy.deepcopy(body)
-    for _ in range(chance.randint(1, 3)):
-        *above, last = chance.choice(list(_paths(body)))
-        holder: Any = body
-        for step in above:
-            holder = holder[step]
-        if chance.random() < 0.2:
-            del holder[last]
-        else:
-            holder[last] = copy.deepcopy(chance.choice(_JUNK))
-        if not body:
-            break
-    return body
-
-
 FULL = job(
     labels={Label.QUEUE_NAME: "main", Label.PRIORITY_CLASS: "high", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
     annotations={"kueue.x-k8s.io/job-min-parallelism": "1", "kueue.x-k8s.io/admission-gated-by": "a.b/c"},
@@ -185,7 +156,7 @@ def test_ten_thousand_spoiled_reviews_are_answered_and_a_lost_meaning_is_never_l
     whole = [review(FULL), review(FULL, old=job(labels={Label.QUEUE_NAME: "main"}))]
     paths = [hook for hook in HOOKS if hook.resources == ("jobs",)]
     for _ in range(10_000):
-        body = _spoiled(chance, chance.choice(whole))
+        body = spoil(chance, copy.deepcopy(chance.choice(whole)))
         hook = chance.choice(paths)
         status, text = answer(hook, orjson.dumps(body), CONTEXT)
         if status == 400:

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from api.names import Resource
+from bench.reviews import spoil
 from core.model import Raw
 from tests.webhook.cluster import ask, cluster, review_of
-from tests.webhook.test_bad_input import _spoiled
 from webhook.hooks import HOOKS
 from webhook.routes import answer
 from webhook.settings import Context, Settings
@@ -170,9 +170,12 @@ def test_five_thousand_spoiled_objects_of_ours_are_answered_without_a_failure() 
         hook = chance.choice(hooks)
         (kind,) = (kind for kind in WHOLE if kind.lower() == hook.path.rpartition("-")[2])
         old = WHOLE[kind] if chance.random() < 0.5 else None
-        spoiled = {**WHOLE[kind], **_spoiled(chance, {key: WHOLE[kind][key] for key in ("metadata", "spec")})}
+        spoiled = {
+            **WHOLE[kind],
+            **spoil(chance, copy.deepcopy({key: WHOLE[kind][key] for key in ("metadata", "spec")})),
+        }
         if "status" in spoiled:
-            spoiled["status"] = _spoiled(chance, spoiled["status"])
+            spoiled["status"] = spoil(chance, copy.deepcopy(spoiled["status"]))
         body = review_of(WHOLE[kind], old=old, resource=hook.resources[-1])
         body["request"]["object"] = spoiled
         status, text = answer(hook, orjson.dumps(body), context)
