@@ -266,6 +266,11 @@ def _submits_to(raw: Raw) -> Iterable[str]:
     return (cluster_queue,) if cluster_queue else ()
 
 
+def _member_of(raw: Raw) -> Iterable[str]:
+    cohort = (raw.get("spec") or {}).get("cohortName")
+    return (cohort,) if cohort else ()
+
+
 def _flavors(raw: Raw) -> Iterable[str]:
     groups = (raw.get("spec") or {}).get("resourceGroups") or ()
     return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
@@ -294,7 +299,7 @@ ALL = (
 INDEXES: Mapping[Resource, Mapping[str, Callable[[Raw], Iterable[str]]]] = {
     resources.LIMIT_RANGES: {"namespace": _namespace},
     resources.LOCAL_QUEUES: {"cluster-queue": _submits_to},
-    resources.CLUSTER_QUEUES: {"flavor": _flavors, "check": _check_names},
+    resources.CLUSTER_QUEUES: {"cohort": _member_of, "flavor": _flavors, "check": _check_names},
     resources.WORKLOADS: {
         "namespace": _namespace,
         "queue": queue_of,

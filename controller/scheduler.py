@@ -281,7 +281,7 @@ class Scheduler:
     async def _write_wait(self, key: Key) -> float | None:
         """Tell why a workload waits, if that is not what its status says. Returns when to look again, in seconds."""
         decision, workload = self._waiting.get(key), self.caches.get(key)
-        if decision is None or workload is None or workload.admission is not None or key in self._reserving:
+        if decision is None or workload is None or key in self._reserving or not self._waits_still(decision):
             self._waiting.pop(key, None)
             self._told_at.pop(key, None)
             return None
@@ -309,6 +309,10 @@ class Scheduler:
         self._told_at[key] = now
         self._event(workload, events.waits(decision.reason, decision.message))
         return None
+
+    def _waits_still(self, decision: Wait) -> bool:
+        """Whether the workload waits where it was judged: not in a queue that was stopped or left meanwhile."""
+        return self.state.lines.still_in(decision.cluster_queue, decision.workload) is not None
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

@@ -16,8 +16,9 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
-from core.forest import above
+from core.forest import above, below
 from core.model import Key, Raw, StopPolicy
+from core.status import shows
 
 AT_ONCE = 500
 
@@ -98,7 +99,7 @@ class Wakes:
                 continue
             self._job_of(raw)
             key = Key(raw["metadata"]["namespace"], (raw.get("spec") or {}).get("queueName") or "")
-            self._status_of_local_queue(key)
+            self._status_of_queues(key)
             admission = (raw.get("status") or {}).get("admission")
             if admission:
                 self._status_of_cluster_queue(admission["clusterQueue"])
@@ -110,12 +111,16 @@ class Wakes:
             if reconciler is not None:
                 reconciler.changed(Key(raw["metadata"]["namespace"], owner["name"]))
 
-    def _status_of_local_queue(self, key: Key) -> None:
+    def _status_of_queues(self, key: Key) -> None:
+        """A workload changed that names this LocalQueue.
+
+        As in Kueue a ClusterQueue goes on showing what waits in a LocalQueue that was stopped or deleted, until it
+        changes itself, or a workload does that is or was in it: stopping one is no change of how much is wanted. So
+        nothing else may wake its status, or what it says is a matter of who else was busy meanwhile.
+        """
         self.queues.changed(resources.LOCAL_QUEUES, key)
         queue = self.caches.state.lines.local_queues.get(key)
         if queue is not None and queue.stop_policy == StopPolicy.NONE:
-            # As in Kueue a ClusterQueue goes on showing what waits in a LocalQueue that was stopped or deleted, until
-            # something else changes about it: stopping one is no change of how much is wanted.
             self._status_of_cluster_queue(queue.cluster_queue)
 
     def _status_of_cluster_queue(self, name: str) -> None:
@@ -128,7 +133,7 @@ class Wakes:
     def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}
         key = decode.key(raw)
-        self._status_of_local_queue(key)
+        self.queues.changed(resources.LOCAL_QUEUES, key)
         if _spec_changed(old, new):
             self._workloads_in(f"{key.namespace}/{key.name}")
         self.scheduler.wake()
@@ -146,14 +151,21 @@ class Wakes:
     def _respecified(self, names: Iterable[str]) -> None:
         """What these ClusterQueues are, or what they refer to, has changed: their queues and workloads with them."""
         for name in names:
-            self._status_of_cluster_queue(name)
-            for local_queue in self.caches.local_queues.by_index("cluster-queue", name):
-                key = decode.key(local_queue)
-                self.queues.changed(resources.LOCAL_QUEUES, key)
-                self._workloads_in(f"{key.namespace}/{key.name}")
-            for workload in self.caches.workloads.by_index("cluster-queue", name):
-                self.workloads.changed_soon(decode.key(workload))
+            self._statuses_of(name)
+            self._workloads_of(name)
         self.scheduler.wake()
+
+    def _statuses_of(self, cluster_queue: str) -> None:
+        self._status_of_cluster_queue(cluster_queue)
+        for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
+            self.queues.changed(resources.LOCAL_QUEUES, decode.key(local_queue))
+
+    def _workloads_of(self, cluster_queue: str) -> None:
+        for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
+            key = decode.key(local_queue)
+            self._workloads_in(f"{key.namespace}/{key.name}")
+        for workload in self.caches.workloads.by_index("cluster-queue", cluster_queue):
+            self.workloads.changed_soon(decode.key(workload))
 
     def _workloads_in(self, queue: str) -> None:
         for workload in self.caches.workloads.by_index("queue", queue):
@@ -163,24 +175,38 @@ class Wakes:
         name = (new or old or {})["metadata"]["name"]
         self.queues.changed(resources.COHORTS, Key("", name))
         if _spec_changed(old, new):
-            for queue in self.caches.cluster_queues:
-                if (queue.get("spec") or {}).get("cohortName"):
-                    self._status_of_cluster_queue(queue["metadata"]["name"])
+            for member in self._around(name, old):
+                self._cohort_of(member)
             self.scheduler.wake()
+
+    def _around(self, name: str, old: Raw | None) -> list[Raw]:
+        """The ClusterQueues in the trees that a Cohort is in and, before it changed, was in."""
+        cohorts = self.caches.state.holdings.cohorts
+        parent = ((old or {}).get("spec") or {}).get("parentName") or name
+        trees = below(cohorts, above(cohorts, name)[-1]) | below(cohorts, above(cohorts, parent)[-1])
+        return [queue for cohort in sorted(trees) for queue in self.caches.cluster_queues.by_index("cohort", cohort)]
+
+    def _cohort_of(self, cluster_queue: Raw) -> None:
+        """Something changed in the tree of a ClusterQueue: whether it is in a circle, or its share may have."""
+        name, state = cluster_queue["metadata"]["name"], self.caches.state
+        if not shows(cluster_queue.get("status") or {}, state.holdings.standing(name)):
+            self._statuses_of(name)
+        elif state.policy.fair_sharing is not None:
+            self._status_of_cluster_queue(name)
 
     def _flavor(self, old: Raw | None, new: Raw | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         self.queues.changed(resources.RESOURCE_FLAVORS, Key("", name))
-        if _spec_changed(old, new):
-            users = self.caches.cluster_queues.by_index("flavor", name)
-            self._respecified([raw["metadata"]["name"] for raw in users])
-            self._waiting_for_flavor(name)
-
-    def _waiting_for_flavor(self, name: str) -> None:
-        """Jobs that could not start because their flavor was gone."""
-        for queue in self.caches.cluster_queues.by_index("flavor", name):
-            for workload in self.caches.workloads.by_index("cluster-queue", queue["metadata"]["name"]):
-                self._job_of(workload)
+        if not _spec_changed(old, new):
+            return
+        users = [raw["metadata"]["name"] for raw in self.caches.cluster_queues.by_index("flavor", name)]
+        if old is None or new is None:
+            self._respecified(users)
+        for user in users:
+            self._workloads_of(user)
+            for workload in self.caches.workloads.by_index("cluster-queue", user):
+                self._job_of(workload)  # it may not have started because its flavor was gone
+        self.scheduler.wake()
 
     def _admission_check(self, old: Raw | None, new: Raw | None) -> None:
         users = self.caches.cluster_queues.by_index("check", (new or old or {})["metadata"]["name"])

@@ -116,6 +116,17 @@ def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
     return found
 
 
+def below(cohorts: Mapping[str, Cohort], name: str) -> set[str]:
+    """This cohort and all that have it above them, however far."""
+    found = {name}
+    for _ in cohorts:
+        more = {child.name for child in cohorts.values() if child.parent in found} - found
+        if not more:
+            break
+        found |= more
+    return found
+
+
 def plant(
     cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
 ) -> dict[str, Tree]:

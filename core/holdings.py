@@ -50,10 +50,7 @@ class Holdings:
         if self._planted:
             return
         self._generation = max([self._generation, *(tree.generation for tree in self._trees.values())]) + 1
-        self._standings = {
-            name: cluster_queue_standing(queue, self.flavors, self.checks, self.cohorts)
-            for name, queue in self.cluster_queues.items()
-        }
+        self._standings = {name: self._stands(queue) for name, queue in self.cluster_queues.items()}
         inactive = {name for name, standing in self._standings.items() if not standing.active}
         self._trees = plant(self.cohorts, self.cluster_queues, inactive, self._generation)
         self._roots = {name: root for root, tree in self._trees.items() for name in tree.queues}
@@ -82,8 +79,8 @@ class Holdings:
         return self._standings
 
     def standing(self, name: str) -> Standing:
-        """Whether a ClusterQueue can admit workloads."""
-        return self.standings[name]
+        """Whether a ClusterQueue can admit workloads; builds no trees for it."""
+        return self._standings[name] if self._planted else self._stands(self.cluster_queues[name])
 
     def neighbours(self, names: Iterable[str]) -> set[str]:
         """The ClusterQueues that shared a tree with any of these when the trees were last built."""
@@ -138,6 +135,9 @@ class Holdings:
         assert counted == here, f"counted {counted - here} too many, {here - counted} too few"
         for tree in self._trees.values():
             tree.check()
+
+    def _stands(self, queue: ClusterQueue) -> Standing:
+        return cluster_queue_standing(queue, self.flavors, self.checks, self.cohorts)
 
     def _counts(self, held: Reservation) -> bool:
         return self._planted and held.cluster_queue in self._roots

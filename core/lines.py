@@ -48,6 +48,12 @@ class Lines:
         name = self._where.get(key)
         return self.queues[name].get(key) if name is not None else None
 
+    def still_in(self, name: str, judged: Workload) -> Pending | None:
+        """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
+        key = judged.key
+        entry = self.queues[name].get(key) if self._where.get(key) == name else None
+        return entry if entry is not None and _still_judged(judged, entry.workload) else None
+
     def head(self, name: str) -> Pending | None:
         """The head of a ClusterQueue's queue."""
         return self.queues[name].head(self.local_usage)
@@ -218,7 +224,7 @@ def judged_alike(old: Pending, new: Pending) -> bool:
     )
 
 
-def still_judged(judged: Workload, now: Workload) -> bool:
+def _still_judged(judged: Workload, now: Workload) -> bool:
     """Whether nothing has changed about a workload that a cycle's decision about it rests on."""
     return (
         judged.uid == now.uid

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from api.names import PODS_RESOURCE, Condition
+from core.forest import below
 from core.history import History
 from core.holdings import Holdings, put
-from core.lines import Lines, queueable, still_judged
+from core.lines import Lines, queueable
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -78,13 +79,8 @@ class State:
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
         """A Cohort came, changed or went: what was and what will be around it is looked at again."""
         if put(self.holdings.cohorts, name, cohort):
-            below = {name}
-            for _ in self.holdings.cohorts:
-                more = {child.name for child in self.holdings.cohorts.values() if child.parent in below} - below
-                if not more:
-                    break
-                below |= more
-            self._respecify(queue.name for queue in self.holdings.cluster_queues.values() if queue.cohort in below)
+            under = below(self.holdings.cohorts, name)
+            self._respecify(queue.name for queue in self.holdings.cluster_queues.values() if queue.cohort in under)
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
@@ -291,9 +287,9 @@ class State:
     def _settle(self, decision: Reserve | Wait) -> bool:
         """Apply one decision; whether the next cycle in the tree may come to another outcome."""
         key = decision.workload.key
-        entry = self.lines.entry(key)
-        name = self.lines.where(key)
-        if entry is None or name != _queue_of(decision) or not still_judged(decision.workload, entry.workload):
+        name = _queue_of(decision)
+        entry = self.lines.still_in(name, decision.workload)
+        if entry is None:
             return True  # it has changed since
         roots = self.holdings.roots
         if any(roots.get(other) == roots[name] for other in self._respecified):

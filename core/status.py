@@ -99,6 +99,12 @@ def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
     return total
 
 
+def shows(shown: Raw, standing: Standing) -> bool:
+    """Whether the status of a queue says that it stands so."""
+    active = (each for each in shown.get("conditions") or () if each["type"] == names.Condition.ACTIVE)
+    return any((each["status"] == "True", each["reason"], each.get("message", "")) == standing for each in active)
+
+
 def with_active(old: Raw, standing: Standing, generation: int, now: float) -> list[Raw]:
     """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
     new: Raw = {

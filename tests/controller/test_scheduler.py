@@ -152,6 +152,32 @@ async def test_why_a_workload_waits_is_told_once() -> None:
     assert told.reasons.count("ExceedsMaxQuota") == 1
 
 
+@pytest.mark.parametrize("change", ["its queue is stopped", "it moves to another queue", "it comes anew"])
+async def test_why_a_workload_waited_is_not_told_once_it_waits_there_no_more(change: str) -> None:
+    found, server, told = scheduler()
+    raw = workload("big", cpu="9")
+    server.objects["big"] = copy.deepcopy(raw)
+    found.caches.workloads.observe("ADDED", raw)
+    for plan in drain(found.state, found.state.policy, 1_000.0):
+        found._dispatch(plan)
+    raw = copy.deepcopy(raw)
+    raw["metadata"]["resourceVersion"] = "2"
+    match change:
+        case "its queue is stopped":
+            stopped = made("LocalQueue", "lq", {"clusterQueue": "cq", "stopPolicy": "Hold"}, namespace="ns")
+            stopped["metadata"]["resourceVersion"] = "2"
+            found.caches.local_queues.observe("MODIFIED", stopped)
+        case "it moves to another queue":
+            raw["spec"]["queueName"] = "other"
+            found.caches.workloads.observe("MODIFIED", raw)
+        case "it comes anew":
+            raw["metadata"]["uid"] = "another"
+            found.caches.workloads.observe("MODIFIED", raw)
+    server.objects["big"] = copy.deepcopy(raw)
+    assert await found._write_wait(Key("ns", "big")) is None
+    assert (server.patches, told.reasons, found._waiting) == (0, [], {})
+
+
 async def test_a_decision_that_is_refused_for_good_is_tried_less_and_less_and_leaves_its_quota_to_others() -> None:
     found, server, _ = scheduler(time.time)
     denied = Forbidden(403, "Forbidden", "not in this namespace")

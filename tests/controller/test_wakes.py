@@ -5,6 +5,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from controller import resources
+from controller.caches import Caches
 from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import Metrics
@@ -15,13 +16,15 @@ from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
-from core.model import Key
+from core.model import Key, Raw
+from core.policy import DEFAULT_STRATEGIES, Policy
+from core.state import State
 from tests.controller.test_caches import filled, made, workload
 
 
-def connected() -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
+def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
     """Nobody writes in these tests: they look at the lines."""
-    caches = filled()
+    caches = caches or filled()
     writer, recorder = cast(Writer, None), cast(Recorder, None)
     metrics = Metrics(CollectorRegistry())
     queues = QueueStatuses(caches, writer)
@@ -74,3 +77,88 @@ def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
     wakes.scheduler._told_at[Key("ns", "w")] = 1.0
     wakes.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
     assert not wakes.scheduler._told_at
+
+
+READY = {"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit new workloads"}
+FLAVORS = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
+SPEC = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": FLAVORS}]}
+
+
+def neighbours(state: State) -> Caches:
+    """A ClusterQueue in a cohort of one tree, one in a cohort of another, each with its LocalQueue; all is told."""
+    caches = Caches(state)
+    caches.resource_flavors.observe("ADDED", made("ResourceFlavor", "default"))
+    caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+    for name in ("ours", "theirs"):
+        caches.cohorts.observe("ADDED", made("Cohort", f"{name}-team", {"parentName": f"{name}-root"}))
+        spec = {**SPEC, "cohortName": f"{name}-team"}
+        caches.cluster_queues.observe("ADDED", made("ClusterQueue", name, spec, status={"conditions": [READY]}))
+        caches.local_queues.observe("ADDED", made("LocalQueue", name, {"clusterQueue": name}, namespace="ns"))
+    return caches
+
+
+def waits(queue: str, message: str = "", version: str = "1") -> Raw:
+    found = workload("waits", cpu="9")
+    found["spec"]["queueName"] = queue
+    found["metadata"]["resourceVersion"] = version
+    reserved = {"type": "QuotaReserved", "status": "False", "reason": "ExceedsMaxQuota", "message": message}
+    return {**found, "status": {"conditions": [reserved]}}
+
+
+def newer(raw: Raw, version: str = "2") -> Raw:
+    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": version}}
+
+
+def woken(queues: QueueStatuses) -> set[tuple[str, str]]:
+    """Kinds and names of those whose status is looked at."""
+    return {(resource.kind, key.name) for resource, key in queues.queue._ready}
+
+
+def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_does_not_change() -> None:
+    """Else what is shown of a stopped LocalQueue's workloads would depend on who is busy in other trees."""
+    wakes, queues, _ = connected(neighbours(State()))
+    wakes.connect()
+    quota = {"parentName": "theirs-root", "resourceGroups": SPEC["resourceGroups"]}
+    wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "theirs-team", quota)))
+    wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {}))
+    assert woken(queues) == {("Cohort", "theirs-team"), ("Cohort", "ours-root")}
+
+
+def test_a_circle_of_cohorts_is_told_by_the_queues_in_it_and_no_others() -> None:
+    wakes, queues, _ = connected(neighbours(State()))
+    wakes.connect()
+    wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {"parentName": "ours-team"}))
+    assert woken(queues) == {("Cohort", "ours-root"), ("ClusterQueue", "ours"), ("LocalQueue", "ours")}
+
+
+def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_trees_it_leaves_and_enters() -> None:
+    wakes, queues, _ = connected(neighbours(State(Policy(fair_sharing=DEFAULT_STRATEGIES))))
+    wakes.connect()
+    wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
+    assert ("ClusterQueue", "ours") in woken(queues)
+    assert ("ClusterQueue", "theirs") not in woken(queues)
+
+
+def test_a_localqueue_that_is_stopped_or_runs_again_leaves_the_clusterqueues_count_until_a_workload_changes() -> None:
+    wakes, queues, _ = connected(neighbours(State()))
+    wakes.caches.workloads.observe("ADDED", waits("ours"))
+    wakes.connect()
+    stopped = {"clusterQueue": "ours", "stopPolicy": "Hold"}
+    wakes.caches.local_queues.observe("MODIFIED", newer(made("LocalQueue", "ours", stopped, namespace="ns")))
+    wakes.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "2"))
+    assert woken(queues) == {("LocalQueue", "ours")}
+    again = made("LocalQueue", "ours", {"clusterQueue": "ours"}, namespace="ns")
+    wakes.caches.local_queues.observe("MODIFIED", newer(again, "3"))
+    assert woken(queues) == {("LocalQueue", "ours")}
+    wakes.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "3"))
+    assert woken(queues) == {("LocalQueue", "ours"), ("ClusterQueue", "ours")}
+
+
+def test_a_flavor_that_is_respecified_changes_no_status_and_one_that_goes_does() -> None:
+    wakes, queues, _ = connected(neighbours(State()))
+    wakes.connect()
+    flavor = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
+    wakes.caches.resource_flavors.observe("MODIFIED", newer(flavor))
+    assert woken(queues) == {("ResourceFlavor", "default")}
+    wakes.caches.resource_flavors.observe("DELETED", newer(flavor, "3"))
+    assert {("ClusterQueue", "ours"), ("LocalQueue", "ours")} <= woken(queues)
