@@ -124,13 +124,6 @@ class Caches:
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
 
-    def store_of(self, api_version: str, kind: str) -> Store[Raw] | None:
-        """Where jobs of that kind are kept, if it is one of ours."""
-        for ours in self.kinds:
-            if (ours.api_version, ours.kind) == (api_version, kind):
-                return self.stores[resources.of_kind(ours)]
-        return None
-
     @property
     def classes(self) -> PriorityClasses:
         """The values of all priority classes."""

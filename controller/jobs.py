@@ -23,7 +23,7 @@ from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
 from core import decode
-from core.jobs import meta
+from core.jobs import meta, owners
 from core.jobs.actions import (
     Action,
     CreateWorkload,
@@ -46,8 +46,6 @@ from core.times import epoch
 log = structlog.get_logger(__name__)
 
 WORKERS = 30
-MAX_DEPTH = 10
-"""Owners above a job that are looked at for a managed one; Kueue's limit."""
 
 
 class JobReconciler:
@@ -117,23 +115,16 @@ class JobReconciler:
         return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 
     def _ancestor_admitted(self, job: Raw) -> bool | None:
-        """None for a job of its own; for one of a managed job, whether that one's Workload is admitted."""
-        namespace = job["metadata"]["namespace"]
-        found: Raw | None = None
-        owner = meta.controller(job)
-        for _ in range(MAX_DEPTH):
-            store = self.caches.store_of(owner["apiVersion"], owner["kind"]) if owner else None
-            above = store.get(Key(namespace, owner["name"])) if store and owner else None
-            if above is None or owner is None or above["metadata"]["uid"] != owner["uid"]:
-                break
-            if meta.queue_name(above) or self.settings.manage_jobs_without_queue_name:
-                found = above
-            owner = meta.controller(above)
-        if found is None:
-            return None
-        standing = self.caches.workloads_of(found["kind"], Key(namespace, found["metadata"]["name"]))
-        read = (self.caches.get(decode.key(raw)) for raw in standing)
-        return any(each is not None and each.holds(names.Condition.ADMITTED) for each in read)
+        """None for a job of its own; for one that another object is queued for, whether that one is admitted."""
+        external = self.settings.external_frameworks
+        found = owners.queued_for(job, job["metadata"]["namespace"], external, self._workload_of)
+        return None if found is None else found.holds(names.Condition.ADMITTED)
+
+    def _workload_of(self, uid: str) -> Workload | None:
+        """The Workload of the object of that uid; of several one that is admitted."""
+        found = (self.caches.get(decode.key(raw)) for raw in self.caches.workloads.by_index("job-uid", uid))
+        known = [each for each in found if each is not None]
+        return max(known, key=lambda each: each.holds(names.Condition.ADMITTED), default=None)
 
     async def _let_go(self, key: Key) -> None:
         """The job is gone: its Workloads are finished, and then nothing holds them."""

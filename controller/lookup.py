@@ -8,8 +8,7 @@ from controller.caches import Caches
 from controller.kube.resource import Raw
 from controller.kube.store import Store
 from core import decode
-from core.jobs import meta
-from core.model import Key, Labels, Workload
+from core.model import Labels, Workload
 from core.requests import RequestRules
 from core.state_lookup import StateLookup
 
@@ -25,14 +24,6 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
     Of ``nodes`` nothing is known until they were listed, which nobody waits for: they matter to a warning alone.
     """
 
-    def queue_of(group: str, kind: str, key: Key) -> str | None:
-        for ours in caches.kinds:
-            if (ours.api_version.rpartition("/")[0], ours.kind) == (group, kind):
-                store = caches.store_of(ours.api_version, kind)
-                job = store.get(key) if store else None
-                return meta.queue_name(job) if job else None
-        return None
-
     def workload_of(job_uid: str) -> Workload | None:
         for raw in caches.workloads.by_index("job-uid", job_uid):
             return caches.get(decode.key(raw))
@@ -46,7 +37,6 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
         ready=lambda: caches.started,
         classes=lambda: caches.classes,
         rules=rules,
-        job_queue=queue_of,
         job_workload=workload_of,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
     )

@@ -40,6 +40,7 @@ class Settings:
     reading: Reading = field(default_factory=Reading)
     life: LifePolicy = field(default_factory=LifePolicy)
     frameworks: tuple[str, ...] = ("batch/job",)
+    external_frameworks: tuple[str, ...] = ()
     manage_jobs_without_queue_name: bool = False
     managed_namespaces: Selector = NO_SYSTEM_NAMESPACES
     labels_to_copy: tuple[str, ...] = ()
@@ -72,6 +73,7 @@ def from_configuration(configuration: Configuration, *, elect: bool) -> Settings
             after_finished=kept.after_finished.total_seconds() if kept.after_finished is not None else None,
         ),
         frameworks=tuple(configuration.integrations.frameworks),
+        external_frameworks=tuple(configuration.integrations.external_frameworks),
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         managed_namespaces=decode.selector(
             configuration.managed_jobs_namespace_selector.model_dump(by_alias=True, exclude_none=True)

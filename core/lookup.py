@@ -116,11 +116,8 @@ class Lookup(Protocol):
     def admitted_for(self, local_queue: Key) -> int:
         """How many workloads hold quota through a LocalQueue."""
 
-    def queue_of(self, group: str, kind: str, key: Key) -> str | None:
-        """The queue that a job of any managed kind names ('' for none); None where no cache knows the job."""
-
     def workload_of(self, job_uid: str) -> Workload | None:
-        """The Workload of a job."""
+        """The Workload that stands for a job, or for what else is queued, of that uid."""
 
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""

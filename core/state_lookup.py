@@ -35,15 +35,14 @@ class StateLookup:
     """Answers as of now; each costs a dictionary access or two unless said otherwise.
 
     ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
-    ``rules`` the request rules of a namespace, ``job_queue`` what queue a job names, ``job_workload`` the Workload of a
-    job's uid, ``nodes`` the labels of all nodes (None where nodes are not watched).
+    ``rules`` the request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of
+    all nodes (None where nodes are not watched).
     """
 
     state: State
     ready: Callable[[], bool] = lambda: True
     classes: Callable[[], PriorityClasses] = PriorityClasses
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
-    job_queue: Callable[[str, str, Key], str | None] = _nothing
     job_workload: Callable[[str], Workload | None] = _nothing
     nodes: Callable[[], Iterable[Labels] | None] = _nothing
 
@@ -204,10 +203,6 @@ class StateLookup:
     def admitted_for(self, local_queue: Key) -> int:
         """How many workloads hold quota through a LocalQueue."""
         return len(self.state.holdings.by_local_queue.get(local_queue, ()))
-
-    def queue_of(self, group: str, kind: str, key: Key) -> str | None:
-        """The queue that a job names; None where no cache knows the job."""
-        return self.job_queue(group, kind, key)
 
     def workload_of(self, job_uid: str) -> Workload | None:
         """The Workload of a job."""

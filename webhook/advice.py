@@ -19,7 +19,7 @@ from core.feedback.queues import of_cohort, of_flavor, of_local_queue
 from core.lookup import Lookup
 from core.model import Raw
 from webhook import expressions
-from webhook.kinds import misfit
+from webhook.kinds import malformed
 from webhook.policy import judge
 from webhook.review import Request, Response, allow, bad_request, deny
 from webhook.settings import Context
@@ -49,7 +49,7 @@ def advise(request: Request, context: Context) -> Response:
     old, new = request.old_object, request.object
     lookup, settings = context.lookup, context.settings
     for each in (old, new):
-        if each is not None and (why := misfit(each, request.kind) or _nameless(each)):
+        if each is not None and (why := malformed(each) or _nameless(each)):
             return bad_request(why)
     if find is None or _spec(old) == _spec(new) or any(rules.create(each) for each in (old, new) if each is not None):
         return allow()

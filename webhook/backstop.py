@@ -16,10 +16,10 @@ import yaml
 
 from api import names
 from api.names import Label
+from core.jobs.owners import kind_and_group
 from core.model import Raw
 from webhook.chart import ACTIONS, HEAD, unless_all
 from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before
-from webhook.owners import KINDS
 from webhook.settings import Settings
 
 _SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
@@ -98,25 +98,26 @@ def _ourselves(options: Options) -> str:
     return f"(has(request.options.fieldManager) && request.options.fieldManager in {managers})"
 
 
-def _unowned(operations: tuple[str, ...], options: Options) -> Raw:
-    """The condition that no kind of an enabled framework controls the job: such an owner is queued in its place.
+def _unowned(operations: tuple[str, ...], options: Options) -> list[Raw]:
+    """The condition that no external framework controls the job: such an owner is queued in its place.
 
-    On update the owner before counts: else who starts a job by hand gives it one in the same write.
+    Whether it really is (`core.jobs.owners`) a policy cannot look up; the webhooks do. On update the owner before
+    counts: else who starts a job by hand gives it one in the same write.
     """
+    external = sorted(options.settings.external_frameworks)
 
     def of(variable: str) -> str:
         owners = f"{variable}.metadata.ownerReferences"
-        kinds = "".join(_kind(framework) for framework in sorted(options.settings.frameworks & KINDS.keys()))
+        kinds = "".join(_kind(*kind_and_group(framework)) for framework in external)
         return f"!has({owners}) || !{owners}.exists(o, has(o.controller) && o.controller && (false{kinds}))"
 
     expression = of("object")
     if "UPDATE" in operations:
         expression = f"oldObject != null ? ({of('oldObject')}) : ({expression})"
-    return {"name": "not-queued-by-owner", "expression": expression}
+    return [{"name": "not-queued-by-owner", "expression": expression}] if external else []
 
 
-def _kind(framework: str) -> str:
-    group, kind = KINDS[framework]
+def _kind(kind: str, group: str) -> str:
     return f" || (o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))"
 
 
@@ -124,9 +125,9 @@ def _policy(
     kind: str, name: str, options: Options, *, operations: tuple[str, ...], conditions: list[Raw], rules: Raw
 ) -> Raw:
     rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": list(operations), "resources": ["jobs"]}
-    named = [{"name": "queued", "expression": queued_now_or_before(operations)}]
-    if options.settings.manage_jobs_without_queue_name:
-        named = []
+    matched = [*_unowned(operations, options), *conditions]
+    if not options.settings.manage_jobs_without_queue_name:
+        matched = [{"name": "queued", "expression": queued_now_or_before(operations)}, *matched]
     return {
         "apiVersion": GROUP_VERSION,
         "kind": kind,
@@ -138,7 +139,7 @@ def _policy(
                 "namespaceSelector": namespace_selector(options.settings),
                 "resourceRules": [rule],
             },
-            "matchConditions": [*named, _unowned(operations, options), *conditions],
+            **({"matchConditions": matched} if matched else {}),
             **rules,
         },
     }
@@ -161,21 +162,30 @@ _SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1
 
 
 _WIDTH: Final = 100_000  # no expression is broken into lines
+_EXTERNAL: Final = (
+    "{{- $external := sortAlpha (default (list) (default (dict) $configuration.integrations).externalFrameworks) -}}\n"
+)
+_STANDS: Final = "ZzKind.zz-version.zz-group"
+"""Stands for an external framework while the policies are made."""
+
+_EACH: Final = (
+    '{{ range $external }}{{ $parts := splitn "." 3 . }} || '
+    "(o.kind == %s{{ $parts._0 }}%s && o.apiVersion.startsWith(%s{{ $parts._2 }}/%s)){{ end }}"
+)
 
 
 def template() -> str:
     """The chart's template, for those who enable it where the API server serves such policies."""
-    settings = Settings(frameworks=frozenset(KINDS))
+    settings = Settings(external_frameworks=frozenset({_STANDS}))
     found = policies(Options(settings=settings, name="zz-fullname", ourselves="zz-account"))
     documents = [_document(each) for each in found]
-    text = f"{HEAD}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
+    text = f"{HEAD}{_EXTERNAL}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
     text += "---\n".join(documents) + "{{- end }}\n"
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
-    for framework in KINDS:
-        kind = _kind(framework)
-        for written in (kind, kind.replace("'", "''")):  # as YAML writes a plain scalar, and a quoted one
-            text = text.replace(written, f'{{{{ if has "{framework}" $frameworks }}}}{written}{{{{ end }}}}')
+    stands = _kind(*kind_and_group(_STANDS))
+    for quote in ("'", "''"):  # as YAML writes a plain scalar, and a quoted one
+        text = text.replace(stands.replace("'", quote), _EACH % ((quote,) * 4))
     return text
 
 
@@ -187,11 +197,25 @@ def _document(value: Raw) -> str:
     constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}
     lean = {**value, "spec": {**spec, "matchConstraints": constraints, "matchConditions": ["zz-conditions"]}}
     items = {each["name"]: yaml.safe_dump([each], sort_keys=False, width=_WIDTH) for each in conditions}
-    indented = {name: "".join(f"  {line}\n" for line in item.splitlines()) for name, item in items.items()}
-    text = "".join(unless_all(item) if name == "queued" else item for name, item in indented.items())
+    text = "".join(_needed(name, "".join(f"  {line}\n" for line in item.splitlines())) for name, item in items.items())
+    head = "  matchConditions:\n"
+    if items.keys() <= _OPTIONAL:
+        text = f"  {{{{- if or (not $all) $external }}}}\n{head}{text}  {{{{- end }}}}\n"
+    else:
+        text = head + text
     selector = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
     dumped = yaml.safe_dump(lean, sort_keys=False, width=_WIDTH)
-    return dumped.replace(" zz-selector", f" {selector}").replace("  - zz-conditions\n", text)
+    return dumped.replace(" zz-selector", f" {selector}").replace(f"{head}  - zz-conditions\n", text)
+
+
+_OPTIONAL: Final = frozenset({"queued", "not-queued-by-owner"})
+"""Conditions that depend on the operator's Configuration."""
+
+
+def _needed(name: str, item: str) -> str:
+    if name == "queued":
+        return unless_all(item)
+    return f"  {{{{- if $external }}}}\n{item}  {{{{- end }}}}\n" if name in _OPTIONAL else item
 
 
 def main(arguments: list[str]) -> int:

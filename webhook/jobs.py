@@ -6,7 +6,7 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from api import names
 from api.errors import FieldError, forbidden
@@ -15,10 +15,10 @@ from core import decode, placement
 from core.feedback import PodSpec, submission
 from core.feedback.jobs import of_job
 from core.feedback.rules import fitted
-from core.jobs import meta
+from core.jobs import meta, owners
 from core.model import Key, Raw
 from core.requests import RequestRules
-from webhook import expressions, job_rules, owners, patch
+from webhook import expressions, job_rules, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
 from webhook.policy import Verdict, judge
@@ -52,7 +52,7 @@ def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tu
 
 
 def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    if meta.queue_name(job) or owners.owned_by_managed_kind(job, context):
+    if meta.queue_name(job) or _queued_by_owner(job, request, context):
         return ()
     if not (default_queue(request.namespace, context) and managed(request.namespace, context)):
         return ()
@@ -62,7 +62,7 @@ def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) 
 def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     if not context.settings.enabled("WorkloadPriorityClassDefaulting") or meta.priority_class(job):
         return ()
-    if not _to_be_queued(job, request, context) or owners.owned_by_managed_kind(job, context):
+    if not _to_be_queued(job, request, context) or _queued_by_owner(job, request, context):
         return ()
     if context.lookup.priority_class(names.DEFAULT_WORKLOAD_PRIORITY_CLASS) is None:
         return ()
@@ -71,11 +71,27 @@ def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: 
 
 
 def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    if meta.deleting(job) or kind.suspended(job) or not _to_be_queued(job, request, context):
-        return ()
-    if owners.queued_by_owner(job, request.namespace, context):
+    if meta.deleting(job) or not _to_be_queued(job, request, context) or _queued_by_owner(job, request, context):
         return ()
     return patch.add(job, kind.suspend, True)
+
+
+def _switched_off(kind: JobKind, job: Raw) -> bool:
+    """Whether the job's own switch keeps it from running.
+
+    That is the word to hold it to, not ``kind.suspended``: there Kueue's annotation for a job that is still being
+    stopped counts as well, and who creates a job can write that one.
+    """
+    found: Any = job
+    for step in kind.suspend:
+        found = found.get(step) if isinstance(found, dict) else None
+    return found is True
+
+
+def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
+    """Whether the job's owner is queued in its place; no, as long as our caches do not know of its Workload."""
+    external, lookup = context.settings.external_frameworks, context.lookup
+    return owners.queued_for(job, request.namespace, external, lookup.workload_of) is not None
 
 
 def _to_be_queued(job: Raw, request: Request, context: Context) -> bool:
@@ -169,12 +185,12 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     Our own start is known by its field manager, which anybody can claim: the controller suspends such a job again. So
     it does where the caches are cold, for then nobody is refused.
     """
-    started = kind.suspended(old) and not kind.suspended(new)
+    started = _switched_off(kind, old) and not _switched_off(kind, new)
     if not started or request.field_manager in _OURS or not context.lookup.synced:
         return []
     if not _to_be_queued(new, request, context):
         return []
-    if owners.queued_by_owner(old, request.namespace, context):  # as it was: an owner may come with the same write
+    if _queued_by_owner(old, request, context):  # as it was: an owner may come with the same write
         return []
     workload = context.lookup.workload_of(str((new.get("metadata") or {}).get("uid") or ""))
     if workload is not None and (workload.holds(Condition.ADMITTED) or workload.holds(Condition.FINISHED)):
@@ -188,9 +204,11 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
 def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of a job that is to wait in a queue: when it comes, and when it has changed since."""
     queue = meta.queue_name(new)
-    if not _to_be_queued(new, request, context) or not kind.suspended(new):
-        return Verdict()
-    if owners.queued_by_owner(new, request.namespace, context):
+    if (
+        not _to_be_queued(new, request, context)
+        or not _switched_off(kind, new)
+        or _queued_by_owner(new, request, context)
+    ):
         return Verdict()
     if old is not None and _same_to_feedback(kind, old, new):
         return Verdict()

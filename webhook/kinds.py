@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from api import names
 from api import validate as rules
 from api.errors import FieldError, required
 from api.names import Finalizer
@@ -45,10 +44,8 @@ def drop_min_counts(request: Request, context: Context) -> Response:
     )
 
 
-def misfit(raw: Raw, kind: str) -> str:
-    """Why this is no object of a kind at all, in a sentence; empty where it is one."""
-    if raw.get("apiVersion") != names.API_VERSION or raw.get("kind") != kind:
-        return f"the object is not a {kind} of {names.API_VERSION}"
+def malformed(raw: Raw) -> str:
+    """What is wrong with the metadata that every object has, in a sentence; empty where nothing is."""
     errors = misshapen(raw, _SHAPE) if raw.get("metadata") else [required("metadata")]
     return "; ".join(map(str, errors))
 
@@ -58,7 +55,7 @@ def validate(request: Request, context: Context) -> Response:
     if request.operation not in ("CREATE", "UPDATE"):
         return allow()
     new = request.new()
-    if why := misfit(new, request.kind):
+    if why := malformed(new):
         return bad_request(why)
     old = request.old() if request.operation == "UPDATE" else None
     errors = _errors(old, new)

@@ -63,12 +63,25 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     if request.group != hook.group or full not in hook.resources:
         expected = f"{', '.join(hook.resources)} of {hook.group}"
         return bad_request(f"{hook.path} looks at {expected}, not at {full[:60]!r} of {request.group[:60]!r}")
-    kinds = [request.kind, *(raw.get("kind") for raw in (request.object, request.old_object) if raw is not None)]
-    for kind in kinds:
-        if kind != hook.kind:
-            return bad_request(f"{hook.path} looks at objects of kind {hook.kind}, not at a {str(kind)[:60]!r}")
+    if why := _misfit(hook, request):
+        return bad_request(why)
     try:
         return hook.handler(request, context)
     except Exception:
         _LOG.exception("admission failed", hook=hook.name, namespace=request.namespace, name=request.name)
         return _INTERNAL if hook.failure_policy == "Fail" else allow()
+
+
+def _misfit(hook: Hook, request: Request) -> str:
+    """Why this is no object of the hook's kind and version, in a sentence; empty where it is one.
+
+    The API server converts what it sends to the version of the hook (``matchPolicy: Equivalent``).
+    """
+    version = f"{hook.group}/{hook.version}"
+    if request.kind != hook.kind:
+        return f"{hook.path} looks at objects of kind {hook.kind}, not at a {request.kind[:60]!r}"
+    for raw in (request.object, request.old_object):
+        if raw is not None and (raw.get("apiVersion"), raw.get("kind")) != (version, hook.kind):
+            found = f"{str(raw.get('kind'))[:60]!r} of {str(raw.get('apiVersion'))[:60]!r}"
+            return f"{hook.path} looks at objects of kind {hook.kind} of {version}, not at a {found}"
+    return ""

@@ -17,14 +17,15 @@ class Settings:
     """Frozen for the life of the process.
 
     ``managed_jobs_namespace_selector`` is a metav1.LabelSelector (None is Kueue's default: all but system namespaces).
-    ``frameworks`` are the enabled integrations by Kueue's names. ``gates`` holds those the operator set; one that is
-    not there has Kueue's default.
+    ``frameworks`` are the enabled integrations by Kueue's names, ``external_frameworks`` those whose controllers are
+    others' (``Kind.version.group``). ``gates`` holds those the operator set; one that is not there has Kueue's default.
     """
 
     namespace: str = names.NAMESPACE
     manage_jobs_without_queue_name: bool = False
     managed_jobs_namespace_selector: Raw | None = None
     frameworks: frozenset[str] = frozenset({"batch/job"})
+    external_frameworks: frozenset[str] = frozenset()
     gates: Mapping[str, bool] = field(default_factory=dict)
     feedback: Policy = field(default_factory=Policy)
     expressions: tuple[Expression, ...] = ()

@@ -82,11 +82,14 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
         ("kind: Configuration", Settings(namespace="queues")),
         ("manageJobsWithoutQueueName: true", Settings(namespace="queues", manage_jobs_without_queue_name=True)),
         (
-            "integrations: {frameworks: [batch/job\\,jobset.x-k8s.io/jobset]}",
-            Settings(namespace="queues", frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"})),
+            "integrations: {externalFrameworks: [Wrapper.v1.example.com\\,AppWrapper.v1beta2.workload.codeflare.dev]}",
+            Settings(
+                namespace="queues",
+                external_frameworks=frozenset({"Wrapper.v1.example.com", "AppWrapper.v1beta2.workload.codeflare.dev"}),
+            ),
         ),
     ],
-    ids=["defaults", "all Jobs are managed", "JobSets are queued too"],
+    ids=["defaults", "all Jobs are managed", "others queue their objects too"],
 )
 def test_policies_that_hold_while_we_are_down_are_there_where_wanted_and_served(text: str, settings: Settings) -> None:
     wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}

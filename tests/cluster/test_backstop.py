@@ -15,14 +15,16 @@ from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
 from webhook.backstop import BY_HAND, MOVED, policies
 from webhook.configurations import Options
+from webhook.settings import Settings
 
 pytestmark = pytest.mark.cluster
+EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane.start(spec=Spec(nodes=())) as started:
-        items = {"apiVersion": "v1", "kind": "List", "items": policies(Options())}
+        items = {"apiVersion": "v1", "kind": "List", "items": policies(Options(settings=EXTERNAL))}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
         asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
@@ -37,13 +39,14 @@ def create(
     namespace: str = "default",
     dry_run: bool = False,
     owner: str = "",
+    uid: str = "u",
 ) -> Raw:
     labels = {Label.QUEUE_NAME: queue} if queue else {}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
     metadata: Raw = {"name": name, "namespace": namespace, "labels": labels}
     if owner:
         api_version, kind = owner.rsplit("/", 1)
-        reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": True}
+        reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": uid, "controller": True}
         metadata["ownerReferences"] = [reference]
     raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
     arguments = ["--dry-run=server"] if dry_run else []
@@ -72,7 +75,9 @@ UNQUEUED = {"metadata": {"labels": {Label.QUEUE_NAME: None}}}
 OTHER_QUEUE = {"metadata": {"labels": {Label.QUEUE_NAME: "other"}}}
 OWNED = {
     "metadata": {
-        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "o", "uid": "u", "controller": True}]
+        "ownerReferences": [
+            {"apiVersion": "example.com/v1", "kind": "Wrapper", "name": "o", "uid": "u", "controller": True}
+        ]
     }
 }
 
@@ -110,9 +115,10 @@ def test_a_job_that_runs_keeps_its_queue_name(plane: ControlPlane) -> None:
     assert change(plane, "runs", OTHER_QUEUE, suspend=True) == ""
 
 
-def test_a_child_is_spared_where_its_owner_is_queued_in_its_place(plane: ControlPlane) -> None:
-    assert create(plane, "of-a-job", owner="batch/v1/Job", dry_run=True)["spec"]["suspend"] is False
-    jobset = "jobset.x-k8s.io/v1alpha2/JobSet"
-    assert create(plane, "of-a-jobset", owner=jobset, dry_run=True)["spec"]["suspend"] is True, "none is queued here"
-    create(plane, "of-a-stored-jobset", owner=jobset)
-    assert BY_HAND in change(plane, "of-a-stored-jobset", suspend=False)
+def test_a_child_is_spared_only_where_others_queue_its_owner(plane: ControlPlane) -> None:
+    assert create(plane, "of-a-wrapper", owner="example.com/v1/Wrapper", dry_run=True)["spec"]["suspend"] is False
+    runs: str = create(plane, "o", queue="")["metadata"]["uid"]
+    for name, owner in (("of-a-job", "batch/v1/Job"), ("of-a-jobset", "jobset.x-k8s.io/v1alpha2/JobSet")):
+        made = create(plane, name, owner=owner, uid=runs)
+        assert made["spec"]["suspend"] is True, "none of which is queued in its place"
+        assert BY_HAND in change(plane, name, suspend=False)

@@ -123,6 +123,35 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
     world.until("it has its turn", lambda: "queueless" in world.running())
 
 
+def test_below_a_job_that_runs_another_one_waits_for_quota_of_its_own(world: World, pod: Path) -> None:
+    world.queue("family", 1)
+    create(world.plane, job("above", queue="family", cpu="100m"))
+    world.until("it runs", lambda: "above" in world.running())
+    uid = json.loads(world.plane.kubectl("get", "job", "above", "-n", MANAGED, "-o", "json").stdout)["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    for queue in ("family", ""):
+        made = job(f"below-{queue or 'none'}", queue=queue, cpu="50", ownerReferences=[owner])
+        assert create(world.plane, made, "--kubeconfig", str(pod))["spec"]["suspend"] is True
+        refused = patch(world.plane, made["metadata"]["name"], {"spec": {"suspend": False}})
+        assert "not by hand" in refused.stderr
+    world.until("it has a Workload", lambda: "below-family" in world.workloads())
+    assert world.running().isdisjoint({"below-family", "below-none"})
+
+
+def test_kueues_mark_of_a_job_that_is_being_stopped_starts_nothing_and_stops_nothing(world: World, pod: Path) -> None:
+    world.queue("marked", 1)
+    mark = {"kueue.x-k8s.io/stopping": "true"}
+    for suspend in (True, False):
+        made = job(f"marked-{suspend}".lower(), queue="marked", cpu="2", annotations=mark)
+        made["spec"]["suspend"] = suspend
+        assert create(world.plane, made, "--kubeconfig", str(pod))["spec"]["suspend"] is True
+        refused = patch(world.plane, made["metadata"]["name"], {"spec": {"suspend": False}}, "--kubeconfig", str(pod))
+        assert 'the job waits in LocalQueue "marked"' in refused.stderr
+    small = job("marked-small", queue="marked", cpu="100m", annotations=mark)
+    create(world.plane, small)
+    world.until("it has its turn", lambda: "marked-small" in world.running())
+
+
 def test_a_namespace_that_is_not_managed_is_left_alone(world: World, pod: Path) -> None:
     for queue in ("", "main"):
         made = job("free", namespace=FREE, queue=queue)

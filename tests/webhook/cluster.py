@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from core.lookup import Lookup
-from core.model import Key, Labels, Raw
+from core.model import Key, Labels, Raw, Workload
 from core.model import LocalQueue as LocalQueueValue
 from core.priority import PriorityClasses
 from core.state import State
@@ -24,21 +24,21 @@ def cluster(
     default_queue_in: Iterable[str] = (),
     namespaces: Mapping[str, Labels] | None = None,
     priority_classes: Mapping[str, int] | None = None,
-    job_queues: Mapping[tuple[str, str, Key], str] | None = None,
+    workloads: Mapping[str, Workload] | None = None,
 ) -> Lookup:
-    """The Lookup of a cluster that has only what is said here."""
+    """The Lookup of a cluster that has only what is said here; ``workloads`` by the uid of what they stand for."""
     state = State()
     for namespace in default_queue_in:
         key = Key(namespace, "default")
         state.set_local_queue(key, LocalQueueValue(key, "all"))
     for name, labels in (namespaces or {}).items():
         state.set_namespace(name, labels)
-    classes, queues = priority_classes or {}, job_queues or {}
+    classes, known = priority_classes or {}, workloads or {}
     return StateLookup(
         state,
         ready=lambda: synced,
         classes=lambda: PriorityClasses(classes),
-        job_queue=lambda group, kind, key: queues.get((group, kind, key)),
+        job_workload=known.get,
     )
 
 

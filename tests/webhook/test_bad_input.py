@@ -116,7 +116,12 @@ def test_what_is_null_in_a_job_counts_as_absent(part: str) -> None:
     [
         pytest.param({"metadata": None}, "metadata: Required value", id="no metadata"),
         pytest.param({"metadata": True}, "metadata: Invalid value", id="metadata that are true"),
-        pytest.param({"kind": "Pod"}, "looks at objects of kind ResourceFlavor, not at a 'Pod'", id="another kind"),
+        pytest.param({"kind": "Pod"}, "not at a 'Pod' of 'kueue.x-k8s.io/v1beta2'", id="another kind"),
+        pytest.param(
+            {"apiVersion": "kueue.x-k8s.io/v1alpha1"},
+            "not at a 'ResourceFlavor' of 'kueue.x-k8s.io/v1alpha1'",
+            id="another version",
+        ),
     ],
 )
 def test_an_object_of_ours_that_is_none_is_refused_without_a_failure(verb: str, change: Raw, says: str) -> None:

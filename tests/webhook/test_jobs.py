@@ -11,25 +11,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.names import Label
+from api.names import Annotation, Label
 from core.lookup import Lookup
-from core.model import Key, Raw
+from core.model import Key, Raw, Workload
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.patch import Operation, apply
 from webhook.settings import Settings
 
 MUTATE, DEFAULT = "/mutate-batch-v1-job", "/mutate-batch-v1-job-default"
 QUEUE = {Label.QUEUE_NAME: "main"}
+STOPPING = {Annotation.STOPPING: "true"}
 SUSPEND = {"op": "add", "path": "/spec/suspend", "value": True}
 DEFAULT_QUEUE = {"op": "add", "path": "/metadata/labels", "value": {Label.QUEUE_NAME: "default"}}
 ALL = Settings(manage_jobs_without_queue_name=True)
 JOB_SETS = Settings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
+EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
 JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
+WRAPPER = {"apiVersion": "example.com/v1", "kind": "Wrapper", "name": "w", "uid": "w-1", "controller": True}
+OTHER_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "runs", "uid": "j-1", "controller": True}
 CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "u", "controller": True}
 
 
 def with_default_queue(**fields: Any) -> Lookup:
     return cluster(default_queue_in=["team-a"], **fields)
+
+
+def standing_for(uid: str, owner: str, namespace: str = "team-a") -> Lookup:
+    """A cluster with a default queue, in which an object of that uid is queued."""
+    found = Workload(Key(namespace, "w"), "w", 0.0, "main", 0, (), owner=owner, job_uid=uid)
+    return with_default_queue(workloads={uid: found})
 
 
 def patched(response: Raw) -> list[Raw]:
@@ -65,10 +75,16 @@ def after(new: Raw, operations: list[Raw]) -> Raw:
             job(labels=QUEUE, owner=CRON_JOB), Settings(), [SUSPEND], id="a queued Job of a CronJob is suspended"
         ),
         pytest.param(
-            job(labels=QUEUE, owner=JOB_SET), JOB_SETS, [], id="a Job of a queued JobSet is left to its JobSet"
+            job(labels=QUEUE, annotations=STOPPING),
+            Settings(),
+            [SUSPEND],
+            id="Kueue's mark of a Job that is being stopped starts nothing",
         ),
         pytest.param(
-            job(labels=QUEUE, owner=JOB_SET), Settings(), [SUSPEND], id="a JobSet without integration does not count"
+            job(labels=QUEUE, annotations=STOPPING, suspend=True),
+            Settings(),
+            [],
+            id="nor does it where it is suspended",
         ),
     ],
 )
@@ -76,10 +92,43 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
     assert patched(ask(MUTATE, review(new), settings=settings)) == expected
 
 
-def test_a_queued_job_of_a_jobset_that_is_not_queued_is_suspended() -> None:
-    knows = cluster(job_queues={("jobset.x-k8s.io", "JobSet", Key("team-a", "set")): ""})
-    new = job(labels=QUEUE, owner=JOB_SET)
-    assert patched(ask(MUTATE, review(new), knows=knows, settings=JOB_SETS)) == [SUSPEND]
+@pytest.mark.parametrize(
+    ("owner", "knows", "settings", "waits"),
+    [
+        pytest.param(WRAPPER, standing_for("w-1", "Wrapper/w"), EXTERNAL, False, id="its owner is queued in its place"),
+        pytest.param(WRAPPER, cluster(), EXTERNAL, True, id="its owner is of a kind that may be, and is not queued"),
+        pytest.param(WRAPPER, standing_for("w-1", "Wrapper/w"), Settings(), True, id="of a kind nobody declared"),
+        pytest.param(
+            {**WRAPPER, "uid": "w-0"}, standing_for("w-1", "Wrapper/w"), EXTERNAL, True, id="of an object that is gone"
+        ),
+        pytest.param(
+            {**WRAPPER, "uid": "j-1"},
+            standing_for("j-1", "Job/runs"),
+            EXTERNAL,
+            True,
+            id="a forged uid, of a queued Job",
+        ),
+        pytest.param(
+            WRAPPER, standing_for("w-1", "Wrapper/w", "team-b"), EXTERNAL, True, id="queued in another namespace"
+        ),
+        pytest.param(
+            {**WRAPPER, "controller": False}, standing_for("w-1", "Wrapper/w"), EXTERNAL, True, id="no controller"
+        ),
+        pytest.param(OTHER_JOB, standing_for("j-1", "Job/runs"), EXTERNAL, True, id="a queued Job: Jobs make no Jobs"),
+        pytest.param(
+            OTHER_JOB, standing_for("j-1", "Job/runs"), ALL, True, id="a queued Job, where all Jobs are managed"
+        ),
+        pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, which nobody queues here"),
+        pytest.param(CRON_JOB, cluster(), EXTERNAL, True, id="a CronJob"),
+    ],
+)
+def test_a_queued_job_waits_unless_its_owner_really_is_queued_in_its_place(
+    owner: Raw, knows: Lookup, settings: Settings, waits: bool
+) -> None:
+    new = job(labels=QUEUE, owner=owner)
+    assert patched(ask(MUTATE, review(new), knows=knows, settings=settings)) == ([SUSPEND] if waits else [])
+    refused = ask("/validate-batch-v1-job", review(new), knows=knows, settings=settings)
+    assert refused["allowed"] is not waits, "whoever unsuspended it after us"
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
@@ -100,7 +149,18 @@ def test_suspension_does_not_wait_for_our_caches() -> None:
         ),
         pytest.param(job(), cluster(), Settings(), [], id="without a default queue nothing happens"),
         pytest.param(
-            job(owner=JOB_SET), with_default_queue(), JOB_SETS, [], id="a Job of a managed kind gets no queue"
+            job(owner=WRAPPER),
+            standing_for("w-1", "Wrapper/w"),
+            EXTERNAL,
+            [],
+            id="a Job that its owner is queued for gets no queue",
+        ),
+        pytest.param(
+            job(owner=OTHER_JOB),
+            standing_for("j-1", "Job/runs"),
+            Settings(),
+            [DEFAULT_QUEUE, SUSPEND],
+            id="a Job below a Job does",
         ),
         pytest.param(
             job(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.names import Label
+from api.names import Annotation, Label
 from core.lookup import Lookup
 from core.model import Condition, Key, Raw, Workload
 from core.state import State
@@ -32,10 +32,18 @@ def with_uid(raw: Raw) -> Raw:
     return {**raw, "metadata": {**raw["metadata"], "uid": "job-1"}}
 
 
-def started(lookup: Lookup, *, labels: Raw | None = None, settings: Settings | None = None, **request: Any) -> str:
+def started(
+    lookup: Lookup,
+    *,
+    labels: Raw | None = None,
+    annotations: Raw | None = None,
+    settings: Settings | None = None,
+    **request: Any,
+) -> str:
     """What is said when the job is unsuspended; '' where that is let through."""
     found = QUEUE if labels is None else labels
-    new, old = with_uid(job(labels=found)), with_uid(job(labels=found, suspend=True))
+    new = with_uid(job(labels=found))
+    old = with_uid(job(labels=found, annotations=annotations, suspend=True))
     response = ask("/validate-batch-v1-job", review(new, old=old, **request), knows=lookup, settings=settings)
     return str(response.get("status", {}).get("message", ""))
 
@@ -58,6 +66,10 @@ def test_who_may_be_started(lookup: Lookup, message: str) -> None:
 @pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller"])
 def test_we_may_start_it(manager: str) -> None:
     assert started(knows(), options={"fieldManager": manager}) == ""
+
+
+def test_a_mark_that_it_is_being_stopped_starts_nothing() -> None:
+    assert started(knows(), annotations={Annotation.STOPPING: "true"}) == REFUSAL
 
 
 def test_a_job_outside_of_queues_is_anybodys_to_start() -> None:
