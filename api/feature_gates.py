@@ -126,6 +126,15 @@ DEFAULTS: Final[Mapping[str, bool]] = {name: name not in _OFF for name in sorted
 """Every gate and whether it is on by itself."""
 
 
+Gates = Mapping[str, bool]
+"""Gates that the operator set; one that is not there has its default."""
+
+
+def enabled(name: str, gates: Gates) -> bool:
+    """Whether a gate is on."""
+    return gates.get(name, DEFAULTS[name])
+
+
 def is_locked(name: str) -> bool:
     """Whether the gate can no longer be switched."""
     return name in _LOCKED

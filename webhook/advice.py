@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from api import validate as rules
+from api.feature_gates import Gates
 from api.names import Kind
 from core import decode
 from core.feedback import Finding
@@ -51,7 +52,7 @@ def advise(request: Request, context: Context) -> Response:
     for each in (old, new):
         if each is not None and (why := malformed(each) or _nameless(each)):
             return bad_request(why)
-    if find is None or _spec(old) == _spec(new) or any(rules.create(each) for each in (old, new) if each is not None):
+    if find is None or _spec(old) == _spec(new) or _invalid(settings.gates, old, new):
         return allow()
     labels = lookup.namespace_labels(request.namespace) if request.namespace and lookup.synced else None
     own = expressions.findings(settings.expressions, request.resource, request, labels) if new is not None else ()
@@ -59,6 +60,10 @@ def advise(request: Request, context: Context) -> Response:
     if verdict.refusals:
         return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
     return allow(warnings=verdict.warnings)
+
+
+def _invalid(gates: Gates, *found: Raw | None) -> bool:
+    return any(rules.create(each, gates) for each in found if each is not None)
 
 
 def _nameless(raw: Raw) -> str:

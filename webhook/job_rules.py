@@ -5,12 +5,12 @@ Source: Kueue's reference for its job integrations (validation of labels and ann
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from api import syntax
-from api.errors import FieldError, forbidden, invalid, too_long
+from api.errors import FieldError, invalid
 from api.names import Annotation, Label
+from api.validate import admission_gates
 from core.jobs import meta
 from core.model import Raw
 from webhook.literals import integer
@@ -21,10 +21,7 @@ QUEUE_ANNOTATION: Final = f"metadata.annotations[{Annotation.QUEUE_NAME}]"
 MAX_EXEC_TIME: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
 PRIORITY_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
 ELASTIC: Final = f"metadata.annotations[{Annotation.ELASTIC_JOB}]"
-GATES: Final = f"metadata.annotations[{Annotation.ADMISSION_GATED_BY}]"
 IMMUTABLE: Final = "field is immutable"
-MAX_GATE: Final = 63
-_URL_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 
 def on_create(job: Raw, settings: Settings) -> list[FieldError]:
@@ -33,7 +30,7 @@ def on_create(job: Raw, settings: Settings) -> list[FieldError]:
     errors += _prebuilt(job, settings)
     errors += _max_exec_time(job)
     if settings.enabled("AdmissionGatedBy"):
-        errors += _gates(_gates_of(job))
+        errors += admission_gates.form(job)
     return errors
 
 
@@ -50,7 +47,7 @@ def on_update(
     if meta.elastic(old) != meta.elastic(new):
         errors.append(invalid(ELASTIC, meta.elastic(new), IMMUTABLE))
     if settings.enabled("AdmissionGatedBy"):
-        errors += _gates_change(_gates_of(old), _gates_of(new))
+        errors += admission_gates.change(old, new)
     return errors
 
 
@@ -113,46 +110,4 @@ def _priority_class_change(before: str, after: str, *, suspended: bool) -> list[
         return [invalid(PRIORITY_CLASS, after, detail)]
     if before and not after:
         return [invalid(PRIORITY_CLASS, after, "WorkloadPriorityClass cannot be removed from a workload")]
-    return []
-
-
-def _gates_of(job: Raw) -> str:
-    return str(meta.annotations(job).get(Annotation.ADMISSION_GATED_BY) or "")
-
-
-def _split(gates: str) -> list[str]:
-    return [gate.strip() for gate in gates.split(",")] if gates.strip() else []
-
-
-def _gates(value: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for gate in _split(value):
-        if not gate:
-            errors.append(invalid(GATES, value, "cannot contain empty gate names"))
-        elif gate in seen:
-            errors.append(invalid(GATES, value, f"duplicate gate name: {gate}"))
-        else:
-            seen.add(gate)
-            errors += _domain_prefixed(gate)
-            if len(gate) > MAX_GATE:
-                errors.append(too_long(GATES, MAX_GATE))
-    return errors
-
-
-def _domain_prefixed(gate: str) -> list[FieldError]:
-    host, _, path = gate.partition("/")
-    if not host or not path:
-        return [invalid(GATES, gate, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(GATES, host, text) for text in syntax.dns1123_subdomain(host)]
-    if not re.fullmatch(_URL_PATH, path):
-        errors.append(invalid(GATES, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
-    return errors
-
-
-def _gates_change(before: str, after: str) -> list[FieldError]:
-    if after and not before:
-        return [forbidden(GATES, "cannot add admission gate after creation")]
-    if set(_split(after)) - set(_split(before)):
-        return [forbidden(GATES, "can only remove gates, not add new ones")]
     return []

@@ -6,6 +6,7 @@ from typing import Final
 
 from api import validate as rules
 from api.errors import FieldError, required
+from api.feature_gates import Gates
 from api.names import Finalizer
 from core.model import Raw
 from webhook import patch
@@ -58,11 +59,11 @@ def validate(request: Request, context: Context) -> Response:
     if why := malformed(new):
         return bad_request(why)
     old = request.old() if request.operation == "UPDATE" else None
-    errors = _errors(old, new)
+    errors = _errors(old, new, context.settings.gates)
     return refuse(errors) if errors else allow()
 
 
-def _errors(old: Raw | None, new: Raw) -> list[FieldError]:
+def _errors(old: Raw | None, new: Raw, gates: Gates) -> list[FieldError]:
     """The rules beyond the schema, which the API server has checked: to check the form again costs several times
     more, and would refuse a change to an object that was stored under an older, wider schema.
 
@@ -70,9 +71,9 @@ def _errors(old: Raw | None, new: Raw) -> list[FieldError]:
     absent, as it does there.
     """
     try:
-        return rules.create_rules(new) if old is None else rules.update_rules(old, new)
+        return rules.create_rules(new, gates) if old is None else rules.update_rules(old, new, gates)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
         for found in (new,) if old is None else (new, old):
-            if errors := misshapen(found, _SHAPE) or rules.create(found):
+            if errors := misshapen(found, _SHAPE) or rules.create(found, gates):
                 return errors
-        return [] if old is None else rules.update(old, new)
+        return [] if old is None else rules.update(old, new, gates)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from api import names
+from api import feature_gates, names
 from core.lookup import Lookup
 from core.model import Raw
 from webhook.expressions import Expression
@@ -26,17 +25,13 @@ class Settings:
     managed_jobs_namespace_selector: Raw | None = None
     frameworks: frozenset[str] = frozenset({"batch/job"})
     external_frameworks: frozenset[str] = frozenset()
-    gates: Mapping[str, bool] = field(default_factory=dict)
+    gates: feature_gates.Gates = field(default_factory=dict)
     feedback: Policy = field(default_factory=Policy)
     expressions: tuple[Expression, ...] = ()
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on."""
-        return self.gates.get(gate, gate not in OFF_BY_DEFAULT)
-
-
-OFF_BY_DEFAULT = frozenset({"PriorityBoost", "RejectUpdatesToCQWithInvalidOnFlavors", "ConcurrentAdmission"})
-"""The gates that admission reads and that Kueue 0.20 ships switched off."""
+        return feature_gates.enabled(gate, self.gates)
 
 
 @dataclass(frozen=True, slots=True)

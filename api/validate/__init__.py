@@ -2,7 +2,8 @@
 
 Pure functions on raw objects. `create` and `update` check the form first (`api.structural`) and the rules of the kind
 only where the form is right, so they answer for any input. Where they run behind the API server, `create_rules` and
-`update_rules` spare the form, which it has checked.
+`update_rules` spare the form, which it has checked. Some rules hold only where a feature gate is on, as in Kueue: what
+it lets through as it ships, we do.
 """
 
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from api import structural
 from api.errors import FieldError, not_supported
+from api.feature_gates import Gates
 from api.kinds import KINDS, KindSpec
 from api.names import Kind
 from api.schema import Schema
@@ -38,39 +40,53 @@ class Rules(Protocol):
         """Errors of a changed one."""
 
 
+class GatedRules(Protocol):
+    """The module of a kind some of whose rules depend on feature gates."""
+
+    def validate_create(self, obj: Raw, gates: Gates) -> list[FieldError]:
+        """Errors of a new object."""
+
+    def validate_update(self, old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
+        """Errors of a changed one."""
+
+
 _RULES: Final[dict[str, Rules]] = {
     Kind.ADMISSION_CHECK: admission_check,
-    Kind.CLUSTER_QUEUE: cluster_queue,
     Kind.COHORT: cohort,
     Kind.LOCAL_QUEUE: local_queue,
     Kind.MULTIKUEUE_CLUSTER: multikueue.CLUSTER,
     Kind.MULTIKUEUE_CONFIG: multikueue.CONFIG,
     Kind.RESOURCE_FLAVOR: resource_flavor,
     Kind.TOPOLOGY: topology,
-    Kind.WORKLOAD: workload,
 }
+_GATED_RULES: Final[dict[str, GatedRules]] = {Kind.CLUSTER_QUEUE: cluster_queue, Kind.WORKLOAD: workload}
+_AS_SHIPPED: Final[Gates] = {}
 
 
-def create(obj: Raw) -> list[FieldError]:
+def create(obj: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
     """Errors of a new object of any of our kinds, in the stored version."""
     schema, errors = _form(obj)
-    return errors or create_rules(structural.defaulted(schema, obj))
+    return errors or create_rules(structural.defaulted(schema, obj), gates)
 
 
-def update(old: Raw, new: Raw) -> list[FieldError]:
+def update(old: Raw, new: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
     """Errors of a change from `old`, which the API server holds, to `new`."""
     schema, errors = _form(new)
-    return errors or update_rules(structural.defaulted(schema, old), structural.defaulted(schema, new))
+    return errors or update_rules(structural.defaulted(schema, old), structural.defaulted(schema, new), gates)
 
 
-def create_rules(obj: Raw) -> list[FieldError]:
+def create_rules(obj: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
     """The rules beyond the schema for a new object whose form is right."""
+    if gated := _GATED_RULES.get(obj["kind"]):
+        return gated.validate_create(obj, gates)
     rules = _RULES.get(obj["kind"])
     return rules.validate_create(obj) if rules else []
 
 
-def update_rules(old: Raw, new: Raw) -> list[FieldError]:
+def update_rules(old: Raw, new: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
     """The rules beyond the schema for a change between objects whose form is right."""
+    if gated := _GATED_RULES.get(new["kind"]):
+        return gated.validate_update(old, new, gates)
     rules = _RULES.get(new["kind"])
     return rules.validate_update(old, new) if rules else []
 

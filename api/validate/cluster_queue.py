@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from api.errors import FieldError, forbidden, invalid, not_supported
+from api.feature_gates import Gates, enabled
 from api.names import Fungibility, PreemptionPolicy, QueueingStrategy
 from api.syntax import label_selector
 from api.validate.common import fair_sharing, immutable, spec_of
@@ -14,23 +15,24 @@ Raw = dict[str, Any]
 _MOST_CONCURRENT_FLAVORS: Final = 16
 
 
-def validate_create(obj: Raw) -> list[FieldError]:
+def validate_create(obj: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a new ClusterQueue."""
-    return [*_spec(spec_of(obj)), *_on_flavors(spec_of(obj), None)]
+    return [*_spec(spec_of(obj), gates), *_on_flavors(spec_of(obj), None)]
 
 
-def validate_update(old: Raw, new: Raw) -> list[FieldError]:
+def validate_update(old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a changed ClusterQueue."""
     before, after = spec_of(old), spec_of(new)
     policy = "concurrentAdmissionPolicy"
+    strict = enabled("RejectUpdatesToCQWithInvalidOnFlavors", gates)
     return [
-        *_spec(after),
-        *_on_flavors(after, before),
+        *_spec(after, gates),
+        *_on_flavors(after, None if strict else before),
         *immutable(f"spec.{policy}", before.get(policy), after.get(policy)),
     ]
 
 
-def _spec(spec: Raw) -> Iterator[FieldError]:
+def _spec(spec: Raw, gates: Gates) -> Iterator[FieldError]:
     groups = spec.get("resourceGroups") or []
     yield from resource_groups(
         "spec.resourceGroups",
@@ -44,7 +46,7 @@ def _spec(spec: Raw) -> Iterator[FieldError]:
     yield from _fungibility(spec.get("flavorFungibility") or {})
     yield from fair_sharing("spec.fairSharing", spec.get("fairSharing"))
     yield from totals("spec.resourceGroups", groups)
-    if spec.get("concurrentAdmissionPolicy") is not None:
+    if spec.get("concurrentAdmissionPolicy") is not None and enabled("ConcurrentAdmission", gates):
         yield from _concurrent_admission(spec)
 
 
@@ -94,7 +96,7 @@ def _checks(spec: Raw) -> list[Raw]:
 def _on_flavors(spec: Raw, old: Raw | None) -> list[FieldError]:
     """Flavors of admission checks that the queue does not have.
 
-    What was stored wrong before this rule existed stays, as long as neither it nor the flavors change.
+    What was stored wrong in ``old``, before this rule existed, stays as long as neither it nor the flavors change.
     """
     flavors = _flavors(spec)
     tolerated = {}

@@ -1,23 +1,25 @@
 """Rules of a Workload beyond its schema: what it asks for, and that what it was given stays as it was given."""
 
 from api.errors import FieldError, broken_rule, forbidden, invalid, required
+from api.feature_gates import Gates, enabled
 from api.names import Annotation, Condition
 from api.syntax import labels
-from api.validate.admission_gates import gates, gates_update
+from api.validate import admission_gates
 from api.validate.common import Raw, annotations, has_reservation, immutable, is_true, not_negative, spec_of
 from api.validate.workload_status import is_elastic, status_create, status_update
 
 _BOOST = Annotation.PRIORITY_BOOST
 
 
-def validate_create(obj: Raw) -> list[FieldError]:
+def validate_create(obj: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a new Workload."""
-    return [*_workload(obj), *gates(obj), *status_create(obj, None)]
+    gated = admission_gates.form(obj) if enabled("AdmissionGatedBy", gates) else []
+    return [*_workload(obj, gates), *gated, *status_create(obj, None)]
 
 
-def validate_update(old: Raw, new: Raw) -> list[FieldError]:
+def validate_update(old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a changed Workload, spec and status alike."""
-    errors = [*_workload(new), *status_create(new, old)]
+    errors = [*_workload(new, gates), *status_create(new, old)]
     if has_reservation(old):
         errors += _same_pod_sets(spec_of(old).get("podSets") or [], spec_of(new).get("podSets") or [])
         errors += _same_class(spec_of(old).get("priorityClassRef"), spec_of(new).get("priorityClassRef"))
@@ -25,15 +27,18 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     errors += _same_execution_time(old, new)
     if new.get("spec") is None and (has_reservation(old) or is_true(old, Condition.ADMITTED)):
         errors.append(required("spec", "what holds quota keeps saying what for"))
-    return [*errors, *status_update(old, new), *gates_update(old, new)]
+    errors += status_update(old, new)
+    if enabled("AdmissionGatedBy", gates):
+        errors += admission_gates.change(old, new) + admission_gates.form(new)
+    return errors
 
 
-def _workload(obj: Raw) -> list[FieldError]:
+def _workload(obj: Raw, gates: Gates) -> list[FieldError]:
     spec = spec_of(obj)
     pod_sets: list[Raw] = spec.get("podSets") or []
     errors = []
     for index, pod_set in enumerate(pod_sets):
-        errors += _pod_set(f"spec.podSets[{index}]", pod_set)
+        errors += _pod_set(f"spec.podSets[{index}]", pod_set, gates)
     variable = sum(pod_set.get("minCount") is not None for pod_set in pod_sets)
     if variable > 1:
         errors.append(invalid("spec.podSets", variable, "at most one podSet can use minCount"))
@@ -41,7 +46,7 @@ def _workload(obj: Raw) -> list[FieldError]:
         text = "partial admission and elastic job cannot be used together"
         errors.append(invalid("spec.podSets", variable, text))
     errors += _priority_class(spec)
-    return [*errors, *_boost(obj)]
+    return errors + _boost(obj) if enabled("PriorityBoost", gates) else errors
 
 
 def _priority_class(spec: Raw) -> list[FieldError]:
@@ -72,21 +77,26 @@ def _boost(obj: Raw) -> list[FieldError]:
     return [invalid(path, value, "must be a valid signed integer")]
 
 
-def _pod_set(path: str, pod_set: Raw) -> list[FieldError]:
+def _pod_set(path: str, pod_set: Raw, gates: Gates) -> list[FieldError]:
     template = pod_set.get("template") or {}
     metadata = template.get("metadata") or {}
     at = f"{path}.template.metadata"
-    errors = labels(f"{at}.labels", metadata.get("labels") or {})
-    errors += annotations(f"{at}.annotations", metadata.get("annotations"))
+    errors: list[FieldError] = []
+    if enabled("WorkloadValidationForPodSetMetadata", gates):
+        errors += labels(f"{at}.labels", metadata.get("labels") or {})
+        errors += annotations(f"{at}.annotations", metadata.get("annotations"))
     least, count = pod_set.get("minCount"), pod_set.get("count", 1)
     if least is not None and least > count:
         errors.append(broken_rule(path, "minCount should be positive and less or equal to count"))
     pod = template.get("spec") or {}
     for containers in ("initContainers", "containers"):
         for index, container in enumerate(_objects(pod.get(containers))):
-            errors += _resources(f"{path}.template.spec.{containers}[{index}].resources", container.get("resources"))
-    errors += _resources(f"{path}.template.spec.resources", pod.get("resources"))
-    return errors + _slices(f"{path}.topologyRequest", pod_set.get("topologyRequest") or {})
+            at = f"{path}.template.spec.{containers}[{index}].resources"
+            errors += _resources(at, container.get("resources"), gates)
+    errors += _resources(f"{path}.template.spec.resources", pod.get("resources"), gates)
+    if enabled("TASValidateWorkloadSliceSize", gates):
+        errors += _slices(f"{path}.topologyRequest", pod_set.get("topologyRequest") or {})
+    return errors
 
 
 def _objects(found: object) -> list[Raw]:
@@ -94,7 +104,7 @@ def _objects(found: object) -> list[Raw]:
     return [element if isinstance(element, dict) else {} for element in found] if isinstance(found, list) else []
 
 
-def _resources(path: str, resources: object) -> list[FieldError]:
+def _resources(path: str, resources: object, gates: Gates) -> list[FieldError]:
     """Requests and limits: quantities that are not negative, and none for what Kueue counts itself."""
     errors = []
     for field in ("requests", "limits"):
@@ -102,7 +112,8 @@ def _resources(path: str, resources: object) -> list[FieldError]:
         for name, value in sorted(found.items()) if isinstance(found, dict) else ():
             if name == "pods":
                 errors.append(invalid(f"{path}.{field}[pods]", "pods", "the key is reserved for internal kueue use"))
-            errors += not_negative(f"{path}.{field}[{name}]", value)
+            if enabled("WorkloadValidateResourcesAreNonNegative", gates):
+                errors += not_negative(f"{path}.{field}[{name}]", value)
     return errors
 
 

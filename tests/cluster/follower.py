@@ -24,10 +24,13 @@ _LEASE = {
 
 
 @contextmanager
-def follower(plane: ControlPlane, directory: Path) -> Iterator[Served]:
-    """The process; what is on the API server is then what the test and its webhooks made it."""
+def follower(plane: ControlPlane, directory: Path, more: str = "") -> Iterator[Served]:
+    """The process; what is on the API server is then what the test and its webhooks made it.
+
+    ``more`` is what its Configuration says besides.
+    """
     configuration = directory / "config.yaml"
-    configuration.write_text(_CONFIGURATION)
+    configuration.write_text(_CONFIGURATION + more)
     plane.kubectl("create", "namespace", "kueue-system", check=True)
     plane.kubectl("create", "-f", "-", stdin=json.dumps(_LEASE), check=True)
     with serving(plane.kubeconfig, directory, "--config", str(configuration)) as process:

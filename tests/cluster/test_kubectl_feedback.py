@@ -88,6 +88,18 @@ def job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": made}
 
 
+def workload(
+    name: str = "by-hand", queue: str = "main", *, cpu: str = "1", namespace: str = "team-a", **metadata: Any
+) -> Raw:
+    """A Workload that somebody makes without a job."""
+    containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
+    pod_sets = [
+        {"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}}
+    ]
+    made = ours("Workload", name, namespace, queueName=queue, podSets=pod_sets)
+    return {**made, "metadata": {**made["metadata"], **metadata}}
+
+
 def patch(kind: str, name: str, **spec: Any) -> tuple[str, ...]:
     at = ("-n", "team-a") if kind == "localqueue" else ()
     return ("patch", kind, name, *at, "--type=merge", "-p", json.dumps({"spec": spec}))
@@ -460,6 +472,25 @@ def test_what_kubectl_prints(plane: ControlPlane, case: Told) -> None:
     assert done.stderr == f"Warning: {case.text}\n"
     assert done.returncode == 0, "a warning lets it pass"
     assert len(case.text) <= LIMIT
+
+
+STRICT: dict[str, Any] = {
+    "queueingStrategy": "StrictFIFO",
+    "concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}},
+}
+BOOSTED = {"kueue.x-k8s.io/priority-boost": "high"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(cluster_queue(**STRICT), id="concurrent admission in strict order, without ConcurrentAdmission"),
+        pytest.param(workload(annotations=BOOSTED), id="a boost that is no number, without PriorityBoost"),
+    ],
+)
+def test_what_kueue_lets_through_as_it_ships_is_let_through(plane: ControlPlane, made: Raw) -> None:
+    done = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(made))
+    assert done.returncode == 0, done.stderr
 
 
 ROOT = Path(__file__).parents[2]
