@@ -1,5 +1,5 @@
-"""What can happen to a Job after it was queued, on the real control plane: evicted and started anew, deactivated, held,
-drained; its queue, flavor, cohort, namespace or class changed; its checks, its pods, its Workload taken from it.
+"""What can happen to a Job after it was queued, on the real control plane: evicted and started anew, deactivated; its
+class changed; its checks, its pods, its Workload taken from it. What happens to its queues: test_life_of_queues.py.
 
 Reasons and messages are Kueue's: people and programs match on them.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from core.times import stamp
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import Raw, World, condition, holds, job, ours
+from tests.cluster.world import Raw, World, condition, holds, job, marked_until, of_flavor, ours, pod_of, runs
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -50,21 +50,6 @@ def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     service.start()
     yield service
     service.kill()
-
-
-def runs(world: World, *jobs: str) -> None:
-    world.until(f"{', '.join(jobs)} run", lambda: world.running() == set(jobs))
-
-
-def of_flavor(name: str, cpu: int) -> Raw:
-    """A resource group of one flavor."""
-    resources = [{"name": "cpu", "nominalQuota": cpu}]
-    return {"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": resources}]}
-
-
-def quota(world: World, cpu: int) -> Raw:
-    """A patch of a ClusterQueue or Cohort: so many cpu of the world's flavor."""
-    return {"spec": {"resourceGroups": [of_flavor(world.namespace, cpu)]}}
 
 
 def priority_class(world: World, name: str, value: int) -> Raw:
@@ -168,6 +153,7 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     world: World,
 ) -> None:
     world.queue("team", 1)
+    before = world.version("workloads")
     world.job("job", "team", seconds=600, labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
     runs(world, "job")
     cause, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
@@ -175,7 +161,7 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     world.until("it has stopped", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
     evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
     assert world.told("job", "Evicted") == evicted
-    assert world.told("job", "DeactivationTarget") == ("", "", ""), "the mark goes when it was acted upon"
+    assert marked_until(world, before, evicted) == (cause, message)
     world.until("people are told", lambda: cause in world.events("Workload", world.workload("job")["metadata"]["name"]))
     assert not world.running()
     evictions = [{"reason": "Deactivated", "underlyingCause": cause, "count": 1}]
@@ -194,178 +180,6 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
 def since(found: Raw, kind: str) -> str:
     (at,) = [each["lastTransitionTime"] for each in found["status"]["conditions"] if each["type"] == kind]
     return str(at)
-
-
-# Queues that are stopped, and what queues depend on.
-
-
-@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind: str) -> None:
-    world.queue("team", 2)
-    world.job("before", "team", seconds=600)
-    runs(world, "before")
-    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
-    world.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
-    world.until("it says so", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped"))
-    world.job("meanwhile", "team", seconds=600)
-    told = ("False", "Suspended", f"{kind} {name} is inactive")
-    world.until("the next one waits", lambda: world.told("meanwhile", "QuotaReserved") == told)
-    assert world.running() == {"before"}
-    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
-    runs(world, "before", "meanwhile")
-    assert not holds(world.workload("before"), "Evicted")
-
-
-@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_drained_queue_stops_its_jobs_and_starts_them_again_when_it_does(world: World, kind: str) -> None:
-    world.queue("team", 1)
-    world.job("job", "team", seconds=600)
-    runs(world, "job")
-    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
-    world.patch(resource, name, {"spec": {"stopPolicy": "HoldAndDrain"}})
-    world.until("it is empty", lambda: not world.running() and world.used("team") == ("0", "0"))
-    stopped = (f"{kind}Stopped", f"The {kind} is stopped")
-    assert world.told("job", "Evicted") == ("True", *stopped)
-    assert world.told("job", "Requeued") == ("False", *stopped)
-    world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/Suspended")
-    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
-    runs(world, "job")
-    world.until(
-        "it says why",
-        lambda: (
-            world.told("job", "Requeued")
-            == ("True", f"{kind}Restarted", f"The {kind} was restarted after being stopped")
-        ),
-    )
-
-
-def test_a_namespace_that_is_relabelled_is_let_in_and_kept_out(world: World) -> None:
-    world.queue("team", 2, namespaceSelector={"matchLabels": {"team": "a"}})
-    world.job("first", "team", seconds=600)
-    told = ("False", "Misconfigured", "workload namespace doesn't match ClusterQueue selector")
-    world.until("it waits", lambda: world.told("first", "QuotaReserved") == told)
-    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "a"}}})
-    runs(world, "first")
-    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "b"}}})
-    world.job("second", "team", seconds=600)
-    world.until("the next one waits", lambda: world.told("second", "QuotaReserved") == told)
-    assert world.running() == {"first"}
-
-
-def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(world: World) -> None:
-    late = world.full("late")
-    world.queue("team", 1, resourceGroups=[of_flavor(late, 1)])
-    inactive = f"Can't admit new workloads: references missing ResourceFlavor(s): {late}."
-    world.until("the queue says so", lambda: world.active("team") == ("False", "FlavorNotFound", inactive))
-    world.job("job", "team", seconds=600)
-    told = ("False", "Suspended", f"ClusterQueue {world.full('team')} is inactive")
-    world.until("it waits", lambda: world.told("job", "QuotaReserved") == told)
-    world.create(ours("ResourceFlavor", late, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
-    runs(world, "job")
-    world.until("so does the queue", lambda: world.active("team") == ("True", "Ready", "Can admit new workloads"))
-
-    world.patch("resourceflavors", late, {"spec": {"nodeLabels": {"kubernetes.io/arch": "amd64"}}})
-    world.delete("resourceflavors", late)
-    world.until("it is leaving", lambda: "deletionTimestamp" in world.get("resourceflavors", late)["metadata"])
-    world.delete("clusterqueues", world.full("team"))
-    world.until("the queue is leaving", lambda: world.active("team")[:2] == ("False", "Terminating"))
-    assert world.running() == {"job"}
-    assert world.get("resourceflavors", late), "a flavor in use has gone"
-    world.delete("jobs", "job")
-    world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
-    world.until("then the flavor goes", lambda: not world.get("resourceflavors", late))
-
-
-def test_a_queue_may_change_its_flavors_under_a_job_that_runs(world: World) -> None:
-    old, new = world.full("old"), world.full("new")
-    world.create(ours("ResourceFlavor", old, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
-    world.create(ours("ResourceFlavor", new, {"nodeLabels": {"kubernetes.io/arch": "amd64"}}))
-    world.queue("team", 2, resourceGroups=[of_flavor(old, 2)])
-    wide = job("wide", "team", cpu=1, pods=3, seconds=600)
-    wide["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
-    world.create(wide)
-    runs(world, "wide")
-    generation = world.jobs()["wide"]["metadata"]["generation"]
-    world.patch("clusterqueues", world.full("team"), {"spec": {"resourceGroups": [of_flavor(new, 1)]}})
-    world.delete("resourceflavors", old)
-    world.until("the old flavor is gone", lambda: not world.get("resourceflavors", old))
-    world.job("next", "team", seconds=600)
-    runs(world, "wide", "next")
-    assert pod_of(world, "next")["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
-    assert world.jobs()["wide"]["metadata"]["generation"] == generation, "it was stopped meanwhile"
-    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "HoldAndDrain"}})
-    world.until("its template is as it was", lambda: world.jobs()["wide"]["spec"]["parallelism"] == 3)
-    assert "nodeSelector" not in pod_of(world, "wide")
-
-
-def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> None:
-    world.job("early", "team", seconds=600)
-    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
-    world.until("it waits for its queue", lambda: world.told("early", "QuotaReserved") == told)
-    world.create(ours("LocalQueue", "team", {"clusterQueue": world.full("team")}))
-    told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
-    world.until("it waits for the ClusterQueue", lambda: world.told("early", "QuotaReserved") == told)
-    fields = {"namespaceSelector": {}, **quota(world, 1)["spec"]}
-    world.create(ours("ClusterQueue", world.full("team"), fields))
-    runs(world, "early")
-    world.job("late", "team", seconds=600)
-    world.until("the next one waits", lambda: world.reason("late", "QuotaReserved") == "False/WaitingForQuota")
-    world.delete("localqueues", "team")
-    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
-    world.until("it has no queue any more", lambda: world.told("late", "QuotaReserved") == told)
-    assert world.running() == {"early"}
-
-
-def test_a_cohort_may_come_late_change_and_go_without_disturbing_what_runs(world: World) -> None:
-    world.queue("team", 1, cohort=True)
-    world.job("big", "team", cpu=2, seconds=600)
-    world.until("it is too big", lambda: world.reason("big", "QuotaReserved") == "False/ExceedsMaxQuota")
-    shared = quota(world, 2)["spec"]
-    world.create(ours("Cohort", world.namespace, shared))
-    runs(world, "big")
-    world.until("it borrows", lambda: world.used("team") == ("2", "1"))
-    world.job("small", "team", seconds=600)
-    runs(world, "big", "small")
-    world.patch("cohorts", world.namespace, quota(world, 0))
-    world.delete("jobs", "small")
-    runs(world, "big")
-    world.job("later", "team", seconds=600)
-    world.until("nothing is left", lambda: world.reason("later", "QuotaReserved") == "False/WaitingForQuota")
-    world.delete("cohorts", world.namespace)
-    world.delete("jobs", "big")
-    runs(world, "later")
-
-
-def test_cohorts_in_a_circle_stop_their_queues_and_nobody_else_until_that_is_mended(world: World) -> None:
-    world.queue("inside", 1, cohort=True)
-    world.queue("outside", 1)
-    above = world.full("above")
-    world.create(ours("Cohort", world.namespace, {"parentName": above}))
-    world.create(ours("Cohort", above, {"parentName": world.namespace}))
-    world.until("it says so", lambda: world.active("inside")[:2] == ("False", "CohortCycle"))
-    world.job("in", "inside", seconds=600)
-    world.job("out", "outside", seconds=600)
-    runs(world, "out")
-    world.until("the other one waits", lambda: world.reason("in", "QuotaReserved") == "False/Suspended")
-    world.patch("cohorts", above, {"spec": {"parentName": None}})
-    runs(world, "in", "out")
-
-
-def test_quota_lowered_under_running_jobs_takes_nothing_from_them_and_raised_lets_in_the_next(world: World) -> None:
-    world.queue("team", 2)
-    for name in ("a", "b"):
-        world.job(name, "team", seconds=600)
-    runs(world, "a", "b")
-    world.patch("clusterqueues", world.full("team"), quota(world, 1))
-    world.job("c", "team", seconds=600)
-    world.until("the next one waits", lambda: world.reason("c", "QuotaReserved") == "False/WaitingForQuota")
-    assert world.used("team") == ("2", "0")
-    assert world.running() == {"a", "b"}
-    world.delete("jobs", "a")
-    world.until("what is used fits again", lambda: world.used("team") == ("1", "0"))
-    assert world.running() == {"b"}
-    world.patch("clusterqueues", world.full("team"), quota(world, 2))
-    runs(world, "b", "c")
 
 
 # Admission checks.
@@ -409,11 +223,6 @@ def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: Worl
     assert "example.com/slot" not in checked.jobs()["job"]["spec"]["template"]["metadata"]["annotations"]
 
 
-def pod_of(world: World, name: str) -> Raw:
-    found: Raw = world.jobs()[name]["spec"]["template"]["spec"]
-    return found
-
-
 def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when_its_time_has_come(
     checked: World,
 ) -> None:
@@ -436,24 +245,39 @@ def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when
 
 
 def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
+    before = checked.version("workloads")
     answer(checked, "Rejected", message="never")
     checked.until("it is deactivated", lambda: checked.workload("job")["spec"]["active"] is False)
     checked.until("its quota is free", lambda: checked.reason("job", "QuotaReserved") == "False/Deactivated")
     why = f'AdmissionCheck in Rejected state: "{checked.full("check")}" (never)'
     told = ("True", "DeactivatedDueToAdmissionCheck", f"The workload is deactivated due to {why}")
     assert checked.told("job", "Evicted") == told
+    assert marked_until(checked, before, told) == ("AdmissionCheck", why)
     name = checked.workload("job")["metadata"]["name"]
     checked.until("people are told", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
 
 
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_queue_on_hold_takes_back_what_is_only_reserved(checked: World, kind: str) -> None:
+def test_a_stopped_queue_takes_back_what_is_only_reserved(checked: World, kind: str, policy: str) -> None:
     resource, name = ("clusterqueues", checked.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
-    checked.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
+    checked.patch(resource, name, {"spec": {"stopPolicy": policy}})
     checked.until("nothing is reserved", lambda: checked.reason("job", "QuotaReserved") == "False/Suspended")
     assert "admission" not in checked.workload("job")["status"]
     checked.patch(resource, name, {"spec": {"stopPolicy": "None"}})
     checked.until("it is reserved again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_deleted_queue_takes_back_what_is_only_reserved(checked: World, kind: str) -> None:
+    resource, name = ("clusterqueues", checked.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    before, workload = checked.version("workloads"), checked.workload("job")["metadata"]["name"]
+    checked.delete(resource, name)
+    checked.until("nothing is reserved", lambda: checked.reason("job", "QuotaReserved") == "False/Misconfigured")
+    told = ("False", "Misconfigured", f"{kind} {name} is terminating or missing")
+    checked.seen("workloads", before, lambda state: condition(state, "QuotaReserved") == told)
+    assert "admission" not in checked.get("workloads", workload)["status"]
+    checked.until("the ClusterQueue is gone or free", lambda: not checked.status("team").get("reservingWorkloads"))
 
 
 # Priority.

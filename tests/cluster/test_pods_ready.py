@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import Raw, World, done, job
+from tests.cluster.world import Raw, World, condition, done, job, marked_until
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -22,18 +22,23 @@ waitForPodsReady:
   timeout: 4s
   recoveryTimeout: 1s
   blockAdmission: true
-  requeuingStrategy: {timestamp: Eviction, backoffLimitCount: 1, backoffBaseSeconds: 1, backoffMaxSeconds: 2}
+  requeuingStrategy: {timestamp: TIMESTAMP, backoffLimitCount: 1, backoffBaseSeconds: 1, backoffMaxSeconds: 2}
 objectRetentionPolicies:
   workloads: {afterFinished: 1s, afterDeactivatedByKueue: 1s}
 """
 WAITING = "waiting for all admitted workloads to be in PodsReady condition"
+RESERVED = "QuotaReserved"
 NODE_LABEL = "seiretsu.dev/of-the-test"
 
 
 @pytest.fixture(scope="module")
-def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Served]:
+    """`seiretsu serve` that orders who was put off by the time of the eviction, or as the test's parameter says."""
     directory = tmp_path_factory.mktemp("short")
-    (directory / "configuration.yaml").write_text(CONFIGURATION)
+    timestamp = getattr(request, "param", "Eviction")
+    (directory / "configuration.yaml").write_text(CONFIGURATION.replace("TIMESTAMP", timestamp))
     with serving(cluster.kubeconfig, directory, "--config", str(directory / "configuration.yaml")) as process:
         process.ready()
         yield process
@@ -62,6 +67,7 @@ def test_pods_that_do_not_come_up_cost_their_job_its_quota_then_its_activity_and
     world: World,
 ) -> None:
     world.queue("team", 1)
+    before = world.version("workloads")
     world.create(wants_a_node("stuck", "team", "nowhere"))
     world.until("it runs", lambda: world.running() == {"stuck"})
     waits = ("False", "WaitForStart", "Not all pods are ready or succeeded")
@@ -76,37 +82,47 @@ def test_pods_that_do_not_come_up_cost_their_job_its_quota_then_its_activity_and
     world.until("it has its turn again", lambda: world.reason("stuck", "Evicted") == "False/QuotaReserved")
     assert world.told("stuck", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     assert requeue_state(world, "stuck") == {"count": 1}
-    world.until("that was once too often", lambda: world.workload("stuck")["spec"]["active"] is False)
+    world.until("that was once too often, and it is deleted", lambda: not world.jobs() and not world.workloads())
     cause, message = "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
-    world.until("it has stopped", lambda: not world.running())
-    told = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
-    assert world.told("stuck", "Evicted") in (told, ("", "", "")), "its retention may be over by now"
-    world.until("it is deleted", lambda: not world.jobs() and not world.workloads())
+    evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
+    assert marked_until(world, before, evicted) == (cause, message)
     world.until("people are told", lambda: "Deleted" in world.events("Job", "stuck"))
 
 
 def test_while_pods_are_awaited_nobody_else_is_let_in_and_who_was_evicted_goes_to_the_end_of_the_line(
     world: World,
 ) -> None:
+    before = world.version("workloads")
+    assert until_the_first_has_its_second_turn(world) == ["first", "second", "third", "first"]
+    waits = ("False", "WaitingForPodsReady", WAITING)
+    third = world.workload("third")["metadata"]["name"]
+    world.seen("workloads", before, lambda it: it["metadata"]["name"] == third and condition(it, RESERVED) == waits)
+
+
+def until_the_first_has_its_second_turn(world: World) -> list[str]:
+    """Who of three Jobs that never come up had a turn, in order; never two at a time."""
     world.queue("team", 3)
+    before = world.version("jobs")
     for name in ("first", "second", "third"):
         world.create(wants_a_node(name, "team", "nowhere"))
         world.outlive_second_of(name)
+    state = {"count": 1}
+    world.until("it runs again", lambda: world.running() == {"first"} and requeue_state(world, "first") == state)
     turns: list[str] = []
-    told: set[tuple[str, str, str]] = set()
+    running = ""
 
-    def everyone_had_a_turn() -> bool:
-        running = sorted(world.running())
-        assert len(running) <= 1, f"{running} run, and none of them is ready"
-        if running != turns[-1:]:
-            turns.extend(running)
-        told.update(world.told(name, "QuotaReserved") for name in ("second", "third"))
-        return "third" in turns and turns[-1] != "third"
+    def again(found: Raw) -> bool:
+        nonlocal running
+        name, suspended = found["metadata"]["name"], found["spec"]["suspend"]
+        if not suspended and running != name:
+            assert not running, f"{name} starts while {running} runs, and none of them is ready"
+            turns.append(name)
+        if not suspended or running == name:
+            running = "" if suspended else name
+        return turns.count("first") == 2
 
-    world.until("everyone had a turn", everyone_had_a_turn)
-    assert turns[-3:] == ["second", "third", "first"]
-    assert ("False", "WaitingForPodsReady", WAITING) in told
-    assert requeue_state(world, "first") == {"count": 1}
+    world.seen("jobs", before, again)
+    return turns
 
 
 def test_pods_that_were_ready_have_their_own_time_to_recover(world: World) -> None:
@@ -129,3 +145,10 @@ def test_a_finished_workload_is_deleted_after_its_retention_and_its_job_stays(wo
     world.until("its Workload goes", lambda: not world.workloads())
     assert done(world.jobs()["job"])
     world.until("people are told", lambda: "Deleted" in {item["reason"] for item in world.get("events")["items"]})
+
+
+@pytest.mark.parametrize("served", ["Creation"], indirect=True)
+def test_by_the_time_of_creation_who_was_evicted_goes_before_who_came_later(served: Served, world: World) -> None:
+    """The last of this file: its process is another one, with another Configuration."""
+    assert until_the_first_has_its_second_turn(world) == ["first", "second", "first"]
+    assert world.reason("third", RESERVED) == "False/WaitingForPodsReady", "it was there all the while"

@@ -5,6 +5,7 @@ Asking through kubectl would cost a tenth of a second of CPU each time, and wait
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -82,6 +83,25 @@ class World:
         """Delete an object with kubectl, without waiting until it is gone."""
         kind = resource if resource in API else f"{resource}.{GROUP}"
         self.plane.kubectl("delete", kind, name, "-n", self.namespace, "--wait=false", check=True)
+
+    def version(self, resource: str) -> str:
+        """The resource version of now, from which ``seen`` can tell what happened to a resource's objects."""
+        return str(self.get(resource)["metadata"]["resourceVersion"])
+
+    def seen(self, resource: str, since: str, until: Callable[[Raw], bool]) -> list[Raw]:
+        """Each state of the objects of a resource after a version, as a watch tells them, to the one that was asked
+        for: also what lived for one write alone.
+        """
+        base = API.get(resource, f"/apis/{GROUP}/v1beta2")
+        path = f"{base}/namespaces/{self.namespace}/{resource}?watch=1&resourceVersion={since}"
+        states: list[Raw] = []
+        with contextlib.closing(self.plane.administrator.connection()) as connection:
+            connection.request("GET", path)
+            for line in connection.getresponse():
+                states.append(json.loads(line)["object"])
+                if until(states[-1]):
+                    return states
+        raise AssertionError(f"the watch ended after {len(states)} states, none of them the one asked for")
 
     def jobs(self) -> dict[str, Raw]:
         """The Jobs by name."""
@@ -197,3 +217,33 @@ def done(found: Raw) -> bool:
 def holds(found: Raw, kind: str) -> bool:
     """Whether a condition of an object is True."""
     return any(c["type"] == kind and c["status"] == "True" for c in found.get("status", {}).get("conditions", []))
+
+
+def runs(world: World, *jobs: str) -> None:
+    world.until(f"{', '.join(jobs)} run", lambda: world.running() == set(jobs))
+
+
+def of_flavor(name: str, cpu: int) -> Raw:
+    """A resource group of one flavor."""
+    resources = [{"name": "cpu", "nominalQuota": cpu}]
+    return {"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": resources}]}
+
+
+def quota(world: World, cpu: int) -> Raw:
+    """A patch of a ClusterQueue or Cohort: so many cpu of the world's flavor."""
+    return {"spec": {"resourceGroups": [of_flavor(world.namespace, cpu)]}}
+
+
+def pod_of(world: World, name: str) -> Raw:
+    found: Raw = world.jobs()[name]["spec"]["template"]["spec"]
+    return found
+
+
+def marked_until(world: World, before: str, evicted: tuple[str, str, str]) -> tuple[str, str]:
+    """Reason and message of DeactivationTarget, which lives from the mark to the eviction that it brings about."""
+    states = world.seen("workloads", before, lambda state: condition(state, "Evicted") == evicted)
+    marked = [state for state in states if holds(state, "DeactivationTarget")]
+    assert [state["spec"]["active"] for state in marked] == [True, False], "it is marked, deactivated, then evicted"
+    assert not holds(states[-1], "DeactivationTarget"), "the mark goes when it was acted upon"
+    (told,) = {condition(state, "DeactivationTarget")[1:] for state in marked}
+    return told

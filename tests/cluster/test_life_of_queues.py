@@ -1,0 +1,239 @@
+"""What can happen to queues and what they depend on while Jobs wait and run in them, on the real control plane: stopped
+and drained; flavors, queues and cohorts created late, changed and deleted; namespaces relabelled; quota moved.
+
+Reasons and messages are Kueue's: people and programs match on them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.world import World, condition, holds, job, of_flavor, ours, pod_of, quota, runs
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind: str) -> None:
+    world.queue("team", 2)
+    world.job("before", "team", seconds=600)
+    runs(world, "before")
+    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    world.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
+    world.until("it says so", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped"))
+    world.job("meanwhile", "team", seconds=600)
+    told = ("False", "Suspended", f"{kind} {name} is inactive")
+    world.until("the next one waits", lambda: world.told("meanwhile", "QuotaReserved") == told)
+    assert world.running() == {"before"}
+    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
+    runs(world, "before", "meanwhile")
+    assert not holds(world.workload("before"), "Evicted")
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_a_drained_queue_stops_its_jobs_and_starts_them_again_when_it_does(world: World, kind: str) -> None:
+    world.queue("team", 2)
+    world.job("job", "team", seconds=600)
+    runs(world, "job")
+    resource, name = ("clusterqueues", world.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    world.patch(resource, name, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("it is empty", lambda: not world.running() and world.used("team") == ("0", "0"))
+    stopped = (f"{kind}Stopped", f"The {kind} is stopped")
+    assert world.told("job", "Evicted") == ("True", *stopped)
+    assert world.told("job", "Requeued") == ("False", *stopped)
+    world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/Suspended")
+    world.job("meanwhile", "team", seconds=600)
+    told = ("False", "Suspended", f"{kind} {name} is inactive")
+    world.until("so does the next one", lambda: world.told("meanwhile", "QuotaReserved") == told)
+    assert not world.running()
+    world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
+    runs(world, "job", "meanwhile")
+    world.until(
+        "it says why",
+        lambda: (
+            world.told("job", "Requeued")
+            == ("True", f"{kind}Restarted", f"The {kind} was restarted after being stopped")
+        ),
+    )
+
+
+def test_a_namespace_that_is_relabelled_is_let_in_and_kept_out(world: World) -> None:
+    world.queue("team", 2, namespaceSelector={"matchLabels": {"team": "a"}})
+    world.job("first", "team", seconds=600)
+    told = ("False", "Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+    world.until("it waits", lambda: world.told("first", "QuotaReserved") == told)
+    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "a"}}})
+    runs(world, "first")
+    world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "b"}}})
+    world.job("second", "team", seconds=600)
+    world.until("the next one waits", lambda: world.told("second", "QuotaReserved") == told)
+    assert world.running() == {"first"}
+
+
+def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(world: World) -> None:
+    late = world.full("late")
+    world.queue("team", 1, resourceGroups=[of_flavor(late, 1)])
+    inactive = f"Can't admit new workloads: references missing ResourceFlavor(s): {late}."
+    world.until("the queue says so", lambda: world.active("team") == ("False", "FlavorNotFound", inactive))
+    world.job("job", "team", seconds=600)
+    told = ("False", "Suspended", f"ClusterQueue {world.full('team')} is inactive")
+    world.until("it waits", lambda: world.told("job", "QuotaReserved") == told)
+    world.create(ours("ResourceFlavor", late, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
+    runs(world, "job")
+    world.until("so does the queue", lambda: world.active("team") == ("True", "Ready", "Can admit new workloads"))
+
+    world.patch("resourceflavors", late, {"spec": {"nodeLabels": {"kubernetes.io/arch": "amd64"}}})
+    world.delete("resourceflavors", late)
+    world.until("it is leaving", lambda: "deletionTimestamp" in world.get("resourceflavors", late)["metadata"])
+    world.delete("clusterqueues", world.full("team"))
+    world.until("the queue is leaving", lambda: world.active("team")[:2] == ("False", "Terminating"))
+    assert world.running() == {"job"}
+    assert world.get("resourceflavors", late), "a flavor in use has gone"
+    world.delete("jobs", "job")
+    world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
+    world.until("then the flavor goes", lambda: not world.get("resourceflavors", late))
+
+
+def test_a_flavor_that_is_changed_leaves_alone_what_runs_and_lets_in_who_waited_for_that(world: World) -> None:
+    changed = world.full("changed")
+    world.create(ours("ResourceFlavor", changed, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
+    world.queue("team", 2, resourceGroups=[of_flavor(changed, 2)])
+    world.job("before", "team", seconds=600)
+    runs(world, "before")
+    wants = job("wants", "team", cpu=1, pods=1, seconds=600)
+    wants["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/os": "plan9"}
+    world.create(wants)
+    world.until("it fits nowhere", lambda: world.reason("wants", "QuotaReserved") == "False/NoMatchingFlavor")
+    generation = world.jobs()["before"]["metadata"]["generation"]
+    toleration = {"key": "reserved", "operator": "Exists"}
+    labels = {"kubernetes.io/os": "plan9"}
+    world.patch("resourceflavors", changed, {"spec": {"nodeLabels": labels, "tolerations": [toleration]}})
+    runs(world, "before", "wants")
+    assert (pod_of(world, "wants")["nodeSelector"], pod_of(world, "wants")["tolerations"]) == (labels, [toleration])
+    assert pod_of(world, "before")["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert world.jobs()["before"]["metadata"]["generation"] == generation, "it was stopped meanwhile"
+
+
+def test_a_queue_may_change_its_flavors_under_a_job_that_runs(world: World) -> None:
+    old, new = world.full("old"), world.full("new")
+    world.create(ours("ResourceFlavor", old, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
+    world.create(ours("ResourceFlavor", new, {"nodeLabels": {"kubernetes.io/arch": "amd64"}}))
+    world.queue("team", 2, resourceGroups=[of_flavor(old, 2)])
+    wide = job("wide", "team", cpu=1, pods=3, seconds=600)
+    wide["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    world.create(wide)
+    runs(world, "wide")
+    generation = world.jobs()["wide"]["metadata"]["generation"]
+    world.patch("clusterqueues", world.full("team"), {"spec": {"resourceGroups": [of_flavor(new, 1)]}})
+    world.delete("resourceflavors", old)
+    world.until("the old flavor is gone", lambda: not world.get("resourceflavors", old))
+    world.job("next", "team", seconds=600)
+    runs(world, "wide", "next")
+    assert pod_of(world, "next")["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert world.jobs()["wide"]["metadata"]["generation"] == generation, "it was stopped meanwhile"
+    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("its template is as it was", lambda: world.jobs()["wide"]["spec"]["parallelism"] == 3)
+    assert "nodeSelector" not in pod_of(world, "wide")
+
+
+def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> None:
+    world.job("early", "team", seconds=600)
+    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
+    world.until("it waits for its queue", lambda: world.told("early", "QuotaReserved") == told)
+    world.create(ours("LocalQueue", "team", {"clusterQueue": world.full("team")}))
+    told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
+    world.until("it waits for the ClusterQueue", lambda: world.told("early", "QuotaReserved") == told)
+    fields = {"namespaceSelector": {}, **quota(world, 1)["spec"]}
+    world.create(ours("ClusterQueue", world.full("team"), fields))
+    runs(world, "early")
+    world.job("late", "team", seconds=600)
+    world.until("the next one waits", lambda: world.reason("late", "QuotaReserved") == "False/WaitingForQuota")
+    world.delete("localqueues", "team")
+    told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
+    world.until("it has no queue any more", lambda: world.told("late", "QuotaReserved") == told)
+    assert world.running() == {"early"}
+
+
+def test_a_cluster_queue_in_which_nothing_runs_goes_at_once_and_who_waits_is_told_until_it_is_there_again(
+    world: World,
+) -> None:
+    world.queue("team", 0)
+    world.job("job", "team", seconds=600)
+    world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/ExceedsMaxQuota")
+    world.delete("clusterqueues", world.full("team"))
+    world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
+    told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
+    world.until("it is told", lambda: world.told("job", "QuotaReserved") == told)
+    world.create(ours("ClusterQueue", world.full("team"), {"namespaceSelector": {}, **quota(world, 1)["spec"]}))
+    runs(world, "job")
+
+
+def test_a_queue_that_leaves_its_cohort_keeps_what_it_borrowed_and_borrows_no_more(world: World) -> None:
+    world.queue("team", 1, cohort=True)
+    world.queue("other", 1, cohort=True)
+    world.job("big", "team", cpu=2, seconds=600)
+    world.until("it borrows", lambda: world.used("team") == ("2", "1"))
+    world.job("theirs", "other", seconds=600)
+    world.until("nothing is left", lambda: world.reason("theirs", "QuotaReserved") == "False/WaitingForQuota")
+    world.patch("clusterqueues", world.full("team"), {"spec": {"cohortName": None}})
+    runs(world, "big", "theirs")
+    world.delete("jobs", "theirs")
+    world.job("bigger", "team", cpu=2, seconds=600)
+    world.delete("jobs", "big")
+    world.until("it is too big now", lambda: world.reason("bigger", "QuotaReserved") == "False/ExceedsMaxQuota")
+    assert not world.running()
+    world.patch("clusterqueues", world.full("team"), {"spec": {"cohortName": world.namespace}})
+    runs(world, "bigger")
+    world.until("it borrows again", lambda: world.used("team") == ("2", "1"))
+
+
+def test_a_cohort_may_come_late_change_and_go_without_disturbing_what_runs(world: World) -> None:
+    world.queue("team", 1, cohort=True)
+    world.job("big", "team", cpu=2, seconds=600)
+    world.until("it is too big", lambda: world.reason("big", "QuotaReserved") == "False/ExceedsMaxQuota")
+    shared = quota(world, 2)["spec"]
+    world.create(ours("Cohort", world.namespace, shared))
+    runs(world, "big")
+    world.until("it borrows", lambda: world.used("team") == ("2", "1"))
+    world.job("small", "team", seconds=600)
+    runs(world, "big", "small")
+    world.patch("cohorts", world.namespace, quota(world, 0))
+    world.delete("jobs", "small")
+    runs(world, "big")
+    world.job("later", "team", seconds=600)
+    world.until("nothing is left", lambda: world.reason("later", "QuotaReserved") == "False/WaitingForQuota")
+    world.delete("cohorts", world.namespace)
+    world.delete("jobs", "big")
+    runs(world, "later")
+
+
+def test_cohorts_in_a_circle_stop_their_queues_and_nobody_else_until_that_is_mended(world: World) -> None:
+    world.queue("inside", 1, cohort=True)
+    world.queue("outside", 1)
+    above = world.full("above")
+    world.create(ours("Cohort", world.namespace, {"parentName": above}))
+    world.create(ours("Cohort", above, {"parentName": world.namespace}))
+    world.until("it says so", lambda: world.active("inside")[:2] == ("False", "CohortCycle"))
+    world.job("in", "inside", seconds=600)
+    world.job("out", "outside", seconds=600)
+    runs(world, "out")
+    world.until("the other one waits", lambda: world.reason("in", "QuotaReserved") == "False/Suspended")
+    world.patch("cohorts", above, {"spec": {"parentName": None}})
+    runs(world, "in", "out")
+
+
+def test_quota_lowered_under_running_jobs_takes_nothing_from_them_and_raised_lets_in_the_next(world: World) -> None:
+    world.queue("team", 2)
+    for name in ("a", "b"):
+        world.job(name, "team", seconds=600)
+    runs(world, "a", "b")
+    world.patch("clusterqueues", world.full("team"), quota(world, 1))
+    world.job("c", "team", seconds=600)
+    world.until("the next one waits", lambda: world.reason("c", "QuotaReserved") == "False/WaitingForQuota")
+    assert world.used("team") == ("2", "0")
+    assert world.running() == {"a", "b"}
+    world.delete("jobs", "a")
+    world.until("what is used fits again", lambda: world.used("team") == ("1", "0"))
+    assert world.running() == {"b"}
+    world.patch("clusterqueues", world.full("team"), quota(world, 2))
+    runs(world, "b", "c")
