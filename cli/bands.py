@@ -68,11 +68,11 @@ def totals(found: Iterable[Band], cohorts: Mapping[str, Cohort]) -> list[Band]:
     parts: dict[FlavorResource, list[Band]] = defaultdict(list)
     for band in found:
         parts[band.cell].append(band)
-    together = []
+    every = []
     for cell, several in sorted(parts.items()):
         above = sum(quota.nominal for cohort in cohorts.values() for fr, quota in cohort.quotas.items() if fr == cell)
-        together.append(Band("", cell, above + sum(b.nominal for b in several), _sum(b.steps for b in several)))
-    return together
+        every.append(Band("", cell, above + sum(b.nominal for b in several), together(b.steps for b in several)))
+    return every
 
 
 def waiting(timeline: Timeline) -> dict[str, Steps]:
@@ -83,6 +83,21 @@ def waiting(timeline: Timeline) -> dict[str, Steps]:
         if taken[-1][1] != level.pending:
             _step(taken, level.at, level.pending)
     return {name: tuple(taken) for name, taken in sorted(found.items())}
+
+
+def together(several: Iterable[Steps]) -> Steps:
+    """The sum of all, over time."""
+    changes: dict[float, int] = defaultdict(int)
+    for steps in several:
+        before = 0
+        for at, amount in steps:
+            changes[at] += amount - before
+            before = amount
+    total, found = 0, []
+    for at, change in sorted(changes.items()):
+        total += change
+        found.append((at, total))
+    return tuple(found)
 
 
 def area(steps: Steps, end: float) -> float:
@@ -109,17 +124,3 @@ def _step(taken: list[tuple[float, int]], at: float, amount: int) -> None:
     if taken[-1][0] == at:
         taken.pop()
     taken.append((at, amount))
-
-
-def _sum(several: Iterable[Steps]) -> Steps:
-    changes: dict[float, int] = defaultdict(int)
-    for steps in several:
-        before = 0
-        for at, amount in steps:
-            changes[at] += amount - before
-            before = amount
-    total, found = 0, []
-    for at, change in sorted(changes.items()):
-        total += change
-        found.append((at, total))
-    return tuple(found)

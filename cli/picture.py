@@ -1,137 +1,231 @@
 """A simulation as a picture: what each ClusterQueue uses over time, who waits for it, and when each workload runs.
 
-Separate from ``cli.simulate`` because it is pure: a Timeline in, SVG or HTML text out. No library: a few hundred
-rectangles are simpler than what would draw them. Long timelines are drawn as the mean of each pixel's time.
+Separate from ``cli.simulate`` because it is pure: played scenarios in, SVG text out. No library: a few hundred
+rectangles are simpler than what would draw them. Pictures made together have one time axis, the same rows and the same
+heights, so that they compare side by side. Long timelines are drawn as the mean of each pixel's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
 from api import quantity
-from cli.bands import Band, Steps, bands, sampled, totals, waiting
+from cli.bands import Band, Steps, bands, sampled, together, totals, waiting
 from cli.report import seconds
 from cli.simulator import Played
-from core.model import Key
+from core.model import FlavorResource, Key
 from core.simulation import Course
 
-WIDTH, LEFT, RIGHT = 980, 250, 30
-TOP, BAND, ROW, HEAD = 58, 64, 15, 24
+WIDE, NARROW, LEFT, RIGHT = 980, 740, 250, 34
+TOP, BAND, ROW, HEAD, AXIS, THIN = 58, 64, 15, 24, 18, 3
+TITLE = 26
+"""Pixels of TOP that a picture without a title has not."""
 MOST_ROWS = 150
 MOST_BOXES = 300
 """Beyond so many steps a band is drawn as one shape, without what the pointer shows of each step."""
-COLOURS = {"own": "#4c9f70", "borrowed": "#b05cc6", "wait": "#f2d98d", "stopped": "#d9655b", "pending": "#d8b44a"}
+LONGEST_LABEL, LONGEST_NAME, LONGEST_HEAD = 28, 36, 90
+"""Letters that there is room for."""
 LEGEND = (
     ("own", "runs, on own quota"),
     ("borrowed", "borrowed"),
     ("wait", "waits"),
     ("stopped", "ran until preempted or evicted"),
 )
-STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#222}.dim{fill:#666}.small{font-size:11px}.title{font-size:15px}"
-    ".grid{stroke:#e4e4e4}.axis{stroke:#999}.quota{stroke:#222;stroke-width:1.5}.head{font-weight:bold}"
-)
+LIGHT = {
+    "paper": "#fff", "own": "#2f8f68", "borrowed": "#9a55b8", "wait": "#d29a1d", "stopped": "#c8442f",
+    "text": "#222", "dim": "#5f5f5f", "grid": "#e2e2e2", "axis": "#8a8a8a", "quota": "#222",
+}  # fmt: skip
+DARK = {
+    "paper": "#16181c", "own": "#43b389", "borrowed": "#c08ad8", "wait": "#e0b04a", "stopped": "#e8705c",
+    "text": "#e8e8e8", "dim": "#a8a8a8", "grid": "#33373d", "axis": "#7d828a", "quota": "#f0f0f0",
+}  # fmt: skip
+"""Colours that stand out from the paper by 3:1 at least and that colour-blind people tell apart by their brightness;
+who waits is half as high besides.
+"""
 Height = Callable[[float], float]
 """From an amount to vertical pixels."""
 NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
+def style() -> str:
+    """Rules for all pictures of a page, in daylight and in the dark."""
+
+    def colours(chosen: Mapping[str, str]) -> str:
+        fills = "".join(f".{kind}{{fill:{chosen[kind]}}}" for kind in ("paper", *(kind for kind, _ in LEGEND), "dim"))
+        lines = "".join(f".{kind}{{stroke:{chosen[kind]}}}" for kind in ("grid", "axis", "quota"))
+        return f"svg text{{fill:{chosen['text']}}}svg {fills}{lines}".replace(".dim{", "svg text.dim{")
+
+    return (
+        "svg text{font:12px system-ui,sans-serif}svg .small{font-size:11px}svg .head{font-weight:bold}"
+        "svg .title{font-size:15px}rect,path,line{shape-rendering:crispEdges}.quota{stroke-width:1.5}"
+        f"{colours(LIGHT)}@media(prefers-color-scheme:dark){{{colours(DARK)}}}"
+    )
+
+
 @dataclass(frozen=True)
-class Scale:
-    """From seconds to horizontal pixels."""
+class Frame:
+    """What pictures that are compared have in common.
+
+    ``end`` is where time ends, ``heights`` the most of each band (by ClusterQueue, '' for all of them, flavor and
+    resource), ``crowds`` the most that wait, ``rows`` the Jobs that are drawn, of ``jobs`` in all.
+    """
 
     end: float
+    width: int
+    heights: Mapping[tuple[str, FlavorResource], int]
+    crowds: Mapping[str, int]
+    rows: Sequence[Key]
+    jobs: int
 
     def x(self, at: float) -> float:
         """Where a moment is."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * min(at, self.end) / max(self.end, 1e-9)
+        return LEFT + (self.right - LEFT) * min(at, self.end) / max(self.end, 1e-9)
+
+    @property
+    def right(self) -> int:
+        """Where time ends, in pixels."""
+        return self.width - RIGHT
 
     def ticks(self) -> list[float]:
-        """Moments to name: round ones, ten at most."""
-        days = NICE[-1] * max(1, -(-int(self.end) // (10 * NICE[-1])))
-        step = next((each for each in NICE if self.end / each <= 10), days)
+        """Moments to name: round ones, as many as there is room for."""
+        most = (self.right - LEFT) // 60
+        days = NICE[-1] * max(1, -(-int(self.end) // (most * NICE[-1])))
+        step = next((each for each in NICE if self.end / each <= most), days)
         return [step * number for number in range(int(self.end / step) + 1)]
 
 
-def svg(played: Played, title: str = "", *, end: float | None = None) -> str:
-    """The whole picture; ``end`` is where its time axis ends, to compare it with another."""
-    timeline, holdings = played.timeline, played.state.holdings
-    scale = Scale(timeline.end if end is None else end)
-    found = bands(timeline, holdings.cluster_queues)
-    pending = waiting(timeline)
+@dataclass(frozen=True)
+class Parts:
+    """What one picture shows."""
+
+    bands: Mapping[tuple[str, FlavorResource], Band]
+    waiting: Mapping[str, Steps]
+    courses: Mapping[Key, Course]
+    cohorts: Mapping[str, str]
+
+
+def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> list[str]:
+    """A picture of each, to be looked at side by side."""
+    parts = [_parts(played) for played in several]
+    frame = _frame(parts, max(played.timeline.end for played in several))
+    return [_svg(one, frame, title) for one, title in zip(parts, titles, strict=False)]
+
+
+def _parts(played: Played) -> Parts:
+    holdings = played.state.holdings
+    mine = bands(played.timeline, holdings.cluster_queues)
+    pending = waiting(played.timeline)
+    if len(holdings.cluster_queues) > 1:
+        mine += totals(mine, holdings.cohorts)
+        pending[""] = together(pending.values())
+    return Parts(
+        bands={(band.cluster_queue, band.cell): band for band in mine},
+        waiting=pending,
+        courses={played.jobs[one.arrival.workload.key]: one for one in played.timeline.courses.values()},
+        cohorts={name: queue.cohort or "" for name, queue in holdings.cluster_queues.items()},
+    )
+
+
+def _frame(parts: Sequence[Parts], end: float) -> Frame:
+    heights: dict[tuple[str, FlavorResource], int] = {}
+    crowds: dict[str, int] = {}
+    courses: dict[Key, float] = {}
+    for one in parts:
+        for key, band in one.bands.items():
+            heights[key] = max(heights.get(key, 1), band.nominal, band.most)
+        for name, steps in one.waiting.items():
+            crowds[name] = max(crowds.get(name, 0), *(amount for _, amount in steps))
+        for job, course in one.courses.items():
+            courses[job] = max(courses.get(job, 0.0), float("inf") if course.waited is None else course.waited)
+    order = {job: number for number, job in enumerate(courses)}
+    longest = sorted(courses, key=lambda job: (-courses[job], order[job]))[:MOST_ROWS]
+    rows = sorted(longest, key=lambda job: order[job])
+    return Frame(end, WIDE if len(parts) == 1 else NARROW, heights, crowds, rows, len(courses))
+
+
+def _svg(parts: Parts, frame: Frame, title: str) -> str:
     drawn: list[str] = []
     top: float = TOP
-    for name, mine in groupby(found, key=lambda band: band.cluster_queue):
-        cohort = holdings.cluster_queues[name].cohort if name in holdings.cluster_queues else ""
-        drawn.append(_head(f"ClusterQueue {name}" + (f", cohort {cohort}" if cohort else ""), top))
+    for name, keys in groupby(sorted(frame.heights), key=lambda key: key[0]):  # '', all of them, before each
+        cohort = parts.cohorts.get(name, "")
+        head = f"ClusterQueue {name}" + (f", cohort {cohort}" if cohort else "") if name else "All ClusterQueues"
+        drawn.append(_text(_short(head, LONGEST_HEAD), 10, top + HEAD - 7, "head"))
         top += HEAD
-        for band in mine:
-            drawn += _band(band, scale, top)
+        for key in keys:
+            drawn += _band(parts.bands.get(key) or Band(*key, 0, ((0.0, 0),)), frame, top)
             top += BAND
-        if any(amount for _, amount in pending.get(name, ())):
-            drawn += _pending(pending[name], scale, top)
+        if frame.crowds.get(name):
+            drawn += _pending(parts.waiting.get(name, ((0.0, 0),)), frame.crowds[name], frame, top)
             top += BAND
-    if len(pending) > 1:
-        drawn.append(_head("All ClusterQueues", top))
-        top += HEAD
-        for band in totals(found, holdings.cohorts):
-            drawn += _band(band, scale, top)
-            top += BAND
-    drawn.append(_head("Workloads, in order of arrival", top))
+        drawn += _moments(frame, top)
+        top += AXIS
+    few = f"the {len(frame.rows)} of {frame.jobs} that wait longest, " if frame.jobs > len(frame.rows) else ""
+    drawn.append(_text(f"Workloads, {few}in order of arrival", 10, top + HEAD - 7, "head"))
     top += HEAD
-    courses = list(timeline.courses.values())
-    for course in courses[:MOST_ROWS]:
-        drawn += _row(played.jobs[course.arrival.workload.key], course, scale, top)
+    for job in frame.rows:
+        drawn += _row(job, parts.courses.get(job), frame, top)
         top += ROW
-    if len(courses) > MOST_ROWS:
-        drawn.append(_text(f"and {len(courses) - MOST_ROWS} more", LEFT - 8, top + 12, "dim", anchor="end"))
-        top += ROW
-    height = round(top + 34)
+    drawn += _moments(frame, top + 10)
+    height, cut = round(top + 30), 0 if title else TITLE
+    says = f"{title}: what each ClusterQueue uses of its quotas, who waits, and when each workload runs".lstrip(": ")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
-        f'<style>{STYLE}</style><rect width="{WIDTH}" height="{height}" fill="white"/>'
-        + _text(title, 10, 22, "head title")
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {cut} {frame.width} {height - cut}" '
+        f'width="{frame.width}" height="{height - cut}" role="img" aria-label="{escape(says)}">'
+        f'<style>{style()}</style><rect class="paper" width="{frame.width}" height="{height}"/>'
+        + (_text(title, 10, 22, "head title") if title else "")
         + _legend()
-        + "".join(_axis(scale, TOP - 2, top + 4))
+        + "".join(_grid(frame, TOP - 2, top))
         + "".join(drawn)
         + "</svg>"
     )
 
 
-def _text(text: str, x: float, y: float, style: str = "", *, anchor: str = "start") -> str:
-    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _text(text: str, x: float, y: float, style: str = "", *, anchor: str = "") -> str:
+    classes = f' class="{style}"' if style else ""
+    anchored = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text{classes} x="{x:.0f}" y="{y:.1f}"{anchored}>{escape(text)}</text>'
 
 
-def _head(text: str, top: float) -> str:
-    return _text(text, 10, top + HEAD - 7, "head")
+def _short(text: str, most: int) -> str:
+    """Both ends of what is too long: names differ at their ends."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
 
 
 def _legend() -> str:
     """What the colours mean."""
-    drawn, x = "", float(LEFT)
+    drawn, x = "", 10.0
     for kind, word in LEGEND:
-        drawn += f'<rect x="{x}" y="34" width="11" height="11" fill="{COLOURS[kind]}"/>' + _text(word, x + 16, 44)
-        x += 34 + 6.6 * len(word)
-    drawn += f'<line class="quota" stroke-dasharray="5 3" x1="{x}" x2="{x + 22}" y1="40" y2="40"/>'
+        thin = THIN if kind == "wait" else 0
+        drawn += f'<rect class="{kind}" x="{x:.0f}" y="{34 + thin}" width="11" height="{11 - 2 * thin}"/>'
+        drawn += _text(word, x + 16, 44)
+        x += 36 + 6.4 * len(word)
+    drawn += f'<line class="quota" stroke-dasharray="5 3" x1="{x:.0f}" x2="{x + 22:.0f}" y1="40" y2="40"/>'
     return drawn + _text("quota", x + 28, 44)
 
 
-def _band(band: Band, scale: Scale, top: float) -> Iterator[str]:
+def _label(text: str, whole: str, detail: str, middle: float) -> str:
+    """What a band is about, ``whole`` where the pointer is."""
+    shown = _text(text, 24, middle) + _text(detail, 24, middle + 15, "dim small")
+    return f"<g><title>{escape(whole)}</title>{shown}</g>"
+
+
+def _band(band: Band, frame: Frame, top: float) -> Iterator[str]:
     """Own use and borrowed use stacked, the nominal quota as a line."""
     resource = band.cell.resource
-    most = max(band.nominal, band.most) or 1
+    most = frame.heights[band.cluster_queue, band.cell]
     floor, height = top + BAND - 12, BAND - 22
 
     def y(amount: float) -> float:
         return floor - height * amount / most
 
-    mean = band.utilisation(scale.end)
-    yield _text(f"{resource} in {band.cell.flavor}", 24, floor - height / 2)
+    mean = band.utilisation(frame.end)
     use = f"{mean:.0%} of quota in use" if mean is not None else "no quota"
-    yield _text(use, 24, floor - height / 2 + 15, "dim small")
+    start = f"{_short(resource, LONGEST_LABEL // 2)} in "
+    flavor = _short(band.cell.flavor, LONGEST_LABEL - len(start))
+    yield _label(start + flavor, f"{resource} in {band.cell.flavor}", use, floor - height / 2)
     own = tuple((at, min(used, band.nominal)) for at, used in band.steps)
 
     def tip(at: float, used: int) -> str:
@@ -140,12 +234,14 @@ def _band(band: Band, scale: Scale, top: float) -> Iterator[str]:
 
     if len(band.steps) <= MOST_BOXES:
         tips = [tip(at, used) for at, used in band.steps]
-        yield from _boxes(scale, own, [0] * len(own), y, "own", tips)
-        yield from _boxes(scale, band.steps, [amount for _, amount in own], y, "borrowed", tips)
+        yield from _boxes(frame, own, [0] * len(own), y, "own", tips)
+        yield from _boxes(frame, band.steps, [amount for _, amount in own], y, "borrowed", tips)
     else:
-        yield _shape(scale, band.steps, y, "borrowed")
-        yield _shape(scale, own, y, "own")
-    yield from _lines(y(0), y(band.nominal))
+        if band.most > band.nominal:
+            yield _shape(frame, band.steps, y, "borrowed")
+        yield _shape(frame, own, y, "own")
+    yield _line(frame, y(0), 'class="axis"')
+    yield _line(frame, y(band.nominal), 'class="quota" stroke-dasharray="5 3"')
     labels = {y(0): "0", y(band.nominal): quantity.text(resource, band.nominal)}
     if y(band.nominal) - y(most) > 11:
         labels[y(most)] = quantity.text(resource, most)
@@ -153,95 +249,83 @@ def _band(band: Band, scale: Scale, top: float) -> Iterator[str]:
         yield _text(label, LEFT - 6, at + 4, "dim small", anchor="end")
 
 
-def _pending(steps: Steps, scale: Scale, top: float) -> Iterator[str]:
+def _pending(steps: Steps, most: int, frame: Frame, top: float) -> Iterator[str]:
     """How many wait."""
-    most = max(amount for _, amount in steps)
     floor, height = top + BAND - 12, BAND - 30
 
     def y(amount: float) -> float:
         return floor - height * amount / most
 
-    yield _text("workloads that wait", 24, floor - height / 2 + 4)
+    what = "workloads that wait"
+    yield _label(what, what, f"{max(amount for _, amount in steps)} at most", floor - height / 2)
     if len(steps) <= MOST_BOXES:
-        yield from _boxes(scale, steps, [0] * len(steps), y, "pending", [f"from {seconds(a)}: {n}" for a, n in steps])
+        yield from _boxes(frame, steps, [0] * len(steps), y, "wait", [f"from {seconds(a)}: {n}" for a, n in steps])
     else:
-        yield _shape(scale, steps, y, "pending")
-    yield from _lines(y(0))
+        yield _shape(frame, steps, y, "wait")
+    yield _line(frame, y(0), 'class="axis"')
     for amount in (0, most):
         yield _text(str(amount), LEFT - 6, y(amount) + 4, "dim small", anchor="end")
 
 
-def _lines(floor: float, quota: float | None = None) -> Iterator[str]:
-    for style, at in (('class="axis"', floor), ('class="quota" stroke-dasharray="5 3"', quota)):
-        if at is not None:
-            yield f'<line {style} x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+def _line(frame: Frame, at: float, style: str) -> str:
+    return f'<line {style} x1="{LEFT}" x2="{frame.right}" y1="{at:.1f}" y2="{at:.1f}"/>'
 
 
 def _boxes(
-    scale: Scale, steps: Steps, below: Sequence[int], y: Height, kind: str, tips: Sequence[str]
+    frame: Frame, steps: Steps, below: Sequence[int], y: Height, kind: str, tips: Sequence[str]
 ) -> Iterator[str]:
     """A box for each step, from ``below`` up."""
-    ends = [at for at, _ in steps[1:]] + [scale.end]
+    ends = [at for at, _ in steps[1:]] + [frame.end]
     for (at, amount), end, low, tip in zip(steps, ends, below, tips, strict=True):
-        yield _box(scale, at, end, y(amount), y(low), kind, tip)
+        yield _box(frame, at, end, y(amount), y(low), kind, tip)
 
 
-def _shape(scale: Scale, steps: Steps, y: Height, kind: str) -> str:
-    """All steps as one shape."""
-    path = [f"M{LEFT} {y(0):.1f}"]
-    for at, amount in sampled(steps, scale.end, WIDTH - LEFT - RIGHT):
-        path.append(f"H{scale.x(at):.1f}V{y(amount):.1f}")
-    path.append(f"H{WIDTH - RIGHT}V{y(0):.1f}Z")
-    return f'<path d="{"".join(path)}" fill="{COLOURS[kind]}"/>'
+def _shape(frame: Frame, steps: Steps, y: Height, kind: str) -> str:
+    """All steps as one shape; those too small to be seen are none."""
+    path, last = [f"M{LEFT} {y(0):.0f}"], ""
+    for at, amount in sampled(steps, frame.end, frame.right - LEFT):
+        level = f"{y(amount):.0f}"
+        if level != last:
+            path.append(f"H{frame.x(at):.0f}V{level}")
+            last = level
+    path.append(f"H{frame.right}V{y(0):.0f}Z")
+    return f'<path class="{kind}" d="{"".join(path)}"/>'
 
 
-def _row(key: Key, course: Course, scale: Scale, top: float) -> Iterator[str]:
+def _row(job: Key, course: Course | None, frame: Frame, top: float) -> Iterator[str]:
     """A workload: waiting, running, stopped before its time."""
-    waiting_since = course.arrival.at
     low, high = top + 2, top + ROW - 2
-    name = str(key) if len(str(key)) <= 38 else f"{str(key)[:20]}…{str(key)[-17:]}"
-    yield f"<g><title>{escape(str(key))}</title>{_text(name, LEFT - 8, high - 1, 'small', anchor='end')}</g>"
+    name = _text(_short(str(job), LONGEST_NAME), LEFT - 8, high - 1, "small", anchor="end")
+    yield f"<g><title>{escape(str(job))}</title>{name}</g>"
+    if course is None:
+        return
+    waiting_since, thin, lower = course.arrival.at, low + THIN, high - THIN
     for attempt in course.attempts:
-        yield _box(scale, waiting_since, attempt.started, low, high, "wait", f"{key} waits")
-        ended = scale.end if attempt.ended is None else attempt.ended
+        yield _box(frame, waiting_since, attempt.started, thin, lower, "wait", f"{job} waits")
+        ended = frame.end if attempt.ended is None else attempt.ended
         kind = "stopped" if attempt.reason else "own"
-        tip = f"{key} in {attempt.cluster_queue}, {seconds(attempt.started)} to {seconds(ended)}. {attempt.stopped}"
-        yield _box(scale, attempt.started, ended, low, high, kind, tip)
+        tip = f"{job} in {attempt.cluster_queue}, {seconds(attempt.started)} to {seconds(ended)}. {attempt.stopped}"
+        yield _box(frame, attempt.started, ended, low, high, kind, tip)
         waiting_since = ended
     if course.finished is None and (not course.attempts or course.attempts[-1].ended is not None):
         reason = course.waits[-1][2] if course.waits else "not looked at"
-        yield _box(scale, waiting_since, scale.end, low, high, "wait", f"{key} waits: {reason}")
+        yield _box(frame, waiting_since, frame.end, thin, lower, "wait", f"{job} waits: {reason}")
 
 
-def _box(scale: Scale, start: float, end: float, top: float, bottom: float, kind: str, tip: str) -> str:
-    width = scale.x(end) - scale.x(start)
-    if width <= 0 or bottom - top < 0.01:
+def _box(frame: Frame, start: float, end: float, top: float, bottom: float, kind: str, tip: str) -> str:
+    left, right = frame.x(start), frame.x(end)
+    if right <= left or bottom - top < 0.01:
         return ""
-    return (
-        f'<rect x="{scale.x(start):.1f}" y="{top:.1f}" width="{max(width, 0.5):.1f}" height="{bottom - top:.1f}" '
-        f'fill="{COLOURS[kind]}"><title>{escape(tip)}</title></rect>'
-    )
+    size = f'x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0.5):.1f}" height="{bottom - top:.1f}"'
+    return f'<rect class="{kind}" {size}><title>{escape(tip.strip())}</title></rect>'
 
 
-def _axis(scale: Scale, top: float, floor: float) -> Iterator[str]:
-    for at in scale.ticks():
-        x = scale.x(at)
-        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{floor:.1f}"/>'
-        yield _text(seconds(at), x, floor + 14, "dim small", anchor="middle")
+def _grid(frame: Frame, top: float, floor: float) -> Iterable[str]:
+    for at in frame.ticks():
+        yield f'<line class="grid" x1="{frame.x(at):.0f}" x2="{frame.x(at):.0f}" y1="{top:.0f}" y2="{floor:.0f}"/>'
 
 
-def html(pictures: Sequence[str], tables: Sequence[str], title: str, *, comparison: str = "") -> str:
-    """A page with one picture and one table of text for each scenario, side by side, and what is different above."""
-    columns = "".join(
-        f"<section>{picture}<pre>{escape(table)}</pre></section>"
-        for picture, table in zip(pictures, tables, strict=True)
-    )
-    style = (
-        "body{font-family:system-ui,sans-serif;margin:1rem}main{display:flex;gap:1rem;align-items:flex-start}"
-        f"section{{flex:1 1 0;min-width:0;max-width:{WIDTH}px}}svg{{width:100%;height:auto}}pre{{overflow:auto}}"
-    )
-    above = f"<pre>{escape(comparison)}</pre>" if comparison else ""
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{above}<main>{columns}</main></body></html>\n"
-    )
+def _moments(frame: Frame, top: float) -> Iterable[str]:
+    yield _text("time since the start", LEFT - 24, top + 4, "dim small", anchor="end")
+    for at in frame.ticks():
+        yield _text(seconds(at), frame.x(at), top + 4, "dim small", anchor="middle")

@@ -25,9 +25,13 @@ MOST_NAMES = 5
 WIDTH = 118
 
 
-def summary(played: Played) -> Raw:
-    """Everything there is to tell, in plain values; times in seconds from the start."""
+def summary(played: Played, last: float | None = None) -> Raw:
+    """Everything there is to tell, in plain values; times in seconds from the start.
+
+    Means of use are over the time until ``last``, so that they compare with another's; else until it ends.
+    """
     timeline, holdings = played.timeline, played.state.holdings
+    over = timeline.end if last is None else last
     mine: dict[str, list[Course]] = defaultdict(list)
     local = {key: queue.cluster_queue for key, queue in played.state.lines.local_queues.items()}
     for course in timeline.courses.values():
@@ -42,10 +46,8 @@ def summary(played: Played) -> Raw:
         "workloads": [_course(course, played) for course in timeline.courses.values()],
         "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
         "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
-        "clusterQueues": [
-            _queue(name, mine[name], used[name], timeline.end) for name in sorted(holdings.cluster_queues)
-        ],
-        "flavors": [_used(band, timeline.end) for band in totals(every, holdings.cohorts)],
+        "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(holdings.cluster_queues)],
+        "flavors": [_used(band, over) for band in totals(every, holdings.cohorts)],
         "remarks": played.remarks,
     }
 
@@ -228,13 +230,18 @@ def comparison(before: Raw, after: Raw) -> str:
     nothing: Raw = {"admitted": 0, "preempted": 0, "wait": None, "used": []}
     for name in sorted({*old, *new}):
         was, now = old.get(name, nothing), new.get(name, nothing)
-        counts = (f"{was[k]} -> {now[k]}" for k in ("admitted", "preempted"))
-        waits = (f"{_wait(was, k)} -> {_wait(now, k)}" for k in ("median", "p95", "most"))
+        counts = (_change(str(was[k]), str(now[k])) for k in ("admitted", "preempted"))
+        waits = (_change(_wait(was, k), _wait(now, k)) for k in ("median", "p95", "most"))
         label = name if name in old and name in new else f"{name} ({'new' if name in new else 'gone'})"
         rows.append((label, *counts, *waits, _shares(was, now)))
     moved = _moved(before["workloads"], after["workloads"])
     text = columns(rows) + "\n"
     return text + ("".join(f"{line}\n" for line in moved) if moved else "No workload starts at another time.\n")
+
+
+def _change(was: str, now: str) -> str:
+    """What stays the same is said once."""
+    return was if was == now else f"{was} -> {now}"
 
 
 def _shares(was: Raw, now: Raw) -> str:
@@ -245,7 +252,7 @@ def _shares(was: Raw, now: Raw) -> str:
             pair = shares.setdefault((used["flavor"], used["resource"]), ["-", "-"])
             if used["utilisation"] is not None:
                 pair[index] = f"{used['utilisation']:.0%}"
-    return ", ".join(f"{resource} in {flavor} {a} -> {b}" for (flavor, resource), (a, b) in shares.items())
+    return ", ".join(f"{resource} in {flavor} {_change(a, b)}" for (flavor, resource), (a, b) in shares.items())
 
 
 def _moved(before: Iterable[Raw], after: Iterable[Raw], *, most: int = 20) -> list[str]:

@@ -11,8 +11,10 @@ from typing import Annotated, Literal
 import typer
 import yaml
 
-from cli import live, picture, report, scenario
+from cli import live, report, scenario
 from cli.manifests import ScenarioError
+from cli.page import page
+from cli.picture import pictures
 from cli.simulator import Played, play
 from cli.world import rules
 
@@ -56,10 +58,12 @@ def command(
         for line in str(error).splitlines():
             typer.echo(f"seiretsu simulate: {line}", err=True)
         raise typer.Exit(1) from None
-    told = {title: report.summary(one) for title, one in played.items()}
+    last = max(one.timeline.end for one in played.values())
+    told = {title: report.summary(one, last) for title, one in played.items()}
     _print(told, output)
     if plot is not None:
-        _draw(played, told, plot)
+        sources = [*(["a live cluster"] if from_cluster else []), *(file.name for file in files or [])]
+        _draw(played, told, plot, f"Simulation of {', '.join(sources)}")
         typer.echo(f"Drawn: {plot}", err=True)
 
 
@@ -89,13 +93,11 @@ def _can_draw(plot: Path | None, pictures: int) -> None:
         raise ScenarioError(f"{plot}: there is no folder {plot.parent}")
 
 
-def _draw(played: dict[str, Played], told: dict[str, report.Raw], plot: Path) -> None:
-    end = max(one.timeline.end for one in played.values())
-    title = "Seiretsu simulation"
-    titles = [title] if len(played) == 1 else list(played)
-    drawn = [picture.svg(one, name, end=end) for name, one in zip(titles, played.values(), strict=True)]
+def _draw(played: dict[str, Played], told: dict[str, report.Raw], plot: Path, title: str) -> None:
+    several = list(played.values())
     if plot.suffix == ".svg":
-        plot.write_text(drawn[0])
+        plot.write_text(pictures(several, [title])[0])
         return
     compared = report.comparison(*told.values()) if len(told) > 1 else ""
-    plot.write_text(picture.html(drawn, [report.table(one) for one in told.values()], title, comparison=compared))
+    tables = {name: report.table(one) for name, one in told.items()}
+    plot.write_text(page(pictures(several), tables, title, compared))

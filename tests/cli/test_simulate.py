@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,59 @@ def test_a_plot_shows_every_queue_and_every_job(tmp_path: Path) -> None:
     assert code == 0
     text = page.read_text()
     assert all(word in text for word in ("<svg", "team-a", "train-1", "urgent-1", "cpu in standard"))
+
+
+def test_two_outcomes_are_drawn_side_by_side_with_the_same_rows_heights_and_time(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, "0,60s,main,team-b,first,16,1,", "10s,60s,main,team-b,second,8,1,")
+    patch, page = tmp_path / "more.yaml", tmp_path / "out.html"
+    patch.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: research}\nspec:\n  resourceGroups:\n"
+        "  - coveredResources: [cpu]\n    flavors:\n    - name: standard\n"
+        "      resources: [{name: cpu, nominalQuota: 8}]\n"
+    )
+    code, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--what-if", patch, "--plot", page)
+    assert code == 0
+    before, after = re.findall("<svg.*?</svg>", page.read_text())
+    labels = [re.findall('<text class="small".*?</text>', each) for each in (before, after)]
+    assert labels[0] == labels[1], "the rows of Jobs"
+    sizes = [re.search('viewBox="[^"]*"', each)[0] for each in (before, after)]  # type: ignore[index]
+    assert sizes[0] == sizes[1]
+    assert ">1 at most<" in before
+    assert ">0 at most<" in after
+    for picture, mean in ((before, "75%"), (after, "50%")):
+        assert f">{mean} of quota in use<" in picture
+    assert "50s -> 0s  cpu in standard 150%, memory" in out, "means over the same time, as in the picture"
+
+
+def test_a_page_reads_in_the_dark_and_by_a_screen_reader(tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "--plot", page)
+    text = page.read_text()
+    assert text.count("<h1>Simulation of queues.yaml, jobs</h1>") == 1
+    assert "@media(prefers-color-scheme:dark)" in text
+    assert 'role="img" aria-label="' in text
+    assert "<pre" in text[text.index("</svg>") :], "what the picture shows stands below it in words"
+
+
+def test_names_too_long_for_the_picture_are_whole_where_the_pointer_is(tmp_path: Path) -> None:
+    name, page = f"fine-tuning-{'of-a-large-language-model-' * 3}1", tmp_path / "out.html"
+    simulate(EXAMPLES / "queues.yaml", trace(tmp_path, f"0,60s,main,team-b,{name},1,1,"), "--plot", page)
+    (svg,) = re.findall("<svg.*?</svg>", page.read_text())
+    assert f"<title>team-b/{name}</title>" in svg
+    assert name not in re.sub("<title>.*?</title>", "", svg)
+
+
+def test_a_page_weighs_the_same_however_many_jobs_there_are_and_shows_those_that_wait_longest(tmp_path: Path) -> None:
+    weights = []
+    for number in (1000, 3000):
+        lines = [f"{n // 4},{5 + n % 23}s,main,team-{'ab'[n % 2]},job-{n},1,1," for n in range(number)]
+        jobs, page = trace(tmp_path, "0,1s,main,team-a,never,99,1,", *lines), tmp_path / "out.html"
+        simulate(EXAMPLES / "queues.yaml", jobs, "--plot", page)
+        (svg,) = re.findall("<svg.*?</svg>", page.read_text())
+        assert f"the 150 of {number + 1} that wait longest" in svg
+        assert "team-a/never" in svg
+        weights.append(len(svg))
+    assert weights[1] < 1.3 * weights[0]
 
 
 @pytest.mark.parametrize(
