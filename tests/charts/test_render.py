@@ -183,6 +183,38 @@ def test_who_needs_no_older_version_need_not_pay_for_its_conversions(value: str,
         assert len(versions) > 1, "what was stored in an older version can still be read"
 
 
+def test_drained_nodes_leave_a_replica_that_answers_and_the_end_of_one_node_is_not_that_of_all() -> None:
+    documents = render()
+    labels = only(documents, "Deployment")["spec"]["selector"]["matchLabels"]
+    budget = only(documents, "PodDisruptionBudget")["spec"]
+    assert budget == {
+        "minAvailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": labels},
+    }
+    spread = only(documents, "Deployment")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    assert [each["labelSelector"]["matchLabels"] for each in spread] == [labels] * 2
+    assert {each["whenUnsatisfiable"] for each in spread} == {"ScheduleAnyway"}, "a small cluster is served as well"
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["controllerManager.replicas=1", "controllerManager.podDisruptionBudget.enabled=false"],
+    ids=["a single replica would keep its node from being drained", "where the operator has another"],
+)
+def test_no_budget_is_made(values: str) -> None:
+    assert [each for each in render(set_values=values) if each["kind"] == "PodDisruptionBudget"] == []
+
+
+def test_spreading_may_be_chosen_and_left_out() -> None:
+    spread = "controllerManager.topologySpreadConstraints"
+    chosen = f"{spread}[0].maxSkew=2,{spread}[0].topologyKey=rack,{spread}[0].whenUnsatisfiable=DoNotSchedule"
+    for values, keys in ((chosen, ["rack"]), (f"{spread}=null", [])):
+        pod = only(render(set_values=values), "Deployment")["spec"]["template"]["spec"]
+        assert [each["topologyKey"] for each in pod.get("topologySpreadConstraints", [])] == keys
+
+
 def test_a_configuration_that_is_no_yaml_is_refused_with_the_name_of_the_value() -> None:
     done = helm("template", "seiretsu", str(CHART), "--set-string", "managerConfig.controllerManagerConfigYaml=a: [")
     assert done.returncode

@@ -124,6 +124,7 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
         walk(plane)
         refused = [event for event in served.events if "orbidden" in json.dumps(event)]
         assert not refused, "the chart's roles lack a right that the app uses"
+        drained_nodes_leave_one(plane)
         assert served.stop() == 0
     plane.kubectl("delete", "-f", str(EXAMPLES / "queues.yaml"), "--wait=false", check=True)
     done = helm(plane, "uninstall", RELEASE)
@@ -134,6 +135,17 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
     assert "workloads.kueue.x-k8s.io" in kept, "uninstalling the chart takes everybody's queues away"
     job = (EXAMPLES / "jobs" / "train.yaml").read_text().replace("namespace: team-a", "namespace: default")
     assert plane.kubectl("create", "-f", "-", stdin=job).returncode == 0
+
+
+def drained_nodes_leave_one(plane: ControlPlane) -> None:
+    """The scheduler places the replicas apart, and the disruption controller lets one of them go at a time."""
+    budget = f"poddisruptionbudget/{RELEASE}-controller-manager"
+    allowed = "--for=jsonpath={.status.disruptionsAllowed}=1"
+    plane.kubectl("wait", allowed, budget, "-n", NAMESPACE, "--timeout=60s", check=True)
+    status = get(plane, budget, "-n", NAMESPACE)["status"]
+    assert (status["expectedPods"], status["currentHealthy"], status["desiredHealthy"]) == (2, 2, 1)
+    nodes = [pod["spec"]["nodeName"] for pod in get(plane, "pods", "-n", NAMESPACE)["items"]]
+    assert len(nodes) == len(set(nodes)) == 2
 
 
 def walk(plane: ControlPlane) -> None:
