@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -18,18 +16,24 @@ from app.metrics import Measured, Metrics
 
 
 def create_app(
-    hooks: Sequence[Route], others: Iterable[Route], metrics: Metrics, limits: Limits | None = None
+    hooks: Sequence[Route],
+    others: Iterable[Route],
+    metrics: Metrics,
+    limits: Limits | None = None,
+    *,
+    called: Callable[[str], None] = lambda path: None,
 ) -> ASGIApp:
-    """What a listener serves. `hooks` take reviews by POST, `others` are read with GET."""
+    """What a listener serves. `hooks` take reviews by POST, `others` are read with GET; `called` hears the path of each
+    call of a hook when it comes.
+    """
     paths = {route.path for route in hooks}
-    return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics)
+    return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics, called)
 
 
 def metrics_route(metrics: Metrics) -> Route:
-    """`/metrics`, rendered in a thread: thousands of series take longer than a webhook may wait."""
+    """`/metrics`."""
 
     async def endpoint(request: Request) -> Response:
-        body = await asyncio.to_thread(generate_latest, metrics.registry)
-        return Response(body, media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
     return Route("/metrics", endpoint)

@@ -175,13 +175,16 @@ class Composition:
         exposed = [metrics_route(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
         main = [*probes, *(exposed if self.setup.install else [])]
-        found = [
-            Listener(create_app([*hooks, conversion_route()], main, self.metrics), self.setup.bind, self.live.context)
-        ]
+        app = create_app([*hooks, conversion_route()], main, self.metrics, called=self._called)
+        found = [Listener(app, self.setup.bind, self.live.context)]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]
             found.append(Listener(create_app([], served, self.metrics), address))
         return found
+
+    def _called(self, path: str) -> None:
+        if path != CONVERSION_PATH:  # those are caused by our own writes, too
+            self.controller.client.precedence.called()
 
     async def _tls(self) -> str:
         if self.live.pair is not None:

@@ -5,10 +5,11 @@ One registry of our own, into which the controller's metrics (Kueue's names) are
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -19,11 +20,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
+SLICE_SECONDS = 0.002
+"""For so long a scrape reads what belongs to the event loop without letting anybody else run."""
+
+Steps = Callable[[], Iterator[Metric | None]]
+"""Reads what belongs to the event loop; others may run after each step (None: it gave no family yet)."""
+
+
 class Metrics:
-    """The registry and the process's own series."""
+    """The registry and the process's own series. What is in the registry is read in a thread; what belongs to the event
+    loop is in ``steps``.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.steps: list[Steps] = []
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -58,6 +69,36 @@ class Metrics:
             registry=self.registry,
         )
 
+    async def page(self) -> bytes:
+        """All series as text, rendered in a thread: thousands take longer than a webhook may wait."""
+        families: list[Metric] = []
+        resumed = time.monotonic()
+        for steps in self.steps:
+            for family in steps():
+                if family is not None:
+                    families.append(family)
+                if time.monotonic() - resumed >= SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    resumed = time.monotonic()
+        read = CollectorRegistry()
+        read.register(_Read(families))
+        return b"".join([await asyncio.to_thread(generate_latest, each) for each in (self.registry, read)])
+
+
+class _Read(Collector):
+    """Families that have been read."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: names are not compared."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Themselves."""
+        return iter(self._families)
+
 
 class ClientCalls(Collector):
     """`rest_client_requests_total`, controller-runtime's name for what went to the API server, read from the client."""
@@ -76,12 +117,17 @@ class ClientCalls(Collector):
 
 
 class Measured:
-    """ASGI middleware that counts the calls to `hooks`; paths that are no hook are never a label."""
+    """ASGI middleware that counts the calls to `hooks`, and tells `called` of each as it comes; other paths are never a
+    label.
+    """
 
-    def __init__(self, app: ASGIApp, hooks: Collection[str], metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, hooks: Collection[str], metrics: Metrics, called: Callable[[str], None] = lambda path: None
+    ) -> None:
         self.app = app
         self.hooks = frozenset(hooks)
         self.metrics = metrics
+        self.called = called
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on and note how it was answered (`0`: not at all)."""
@@ -98,6 +144,7 @@ class Measured:
             await send(message)
 
         started = time.perf_counter()
+        self.called(path)
         self.metrics.in_flight.inc()
         try:
             await self.app(scope, receive, noting)

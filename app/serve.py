@@ -82,7 +82,9 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
     async with Client(connection) as client, Client(connection, throttle=throttle) as fenced:
         metrics = Metrics()
         metrics.registry.register(ClientCalls(fenced.answers))
-        process = Composition(decided, client, Controller(fenced, decided.controller, metrics.registry), metrics)
+        controller = Controller(fenced, decided.controller, metrics.registry)
+        metrics.steps.append(controller.gauges.steps)
+        process = Composition(decided, client, controller, metrics)
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.measure import BEHIND, Usage, ahead, timed, waited_seconds, weigh_all
+from bench.measure import BEHIND, Usage, ahead, counts, timed, waited_seconds, weigh_all
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import served
@@ -34,6 +34,7 @@ VALIDATING = Resource(_ADMISSION, "v1", "validatingwebhookconfigurations", "", n
 PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")
 CREATORS = 16
 WARM_SECONDS = 2.0
+STILL_SECONDS = 4.0
 PATIENCE_SECONDS = 600.0
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.M)
 _CALLS = "seiretsu_webhook_request_duration_seconds_bucket"
@@ -164,14 +165,23 @@ async def _with_us(plane: ControlPlane, client: Client, program: Program, size: 
         if resource is CLUSTER_QUEUES:
             raw["spec"]["stopPolicy"] = "Hold"
         await client.create(resource, raw, namespace)
+    await _until_still(plane)
     with program.caller() as caller:
         await asyncio.to_thread(caller.run, pace.rate, WARM_SECONDS)  # code is warm, caches have settled
         await measured(f"webhook call, idle, {size.jobs} pending", caller, pace, program)
-        releasing = asyncio.create_task(_release(client, size))
+        await _release(client, size)
         await measured(f"webhook call, {size.jobs} being scheduled", caller, pace, program)
-        await releasing
         if weigh_all(plane, BEHIND):  # as on a machine of its own it then takes no processor from the program
             await measured("the same, API server and etcd behind", caller, pace, program)
+
+
+async def _until_still(plane: ControlPlane) -> None:
+    """Wait until nothing more is written: each Workload has been told that its queue holds it."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        before = -1
+        while (now := (await counts(plane.administrator)).writes["PATCH", "workloads/status"]) != before:
+            before = now
+            await asyncio.sleep(STILL_SECONDS)
 
 
 async def _until_pending(client: Client, count: int) -> None:

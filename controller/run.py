@@ -74,8 +74,8 @@ class Controller:
         self._nodes = Reflector(client, resources.NODES, nodes)
         registry = registry or CollectorRegistry()
         self.metrics = Metrics(registry, role=self._role, local_queues=self._shows)
-        registry.register(
-            Gauges(self.caches, role=self._role, resources=self.settings.queue_resources, local_queues=self._shows)
+        self.gauges = Gauges(
+            self.caches, role=self._role, resources=self.settings.queue_resources, local_queues=self._shows
         )
         self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
         self._recorder = Recorder(client, component=COMPONENT)

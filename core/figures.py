@@ -44,6 +44,17 @@ def pending_locally(state: State, key: Key) -> Counts:
     return Counts(active, len(waiting) - active)
 
 
+def asked(state: State, name: str) -> dict[str, int]:
+    """What all who wait for a ClusterQueue ask for, by resource. Costs the number of different requests."""
+    queue = state.lines.queues.get(name)
+    found: dict[str, int] = {}
+    for shape, count in queue.shapes() if queue is not None else ():
+        for total in shape.totals:
+            for resource, amount in total.requests.items():
+                found[resource] = found.get(resource, 0) + amount * count
+    return found
+
+
 def weighted_share(state: State, name: str) -> float | None:
     """The weighted share of a ClusterQueue; None without fair sharing, or where there is none."""
     holdings = state.holdings

@@ -136,6 +136,10 @@ class Queue:
         """How many of that priority or a higher one wait here. Costs the number of different priorities."""
         return sum(count for each, count in self._priorities.items() if each >= priority)
 
+    def shapes(self) -> Iterator[tuple[Shape, int]]:
+        """What is waited with here, and by how many each. Costs the number of classes."""
+        return ((family.shape, family.members) for family in self._families.values() if family.members)
+
     def is_active(self, entry: Pending) -> bool:
         """Whether the entry may become the head."""
         return not entry.asleep and not entry.family.parked

@@ -21,6 +21,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from api import names
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
+from controller.kube.precedence import Precedence
 from controller.kube.resource import Raw, Resource
 from controller.kube.throttle import Throttle
 from controller.kube.wire import document_of, lines_of, refusal_of
@@ -79,6 +80,7 @@ class Client:
         self.deadline_seconds = deadline_seconds
         self.field_manager = field_manager
         self.impersonate: Mapping[str, str] = {}
+        self.precedence = Precedence()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
         self._throttle_retries = throttle_retries
@@ -245,7 +247,10 @@ class Client:
         fresh, retries = False, self._throttle_retries
         while True:
             await self.throttle.take()
-            async with self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response:
+            async with (
+                self._turn(verb),
+                self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response,
+            ):
                 answer = await response.read()
             if response.status == 401 and not fresh:
                 fresh = True
@@ -259,6 +264,9 @@ class Client:
             retries -= 1
             self.throttle.throttled()
             await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
+
+    def _turn(self, verb: Verb) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext() if verb in READS else self.precedence.turn()
 
     @contextlib.asynccontextmanager
     async def _sent(

@@ -137,7 +137,7 @@ class Recorder:
                 self._news.clear()
                 await self._news.wait()
                 continue
-            while not self._client.throttle.spare() and not self._closed:
+            while not (self._client.precedence.free and self._client.throttle.spare()) and not self._closed:
                 await self._sleep(SPARE_POLL_SECONDS)
             await self._throttle.take()
             said, _ = self._waiting.popitem(last=False)

@@ -1,10 +1,15 @@
 """The series a dashboard made for Kueue looks for."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from controller.gauges import Gauges
 from controller.metrics import Metrics
 from core.model import Key
+from tests.builders import cluster_queue
 from tests.controller.test_caches import filled
 
 QUEUE = Key("ns", "lq")
@@ -14,10 +19,30 @@ def shown(registry: CollectorRegistry) -> set[str]:
     return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
 
 
+def told(gauges: Gauges, between: Callable[[], None] = lambda: None) -> set[str]:
+    """What the gauges say, where so much happens between two steps."""
+    families = []
+    for family in gauges.steps():
+        if family is not None:
+            families.append(family)
+        between()
+
+    class Read(Collector):
+        def describe(self) -> list[Metric]:
+            return []
+
+        def collect(self) -> list[Metric]:
+            return families
+
+    registry = CollectorRegistry()
+    registry.register(Read())
+    return shown(registry)
+
+
 def test_gauges_tell_what_the_caches_hold() -> None:
-    caches, registry = filled(), CollectorRegistry()
-    registry.register(Gauges(caches, role=lambda: "leader", resources=True))
-    assert shown(registry) == set(), "nothing is told before the caches have been read"
+    caches = filled()
+    gauges = Gauges(caches, role=lambda: "leader", resources=True)
+    assert told(gauges) == set(), "nothing is told before the caches have been read"
     caches.start()
     assert {
         'kueue_pending_workloads{cluster_queue="cq",replica_role="leader",status="active"} 1.0',
@@ -27,7 +52,23 @@ def test_gauges_tell_what_the_caches_hold() -> None:
         'kueue_local_queue_pending_workloads{name="lq",namespace="ns",replica_role="leader",status="active"} 1.0',
         'kueue_cluster_queue_nominal_quota{cluster_queue="cq",cohort="",flavor="default",replica_role="leader",'
         'resource="cpu"} 4.0',
-    } <= shown(registry)
+    } <= told(gauges)
+
+
+def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
+    caches = filled()
+    caches.start()
+    names = [f"more-{number}" for number in range(3)]
+    for name in names:
+        caches.state.set_cluster_queue(name, cluster_queue(name, 1))
+
+    def lose_one() -> None:
+        if names:
+            caches.state.set_cluster_queue(names.pop(), None)
+
+    lines = told(Gauges(caches, role=lambda: "leader"), lose_one)
+    assert any('cluster_queue="cq"' in line for line in lines)
+    assert not any('cluster_queue="more-2"' in line for line in lines)
 
 
 def test_counters_and_waits_carry_kueues_names_and_the_role() -> None:

@@ -8,6 +8,7 @@ from core.cycle import schedule
 from core.figures import (
     Capacity,
     Counts,
+    asked,
     capacity,
     cohort_share,
     most,
@@ -38,6 +39,11 @@ def found() -> State:
     made.set_workload(Key("ns", "one"), workload("one", 50, queue="l2", created=1.0))
     made.set_workload(Key("ns", "two"), workload("two", 1, created=2.0))
     return made
+
+
+def test_what_all_who_wait_ask_for_counts_each_of_them(found: State) -> None:
+    found.set_workload(Key("ns", "three"), workload("three", 1, created=3.0))
+    assert (asked(found, "a"), asked(found, "b"), asked(found, "none")) == ({"cpu": 52}, {}, {})
 
 
 def test_a_queue_that_borrows_has_a_share(found: State) -> None:
