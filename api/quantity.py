@@ -15,6 +15,7 @@ _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi"
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _LONGEST: Final = 256  # digits of a number, and the largest exponent: bounds the work a hostile value can cause
+_CACHED: Final = 16384  # different values; hostile ones are as long as they may be, and take some MB
 _FORM: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 CPU: Final = "cpu"
@@ -33,9 +34,8 @@ def amount(resource: str, value: object) -> int:
 
 
 def exact(value: object) -> Fraction:
-    """The exact value, for comparisons without rounding. Raises ValueError like `amount`."""
-    numerator, exponent, _ = _parse(value if isinstance(value, str) else _number_text(value))
-    return Fraction(numerator) * Fraction(10) ** exponent
+    """The exact value, for comparisons without rounding. Raises ValueError like `amount`, and is cached like it."""
+    return _fraction(value if isinstance(value, str) else _number_text(value))
 
 
 def canonical(value: object) -> str:
@@ -100,7 +100,13 @@ def _number_text(value: object) -> str:
         raise ValueError(f"the number has more than {_LONGEST} digits") from None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=_CACHED)
+def _fraction(value: str) -> Fraction:
+    numerator, exponent, _ = _parse(value)
+    return Fraction(numerator * 10**exponent) if exponent >= 0 else Fraction(numerator, 10**-exponent)
+
+
+@lru_cache(maxsize=_CACHED)
 def _scaled(value: str, places: int) -> int:
     numerator, exponent, _ = _parse(value)
     exponent += places

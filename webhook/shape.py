@@ -6,7 +6,7 @@ through it: what has the wrong type is refused with its path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -78,32 +78,37 @@ def misshapen(value: Any, shape: Shape, path: str = "") -> list[FieldError]:
     """A field error for everything in ``value`` that has not the type it should have; null is always absent."""
     if value is None:
         return []
-    match shape:
-        case MapOf():
-            return _in_map(value, shape.value, path)
-        case ListOf():
-            if not isinstance(value, list):
-                return [_wrong(value, (list,), path)]
-            return [
-                error
-                for index, element in enumerate(value)
-                for error in _element(element, shape.element, f"{path}[{index}]")
-            ]
-        case Mapping():
-            if not isinstance(value, dict):
-                return [_wrong(value, (dict,), path)]
-            dot = f"{path}." if path else ""
-            return [error for key, below in shape.items() for error in misshapen(value.get(key), below, dot + key)]
-        case tuple():
-            return [] if _is(value, shape) else [_wrong(value, shape, path)]
-        case _:
-            return [] if _is(value, (shape,)) else [_wrong(value, (shape,), path)]
-
-
-def _in_map(value: Any, shape: Shape, path: str) -> list[FieldError]:
+    if isinstance(shape, MapOf):
+        if not isinstance(value, dict):
+            return [_wrong(value, (dict,), path)]
+        if _all_are(value.values(), shape.value):
+            return []
+        return [error for key, below in value.items() for error in _element(below, shape.value, f"{path}[{key}]")]
+    if isinstance(shape, ListOf):
+        if not isinstance(value, list):
+            return [_wrong(value, (list,), path)]
+        if _all_are(value, shape.element):
+            return []
+        return [
+            error for index, below in enumerate(value) for error in _element(below, shape.element, f"{path}[{index}]")
+        ]
+    if isinstance(shape, type | tuple):
+        types = _types(shape)
+        return [] if type(value) in types else [_wrong(value, types, path)]
     if not isinstance(value, dict):
         return [_wrong(value, (dict,), path)]
-    return [error for key, below in value.items() for error in _element(below, shape, f"{path}[{key}]")]
+    dot = f"{path}." if path else ""
+    return [
+        error
+        for key, below in shape.items()
+        if value.get(key) is not None
+        for error in misshapen(value[key], below, dot + key)
+    ]
+
+
+def _all_are(values: Iterable[Any], shape: Shape) -> bool:
+    """Whether the shape is a plain one and all have it. Most maps are so, and may have thousands of keys."""
+    return isinstance(shape, type | tuple) and set(map(type, values)).issubset(_types(shape))
 
 
 def _element(value: Any, shape: Shape, path: str) -> list[FieldError]:
@@ -112,10 +117,8 @@ def _element(value: Any, shape: Shape, path: str) -> list[FieldError]:
     return misshapen(value, shape, path)
 
 
-def _is(value: Any, types: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in types
-    return isinstance(value, types)
+def _types(shape: type | tuple[type, ...]) -> tuple[type, ...]:
+    return shape if isinstance(shape, tuple) else (shape,)
 
 
 def _wrong(value: Any, types: tuple[type, ...], path: str) -> FieldError:
