@@ -7,7 +7,7 @@ depends on a cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from core.model import (
@@ -62,6 +62,9 @@ class Lookup(Protocol):
     def admission_check(self, name: str) -> AdmissionCheck | None:
         """The AdmissionCheck."""
 
+    def admission_check_names(self) -> Iterable[str]:
+        """The names of all AdmissionChecks, in any order."""
+
     def namespace_labels(self, namespace: str) -> Labels | None:
         """The labels of a namespace."""
 
@@ -103,6 +106,12 @@ class Lookup(Protocol):
 
     def ahead(self, cluster_queue: str, priority: int) -> int:
         """How many workloads of that priority or a higher one wait in a ClusterQueue."""
+
+    def pods_awaited(self) -> Collection[Key]:
+        """The admitted workloads whose pods must be ready before the next is admitted; none without blockAdmission."""
+
+    def checked(self, cluster_queue: str, check: str) -> int:
+        """How many workloads hold quota of a ClusterQueue and wait for an AdmissionCheck."""
 
     def blocked(self, cluster_queue: str) -> bool:
         """Whether the head of a ClusterQueue has been looked at and did not fit."""

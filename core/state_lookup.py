@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from api import names
-from api.names import Condition
+from api.names import CheckState, Condition
 from core.forest import plant
 from core.model import (
     AdmissionCheck,
@@ -91,6 +91,10 @@ class StateLookup:
     def admission_check(self, name: str) -> AdmissionCheck | None:
         """The AdmissionCheck."""
         return self.state.holdings.checks.get(name)
+
+    def admission_check_names(self) -> Iterable[str]:
+        """The names of all AdmissionChecks."""
+        return tuple(self.state.holdings.checks)
 
     def namespace_labels(self, namespace: str) -> Labels | None:
         """The labels of a namespace."""
@@ -183,6 +187,19 @@ class StateLookup:
         """How many of that priority or a higher one wait there. Costs the number of different shapes that wait."""
         queue = self.state.lines.queues.get(cluster_queue)
         return queue.at_least(priority) if queue is not None else 0
+
+    def pods_awaited(self) -> Collection[Key]:
+        """The admitted workloads that hold up the next one."""
+        return self.state.holdings.unready if self.state.policy.block_admission else ()
+
+    def checked(self, cluster_queue: str, check: str) -> int:
+        """How many workloads wait for an AdmissionCheck. Costs the number of those with quota."""
+        node = self._node(cluster_queue)
+        held = node.reserved.values() if node else ()
+        return sum(
+            any(state.name == check and state.state != CheckState.READY for state in each.workload.checks)
+            for each in held
+        )
 
     def blocked(self, cluster_queue: str) -> bool:
         """Whether the head of a ClusterQueue has been looked at and did not fit."""

@@ -1,4 +1,5 @@
-"""Feedback for administrators: what a change of queues, cohorts and flavors will not do, or will do to those in it.
+"""Feedback on our own kinds: what a change of queues, cohorts and flavors will not do, or will do to those in it; and
+of a Workload that somebody makes without a job what a job would be told.
 
 Separate hooks from validation, and ones the API server may skip: a warning is no reason to block a change, let alone a
 deletion, while we are down. A rule set to ``Deny`` so holds only while we answer.
@@ -10,15 +11,20 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from api import validate as rules
+from api.convert.queue import local_queue
 from api.feature_gates import Gates
-from api.names import Kind
+from api.names import Condition, Kind, Resource
+from api.validate import common
 from core import decode
 from core.feedback import Finding
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
-from core.feedback.queues import of_cohort, of_flavor, of_local_queue
+from core.feedback.jobs import of_job
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
+from core.feedback.submission import of_workload
 from core.lookup import Lookup
-from core.model import Raw
+from core.model import Labels, LocalQueue, Raw
+from core.requests import RequestRules
 from webhook import expressions
 from webhook.kinds import malformed
 from webhook.policy import judge
@@ -27,6 +33,7 @@ from webhook.settings import Context
 
 _Value = TypeVar("_Value")
 _Of = Callable[[Raw | None, Raw | None, Lookup], tuple[Finding, ...]]
+"""What is found in a change from the first to the second."""
 
 
 def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup], tuple[Finding, ...]]) -> _Of:
@@ -36,9 +43,15 @@ def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Looku
     return found
 
 
+def _queue(queue: Raw) -> LocalQueue:
+    """The LocalQueue that a Queue of v0.1 acts through."""
+    return decode.local_queue(local_queue(queue))
+
+
 _KINDS: Final[dict[str, _Of]] = {
     Kind.CLUSTER_QUEUE: _reader(decode.cluster_queue, of_cluster_queue),
     Kind.LOCAL_QUEUE: _reader(decode.local_queue, of_local_queue),
+    Kind.QUEUE: _reader(_queue, of_queue),
     Kind.COHORT: _reader(decode.cohort, of_cohort),
     Kind.RESOURCE_FLAVOR: _reader(decode.resource_flavor, of_flavor),
 }
@@ -46,20 +59,34 @@ _KINDS: Final[dict[str, _Of]] = {
 
 def advise(request: Request, context: Context) -> Response:
     """What the rules of the kind find in a change; nothing about an object that validation refuses anyway."""
-    find = _KINDS.get(request.kind)
     old, new = request.old_object, request.object
     lookup, settings = context.lookup, context.settings
     for each in (old, new):
         if each is not None and (why := malformed(each) or _nameless(each)):
             return bad_request(why)
-    if find is None or _spec(old) == _spec(new) or _invalid(settings.gates, old, new):
+    if _spec(old) == _spec(new) or _invalid(settings.gates, old, new):
         return allow()
     labels = lookup.namespace_labels(request.namespace) if request.namespace and lookup.synced else None
-    own = expressions.findings(settings.expressions, request.resource, request, labels) if new is not None else ()
-    verdict = judge((*own, *find(old, new, lookup)), settings.feedback, labels)
+    if request.kind == Kind.WORKLOAD:
+        found = _of_workload(request.new(), request, labels, context)
+    else:
+        resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
+        own = expressions.findings(settings.expressions, resource, request, labels) if new is not None else ()
+        found = (*own, *_KINDS[request.kind](old, new, lookup))
+    verdict = judge(found, settings.feedback, labels)
     if verdict.refusals:
         return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
     return allow(warnings=verdict.warnings)
+
+
+def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
+    """What a job would be told, of a Workload without one: as long as it waits."""
+    if common.has_reservation(workload) or common.is_true(workload, Condition.FINISHED):
+        return ()
+    lookup = context.lookup
+    asked = of_workload(workload, lookup.request_rules(request.namespace) if lookup.synced else RequestRules())
+    own = expressions.findings(context.settings.expressions, request.resource, request, labels, asked)
+    return (*own, *of_job(asked, lookup))
 
 
 def _invalid(gates: Gates, *found: Raw | None) -> bool:

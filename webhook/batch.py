@@ -38,8 +38,8 @@ def suspended(job: Raw) -> bool:
 
 
 def pod_sets(job: Raw) -> list[Raw]:
-    """``spec.podSets`` of the Job's Workload; none of a Job without a template, which the API server refuses."""
-    return BATCH_JOB.pod_sets(job) if _spec(job).get("template") else []
+    """``spec.podSets`` of the Job's Workload; none of a Job without metadata or template, which no API server sends."""
+    return BATCH_JOB.pod_sets(job) if _spec(job).get("template") and job.get("metadata") else []
 
 
 def on_create(job: Raw, settings: Settings) -> list[FieldError]:

@@ -97,7 +97,7 @@ def webhook(hook: Hook, options: Options) -> Raw:
     }
     if hook.phase is Phase.MUTATING:
         found["reinvocationPolicy"] = options.reinvocation_policy
-    if hook.reach is not Reach.OUR_KINDS:
+    if hook.reach in (Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS):
         found["namespaceSelector"] = namespace_selector(options.settings)
     conditions = match_conditions(hook, options)
     if conditions:
@@ -137,9 +137,18 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "not-queued", "expression": f"!({queued('object')})"})
     elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
+    elif hook.reach is Reach.MADE_BY_HAND:
+        conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
     if options.ourselves and hook.phase is Phase.VALIDATING:
         conditions.append({"name": "not-ourselves", "expression": _not_ourselves(options.ourselves)})
     return conditions
+
+
+_UNCONTROLLED: Final = (
+    "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) &&"
+    " o.controller)"
+)
+"""CEL: no other object controls this one."""
 
 
 def queued(variable: str) -> str:

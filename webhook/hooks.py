@@ -38,6 +38,7 @@ class Reach(enum.Enum):
     QUEUED_JOBS = "jobs that name a queue, in namespaces we manage"
     UNQUEUED_JOBS = "jobs that name none, in namespaces we manage"
     OUR_KINDS = "all objects of a kind of ours"
+    MADE_BY_HAND = "objects of a kind of ours that no other object controls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,14 @@ def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handl
     )
 
 
-def _advice(kind: str, resource: str) -> Hook:
+def _advice(kind: str, resource: str, version: str = names.STORAGE_VERSION) -> Hook:
     """Feedback on a kind of ours, deletion included; the API server may do without."""
     singular = kind.lower()
     return replace(
         _of_ours(Phase.VALIDATING, kind, (resource,), advice.advise),
         name=f"{singular}-feedback.kb.io",
-        path=f"/feedback-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-{singular}",
+        path=f"/feedback-{names.GROUP.replace('.', '-')}-{version}-{singular}",
+        version=version,
         operations=("CREATE", "UPDATE", "DELETE"),
         failure_policy="Ignore",
     )
@@ -146,8 +148,10 @@ HOOKS: Final[tuple[Hook, ...]] = (
     _of_ours(_V, Kind.WORKLOAD, (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
     _advice(Kind.CLUSTER_QUEUE, Resource.CLUSTER_QUEUES),
     _advice(Kind.LOCAL_QUEUE, Resource.LOCAL_QUEUES),
+    _advice(Kind.QUEUE, Resource.QUEUES, names.V1ALPHA1),
     _advice(Kind.COHORT, Resource.COHORTS),
     _advice(Kind.RESOURCE_FLAVOR, Resource.RESOURCE_FLAVORS),
+    replace(_advice(Kind.WORKLOAD, Resource.WORKLOADS), operations=("CREATE", "UPDATE"), reach=Reach.MADE_BY_HAND),
 )
 
 

@@ -13,8 +13,9 @@ from api.errors import FieldError, forbidden
 from api.names import Condition, Label
 from core import decode, placement
 from core.feedback import PodSpec, submission
+from core.feedback.change import Change
 from core.feedback.jobs import of_job
-from core.feedback.rules import fitted
+from core.feedback.keys import Keys, of_keys
 from core.jobs import meta, owners
 from core.model import Key, Raw
 from core.requests import RequestRules
@@ -39,7 +40,12 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     again = _defaults(kind, patch.apply(job, operations), request, context)
     if again:
         raise RuntimeError(f"the defaults of {request.resource} {request.name} do not settle: {again}")
-    return allow(patch=operations)
+    if _to_be_queued(patch.apply(job, operations), request, context):
+        return allow(patch=operations)
+    verdict = _of_keys(kind, None, job, request, context)  # nobody asks about it again
+    if verdict.refusals:
+        return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
+    return allow(patch=operations, warnings=verdict.warnings)
 
 
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
@@ -142,29 +148,29 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             default_queue=default_queue(request.namespace, context),
         )
         errors += _started_by_hand(kind, old, new, request, context)
-    by_annotation = _by_annotation(old, new)
+    keys = _of_keys(kind, old, new, request, context)
     if errors:
-        return refuse(errors, warnings=by_annotation)
+        return refuse(errors, warnings=keys.warnings)
     verdict = _feedback(kind, old, new, request, context)
-    warnings = by_annotation + verdict.warnings
-    return deny("; ".join(verdict.refusals), warnings=warnings) if verdict.refusals else allow(warnings=warnings)
+    refusals, warnings = keys.refusals + verdict.refusals, keys.warnings + verdict.warnings
+    return deny("; ".join(refusals), warnings=warnings) if refusals else allow(warnings=warnings)
 
 
-def _by_annotation(old: Raw | None, new: Raw) -> tuple[str, ...]:
-    """What to say of v0.1's annotation when it comes: that it is old, or that the label beside it wins."""
-    label, annotation = (found(new).get(Label.QUEUE_NAME) for found in (meta.labels, meta.annotations))
-    if not annotation or label == annotation:
-        return ()
-    if old and [found(old).get(Label.QUEUE_NAME) for found in (meta.labels, meta.annotations)] == [label, annotation]:
-        return ()
-    if not label:
-        return (BY_ANNOTATION,)
-    wins = f"remove the annotation {Label.QUEUE_NAME}"
-    return (
-        fitted(
-            f'label and annotation name different queues: the label "{label}" wins; {wins}',
-            f"label and annotation name different queues: the label wins; {wins}",
-        ),
+def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
+    """What to say of labels and annotations, when they come."""
+    change = Change(None if old is None else _keys(kind, old), _keys(kind, new))
+    lookup = context.lookup
+    labels = lookup.namespace_labels(request.namespace) if lookup.synced else None
+    return judge(of_keys(change, lookup), context.settings.feedback, labels)
+
+
+def _keys(kind: JobKind, job: Raw) -> Keys:
+    pods = [each["template"].get("metadata") or {} for each in kind.pod_sets(job)]
+    return Keys(
+        meta.labels(job),
+        meta.annotations(job),
+        {key: value for each in pods for key, value in (each.get("labels") or {}).items()},
+        {key: value for each in pods for key, value in (each.get("annotations") or {}).items()},
     )
 
 
@@ -230,6 +236,3 @@ def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:
         return True  # a job that is being stopped: its owner has seen it start
     named = meta.queue_name(old) == meta.queue_name(new) and meta.priority_class(old) == meta.priority_class(new)
     return named and kind.pod_sets(old) == kind.pod_sets(new)
-
-
-BY_ANNOTATION = f"the annotation {Label.QUEUE_NAME} still queues this job; make it a label, annotations are v0.1"

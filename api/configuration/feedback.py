@@ -17,7 +17,7 @@ Action = Literal["Ignore", "Warn", "Deny"]
 RuleName = Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """The name of a rule."""
 
-ExpressionResource = Literal["jobs", "clusterqueues", "localqueues", "cohorts", "resourceflavors"]
+ExpressionResource = Literal["jobs", "workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors"]
 """What a rule of the operator's own may look at."""
 
 
@@ -38,11 +38,12 @@ class FeedbackExpression(Section):
     name: RuleName
     """The rule."""
     resources: list[ExpressionResource] = Field(["jobs"], min_length=1)
-    """What it looks at: `jobs` are jobs of every kind that name a queue."""
+    """What it looks at: `jobs` are jobs of every kind that name a queue, `workloads` those made without a job."""
     expression: Annotated[str, Field(min_length=1, max_length=4096)]
     """CEL that is true of what is fine. It sees `object`, `oldObject` (null on create), `request` (`operation`,
-    `namespace`, `name`, `username`, `dryRun`), `namespaceObject` and, of jobs, `job` (`queue`, `priorityClass`, `pods`,
-    `requests` by resource: cpu in thousandths, the rest in units, as `amount(resource, quantity)` reads them)."""
+    `namespace`, `name`, `username`, `dryRun`), `namespaceObject` and, of jobs and workloads, `job` (`queue`,
+    `priorityClass`, `pods`, `requests` by resource: cpu in thousandths, the rest in units, as
+    `amount(resource, quantity)` reads them)."""
     message: Annotated[str, Field(min_length=1, max_length=120)]
     """What to say where it is false: say what to do."""
     message_expression: Annotated[str, Field(min_length=1, max_length=4096)] | None = None

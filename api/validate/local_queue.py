@@ -3,14 +3,15 @@
 from typing import Any
 
 from api.errors import FieldError
-from api.validate.common import fair_sharing, immutable, spec_of
+from api.validate.common import immutable, spec_of
 
 Raw = dict[str, Any]
 
 
 def validate_create(obj: Raw) -> list[FieldError]:
-    """Errors of a new LocalQueue."""
-    return fair_sharing("spec.fairSharing", spec_of(obj).get("fairSharing"))
+    """Errors of a new LocalQueue: none, the schema says all. What its weight does is feedback's to say."""
+    del obj
+    return []
 
 
 def validate_update(old: Raw, new: Raw) -> list[FieldError]:

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from api import quantity
-from api.names import PODS_RESOURCE, PreemptionPolicy
+from api.names import PODS_RESOURCE
 from core import placement
-from core.feedback.rules import fitted
+from core.feedback.elsewhere import elsewhere
+from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
-from core.model import ClusterQueue, FlavorResource, PodSet, QueueingStrategy, Quota, ResourceGroup
+from core.model import ClusterQueue, FlavorResource, PodSet, Quota, ResourceFlavor, ResourceGroup
 
 Judgement: TypeAlias = Callable[[Submission, ClusterQueue, Lookup], Iterable[str]]
 OfJob: TypeAlias = Callable[[Submission, Lookup], Iterable[str]]
+Amount: TypeAlias = Callable[[str, FlavorResource], int]
+"""What a ClusterQueue has of it: at most (``Lookup.most``), or now (``Lookup.available``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ class Demand:
     def partial(self) -> bool:
         """Whether fewer pods than all would do."""
         return self.pod_set.min_count is not None and self.pod_set.min_count < self.pod_set.count
+
+    def asks(self, resource: str) -> str:
+        """``asks for 4 cpu``, or ``10 pods ask for 20 cpu``: as many as it needs at least."""
+        count = self.pod_set.count if self.pod_set.min_count is None else self.pod_set.min_count
+        amount = f"{quantity.text(resource, self.least[resource])} {shortened(resource)}"
+        return f"{count} pods ask for {amount}" if count > 1 and resource != PODS_RESOURCE else f"asks for {amount}"
 
 
 def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
@@ -54,7 +63,7 @@ def _asked(pod_set: PodSet, group: ResourceGroup, count: int) -> dict[str, int]:
     return asked
 
 
-def _suitable(demand: Demand, lookup: Lookup) -> list[str]:
+def suitable(demand: Demand, lookup: Lookup) -> list[str]:
     """The flavors of the group that the pods could run on, as far as they exist, in the order they are tried."""
     found = ((name, lookup.flavor(name)) for name in demand.group.flavors)
     return [
@@ -64,56 +73,124 @@ def _suitable(demand: Demand, lookup: Lookup) -> list[str]:
     ]
 
 
-def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The first resource that no group of the queue covers."""
+def holds(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amount) -> bool:
+    """Whether one of the flavors has enough of everything."""
+    return any(not lacking(demand.least, name, queue, amount) for name in flavors)
+
+
+def lacking(asked: dict[str, int], flavor: str, queue: ClusterQueue, amount: Amount) -> set[str]:
+    """The resources of which the flavor has less than is asked for."""
+    return {name for name, each in asked.items() if each > amount(queue.name, FlavorResource(flavor, name))}
+
+
+def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
+    """Whether each pod set by itself fits a ClusterQueue."""
+    if _not_covered(job, queue) is not None:
+        return False
+    return all(
+        holds(demand, suitable(demand, lookup), queue, amount)
+        for demand in demands(job, queue)  # none: it asks for nothing
+    )
+
+
+def _another(job: Submission, lookup: Lookup) -> str:
+    return elsewhere(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most), "could hold it")
+
+
+def _not_covered(job: Submission, queue: ClusterQueue) -> tuple[str, int] | None:
     covered = {name for group in queue.groups for name in group.resources}
     for pod_set in job.pod_sets:
         for name, amount in sorted(pod_set.requests.items()):
             if amount and name not in covered:
-                asked = quantity.text(name, amount * pod_set.count)
-                listed = ", ".join(sorted(covered))
-                yield fitted(
-                    f'ClusterQueue "{queue.name}" gives no {name} (asked: {asked}): it covers {listed}',
-                    f"the ClusterQueue gives no {name} (asked: {asked}): it covers {listed}",
-                    f"the ClusterQueue gives no {name} (asked: {asked})",
-                )
-                return
+                return name, amount * pod_set.count
+    return None
+
+
+def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """The first resource that no group of the queue covers."""
+    found = _not_covered(job, queue)
+    if found is None:
+        return
+    asked = quantity.text(found[0], found[1])
+    covered = ", ".join(sorted({name for group in queue.groups for name in group.resources}))
+    gives = f'ClusterQueue "{shortened(queue.name)}" gives no {shortened(found[0])} (asked: {asked})'
+    mend = _another(job, lookup) or "ask for none of it"
+    yield fitted(f"{gives}: it covers {covered}; {mend}", f"{gives}; {mend}")
 
 
 def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """For each pod set and group that no flavor suits: what is in the way, flavor by flavor."""
     for demand in demands(job, queue):
         flavors = [found for name in demand.group.flavors if (found := lookup.flavor(name)) is not None]
-        if not flavors or _suitable(demand, lookup):
+        if not flavors or suitable(demand, lookup):
             continue
-        why = "; ".join(_obstacle(demand.pod_set, flavor.name, lookup) for flavor in flavors)
-        first = _obstacle(demand.pod_set, flavors[0].name, lookup)
+        obstacles, mends = zip(*(_obstacle(demand.pod_set, flavor) for flavor in flavors), strict=True)
+        pods = f"pod set {shortened(demand.pod_set.name)}"
         rest = f"; {len(flavors) - 1} more flavors" if len(flavors) > 1 else ""
+        another = _another(job, lookup) or (mends[0] if len(flavors) == 1 else "ask for one of these")
+        mend = f"; {another}" if another else ""
+        where = f'ClusterQueue "{shortened(queue.name)}"'
+        every = "; ".join(obstacles)
         yield fitted(
-            f'no flavor of ClusterQueue "{queue.name}" takes pod set {demand.pod_set.name}: {why}',
-            f"no flavor takes pod set {demand.pod_set.name}: {why}",
-            f"no flavor takes pod set {demand.pod_set.name}: {first}{rest}",
+            f"no flavor of {where} takes {pods}: {every}{mend}",
+            f"no flavor takes {pods}: {every}{mend}",
+            or_else=[
+                f"no flavor takes {pods}: {every}",
+                f"no flavor takes {pods}: {obstacles[0]}{rest}{mend}",
+                f"no flavor takes {pods}: {obstacles[0]}{rest}",
+            ],
         )
 
 
-def _obstacle(pod_set: PodSet, name: str, lookup: Lookup) -> str:
-    flavor = lookup.flavor(name)
-    assert flavor is not None
+def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:
+    """What keeps the pods off a flavor, and what to do about it where that does not say it already."""
+    name = shortened(flavor.name)
     taint = placement.untolerated(flavor.node_taints, pod_set.placement.tolerations + flavor.tolerations)
     if taint is not None:
-        value = f"={taint.value}" if taint.value else ""
-        return f"{name} needs a toleration of {taint.key}{value}:{taint.effect}"
+        value = f"={shortened(taint.value)}" if taint.value else ""
+        return f"{name} needs a toleration of {shortened(taint.key)}{value}:{taint.effect}", ""
     for key, value in sorted(pod_set.placement.node_selector.items()):
         if flavor.node_labels.get(key, value) != value:
-            return f"{name} has {key}={flavor.node_labels[key]}, not {value}"
-    return f"{name} is not in the node affinity"
+            has = f"{shortened(key)}={shortened(flavor.node_labels[key])}"
+            return f"{name} has {has}, not {shortened(value)}", f"ask for {has}"
+    labels = ",".join(f"{shortened(key)}={shortened(value)}" for key, value in sorted(flavor.node_labels.items()))
+    return f"{name} has {labels}, which the node affinity excludes", "loosen it"
 
 
 def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """The first resource that even the flavor with most of it could never give, where nobody's lending is at fault."""
     for demand, resource, flavors in _never(job, queue, lookup):
-        if not demand.partial and not _unlent(queue, resource, flavors, lookup):
-            yield _at_most(demand, resource, flavors, queue, lookup)
+        if demand.partial or _unlent(queue, resource, flavors, lookup):
+            continue
+        most = {name: lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors}
+        each = [f"{quantity.text(resource, most[name])} in {shortened(name)}" for name in flavors]
+        own = _quota(queue, flavors[0], resource).nominal
+        split = f" ({quantity.text(resource, own)} own, {quantity.text(resource, most[flavors[0]] - own)} borrowed)"
+        detail = split if len(flavors) == 1 and most[flavors[0]] > own else ""
+        best = max(flavors, key=lambda name: (most[name], -flavors.index(name)))
+        asks, where = demand.asks(resource), f'ClusterQueue "{shortened(queue.name)}"'
+        mend = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
+        yield fitted(
+            f"never starts: {asks}, {where} gives {', '.join(each)}{detail}; {mend}",
+            f"never starts: {asks}, {where} gives {', '.join(each)}; {mend}",
+            f"never starts: {asks}, the ClusterQueue gives {', '.join(each)}; {mend}",
+            f"never starts: {asks}, {quantity.text(resource, most[best])} can be given; {mend}",
+        )
+
+
+def _smaller(
+    job: Submission, demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup
+) -> str:
+    """What to ask for instead: as many pods as fit, else as much as there is."""
+    count = demand.pod_set.count if demand.pod_set.min_count is None else demand.pod_set.min_count
+    fit = pods_that_fit(demand, flavors, queue, lookup.most)
+    if count > 1 and fit:
+        field = job.words.least if demand.partial else job.words.pods
+        return f"set {field} to {fit} or less"
+    most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
+    if most <= 0:
+        return "it has no quota for any"
+    return f"ask for {quantity.text(resource, most)} or less{' a pod' if count > 1 else ''}"
 
 
 def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -122,36 +199,38 @@ def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Itera
         if demand.partial:
             most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
             asked, given = (quantity.text(resource, amount) for amount in (demand.least[resource], most))
-            fit = _pods_that_fit(demand, flavors, queue, lookup)
-            mend = f"set job-min-parallelism to {fit} or less" if fit else "not even one pod fits"
             least = demand.pod_set.min_count
-            asks = f"even {'1 pod asks' if least == 1 else f'{least} pods ask'} for {asked} {resource}"
+            asks = f"even {'1 pod asks' if least == 1 else f'{least} pods ask'} for {asked} {shortened(resource)}"
+            mend = _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
-                f'never starts: {asks}, ClusterQueue "{queue.name}" gives {given}; {mend}',
+                f'never starts: {asks}, ClusterQueue "{shortened(queue.name)}" gives {given}; {mend}',
                 f"never starts: {asks}, {given} can be given; {mend}",
-                f"never starts: the least number of pods is too large; {mend}",
             )
 
 
 def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """A job that may start with fewer pods, and never will with all of them."""
     for demand in demands(job, queue):
-        flavors = _suitable(demand, lookup)
-        whole = any(not _lacking(demand.full, name, queue, lookup.most) for name in flavors)
-        if demand.partial and flavors and not whole and _holds(demand, flavors, queue, lookup):
-            fit = _pods_that_fit(demand, flavors, queue, lookup)
+        flavors = suitable(demand, lookup)
+        short = [lacking(demand.full, name, queue, lookup.most) for name in flavors]
+        if demand.partial and flavors and all(short) and holds(demand, flavors, queue, lookup.most):
+            fit, count = pods_that_fit(demand, flavors, queue, lookup.most), demand.pod_set.count
+            resource = sorted(short[0])[0]
+            most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
+            asked, given = (quantity.text(resource, amount) for amount in (demand.full[resource], most))
             yield fitted(
-                f'starts with {fit} of its {demand.pod_set.count} pods at most: ClusterQueue "{queue.name}" cannot give'
-                " more",
-                f"starts with {fit} of its {demand.pod_set.count} pods at most: the ClusterQueue cannot give more",
+                f"starts with {fit} of its {count} pods at most: all ask for {asked} {shortened(resource)},"
+                f' ClusterQueue "{shortened(queue.name)}" gives {given}; set {job.words.pods} to {fit}',
+                f"starts with {fit} of its {count} pods at most: all ask for {asked} {shortened(resource)},"
+                f" {given} can be given; set {job.words.pods} to {fit}",
             )
 
 
-def _pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> int:
-    """How many of the pods one flavor could hold at once, were nothing in use."""
-    each = {resource: amount // demand.pod_set.count for resource, amount in demand.full.items()}
+def pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amount) -> int:
+    """How many of the pods one flavor could hold at once."""
+    each = {resource: whole // demand.pod_set.count for resource, whole in demand.full.items()}
     return max(
-        min(max(0, lookup.most(queue.name, FlavorResource(name, resource))) // one for resource, one in each.items())
+        min(max(0, amount(queue.name, FlavorResource(name, resource))) // one for resource, one in each.items())
         for name in flavors
     )
 
@@ -159,40 +238,16 @@ def _pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, look
 def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tuple[Demand, str, list[str]]]:
     """Demands that no suitable flavor can ever hold, with the resource that is shortest and the flavors tried."""
     for demand in demands(job, queue):
-        flavors = _suitable(demand, lookup)
-        lacking = [_lacking(demand.least, name, queue, lookup.most) for name in flavors]
-        if flavors and all(lacking):
+        flavors = suitable(demand, lookup)
+        short = [lacking(demand.least, name, queue, lookup.most) for name in flavors]
+        if flavors and all(short):
             # The resource that fails in every flavor tells more than one that fails in some.
-            common = [name for name in sorted(demand.least) if all(name in each for each in lacking)]
-            yield demand, (common or sorted(lacking[0]))[0], flavors
-
-
-def _lacking(
-    asked: dict[str, int], flavor: str, queue: ClusterQueue, most: Callable[[str, FlavorResource], int]
-) -> set[str]:
-    return {
-        resource for resource, amount in asked.items() if amount > most(queue.name, FlavorResource(flavor, resource))
-    }
+            common = [name for name in sorted(demand.least) if all(name in each for each in short)]
+            yield demand, (common or sorted(short[0]))[0], flavors
 
 
 def _quota(queue: ClusterQueue, flavor: str, resource: str) -> Quota:
     return queue.quotas.get(FlavorResource(flavor, resource), Quota())
-
-
-def _at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
-    asks = f"asks for {quantity.text(resource, demand.least[resource])} {resource}"
-    most = {name: lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors}
-    each = [f"{quantity.text(resource, most[name])} in {name}" for name in flavors]
-    own = _quota(queue, flavors[0], resource).nominal
-    split = f" ({quantity.text(resource, own)} own, {quantity.text(resource, most[flavors[0]] - own)} borrowed)"
-    detail = split if len(flavors) == 1 and most[flavors[0]] > own else ""
-    best = max(flavors, key=lambda name: (most[name], -flavors.index(name)))
-    return fitted(
-        f'never starts: {asks}, ClusterQueue "{queue.name}" gives at most {", ".join(each)}{detail}',
-        f"never starts: {asks}, the ClusterQueue gives at most {', '.join(each)}{detail}",
-        f"never starts: {asks}, at most {quantity.text(resource, most[best])} can be given (in flavor {best})",
-        f"never starts: {asks}, at most {quantity.text(resource, most[best])} can be given",
-    )
 
 
 def _unlent(queue: ClusterQueue, resource: str, flavors: list[str], lookup: Lookup) -> bool:
@@ -210,25 +265,23 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
     """What is above the own quota in every flavor, where nobody in the cohort lends."""
     for demand, resource, flavors in _never(job, queue, lookup):
         if not demand.partial and _unlent(queue, resource, flavors, lookup):
-            asked = quantity.text(resource, demand.least[resource])
             own = max(_quota(queue, name, resource).nominal for name in flavors)
-            owned = quantity.text(resource, own)
+            owned, cohort = quantity.text(resource, own), shortened(queue.cohort)
+            mend = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
-                f'never starts: asks for {asked} {resource}, ClusterQueue "{queue.name}" owns {owned},'
-                f' nobody in cohort "{queue.cohort}" lends',
-                f"never starts: asks for {asked} {resource}, the ClusterQueue owns {owned}, nobody in its cohort lends",
+                f'never starts: {demand.asks(resource)}, ClusterQueue "{shortened(queue.name)}" owns {owned},'
+                f' nobody in cohort "{cohort}" lends; {mend}',
+                f'never starts: {demand.asks(resource)}, "{shortened(queue.name)}" owns {owned},'
+                f' nobody in cohort "{cohort}" lends; {mend}',
+                f"never starts: {demand.asks(resource)}, {owned} is its own, nobody in its cohort lends; {mend}",
             )
-
-
-def _holds(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> bool:
-    return any(not _lacking(demand.least, name, queue, lookup.most) for name in flavors)
 
 
 def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """What fits no flavor's own quota, though it fits with what can be borrowed."""
     for demand in demands(job, queue):
-        flavors = _suitable(demand, lookup)
-        if not flavors or not _holds(demand, flavors, queue, lookup):
+        flavors = suitable(demand, lookup)
+        if not flavors or not holds(demand, flavors, queue, lookup.most):
             continue
         beyond = [
             {r for r, amount in demand.least.items() if amount > _quota(queue, name, r).nominal} for name in flavors
@@ -236,59 +289,11 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
         if not all(beyond):
             continue
         resource = sorted(beyond[0])[0]
-        asked = demand.least[resource]
         own = max(_quota(queue, name, resource).nominal for name in flavors)
-        missing = quantity.text(resource, asked - own)
-        asks = f"asks for {quantity.text(resource, asked)} {resource}, {quantity.text(resource, own)} is its own"
+        missing = quantity.text(resource, demand.least[resource] - own)
+        asks = f"{demand.asks(resource)}, {quantity.text(resource, own)} is its own"
+        mend = f"; ask for {quantity.text(resource, own)} or less" if own else ""
         yield fitted(
-            f'{asks}: starts only while {missing} can be borrowed in cohort "{queue.cohort}"',
-            f"{asks}: starts only while {missing} can be borrowed",
+            f'{asks}: starts only while {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{mend}',
+            f"{asks}: starts only while {missing} can be borrowed{mend}",
         )
-
-
-def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The first thing that is missing now, of what fits in the long run, and how many wait before it."""
-    ahead = lookup.ahead(queue.name, _priority(job, lookup))
-    standing = lookup.standing(queue.name)
-    if standing is None or not standing.active:
-        return  # which is said of the queue, and is why
-    unless = "will wait unless it can preempt" if preempts(queue) else "will wait"
-    for demand in demands(job, queue):
-        flavors = _suitable(demand, lookup)
-        if not flavors or not _holds(demand, flavors, queue, lookup):
-            return
-        lacking = [_lacking(demand.least, name, queue, lookup.available) for name in flavors]
-        if all(lacking):
-            resource = sorted(lacking[0])[0]
-            free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
-            asked = quantity.text(resource, demand.least[resource])
-            yield fitted(
-                f"{unless}: asks for {asked} {resource}, {quantity.text(resource, free)} is free in ClusterQueue"
-                f' "{queue.name}"; {_place(ahead)}',
-                f"{unless}: asks for {asked} {resource}, {quantity.text(resource, free)} is free; {_place(ahead)}",
-            )
-            return
-    if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
-        yield fitted(
-            f'will wait: ClusterQueue "{queue.name}" is StrictFIFO and its head does not fit; {_place(ahead)}',
-            f"will wait: the ClusterQueue is StrictFIFO and its head does not fit; {_place(ahead)}",
-        )
-
-
-def preempts(queue: ClusterQueue) -> bool:
-    """Whether workloads of the ClusterQueue may preempt others at all."""
-    never = PreemptionPolicy.NEVER
-    return queue.preemption.within_cluster_queue != never or queue.preemption.reclaim_within_cohort != never
-
-
-def _priority(job: Submission, lookup: Lookup) -> int:
-    """What the Workload will have, as far as the classes exist."""
-    if job.priority_class:
-        return lookup.priority_class(job.priority_class) or 0
-    return lookup.pod_priority_class(job.pod_priority_class) or 0
-
-
-def _place(ahead: int) -> str:
-    if not ahead:
-        return "it is next in line"
-    return f"place {ahead + 1} in line, {ahead} {'workload' if ahead == 1 else 'workloads'} ahead"

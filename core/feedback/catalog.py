@@ -6,13 +6,16 @@ from typing import Any, Final
 
 from core.feedback.cluster_queues import CLUSTER_QUEUE_RULES
 from core.feedback.jobs import JOB_RULES
-from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES
+from core.feedback.keys import KEY_RULES
+from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES, QUEUE_RULES
 from core.feedback.rules import Rule
 
 TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
     "jobs": JOB_RULES,
+    "labels and annotations": KEY_RULES,
     "ClusterQueues": CLUSTER_QUEUE_RULES,
     "LocalQueues": LOCAL_QUEUE_RULES,
+    "Queues of v0.1": QUEUE_RULES,
     "Cohorts": COHORT_RULES,
     "ResourceFlavors": FLAVOR_RULES,
 }

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from core.feedback.rules import fitted
+from core.feedback.rules import HINTS, closest, fitted, hint, shortened, unknown
 from core.lookup import Lookup
-from core.model import Labels, ResourceFlavor
+from core.model import AdmissionCheck, Labels, ResourceFlavor
 
 _Kind = TypeVar("_Kind")
 
@@ -34,6 +34,46 @@ def drained(running: int) -> Iterable[str]:
         yield f"HoldAndDrain stops {running} running workloads, which then wait; Hold lets them finish"
 
 
+def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str) -> Iterable[str]:
+    """Which of these flavors do not exist: those that were probably meant otherwise first, the others in one sentence.
+
+    ``one`` and ``several`` say what comes of it.
+    """
+    missing = [name for name in named if lookup.flavor(name) is None]
+    known = tuple(lookup.flavor_names())
+    meant = {name: closest(name, known) for name in missing[:HINTS]}
+    misspelt = [name for name in missing if meant.get(name)]
+    strange = [name for name in missing if name not in misspelt]
+    for name in misspelt if len(strange) > 1 else missing:
+        told = hint(meant.get(name), known, several="ResourceFlavors")
+        yield fitted(
+            f'ResourceFlavor "{name}" does not exist, {one}: {told}',
+            f'ResourceFlavor "{name}" does not exist: {told}',
+            f'ResourceFlavor "{name}" does not exist, {one}',
+            f"a ResourceFlavor does not exist, {one}: {told}",
+            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
+        )
+    if len(strange) > 1:
+        count = f"{len(strange)} ResourceFlavors"
+        yield fitted(
+            f"ResourceFlavors {', '.join(strange)} do not exist, {several}",
+            f"{count} do not exist ({', '.join(map(shortened, strange[:2]))}, ...): {several}",
+            or_else=[f"{count} do not exist: {several}"],
+        )
+
+
+def inactive_checks(names: Iterable[str], lookup: Lookup) -> list[AdmissionCheck]:
+    """Those of these AdmissionChecks that exist, and that no controller looks after."""
+    found = (lookup.admission_check(name) for name in sorted(set(names)))
+    return [check for check in found if check is not None and not check.active]
+
+
+def node_count(lookup: Lookup) -> str:
+    """``none of 12 nodes has``, or ``the only node lacks``."""
+    count = len(tuple(lookup.node_labels() or ()))
+    return "the only node lacks" if count == 1 else f"none of {count} nodes has"
+
+
 def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
     """Whether the flavor asks for labels that no node has; not in a cluster without nodes, which is being made."""
     nodes = tuple(lookup.node_labels() or ())
@@ -43,7 +83,7 @@ def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
 
 def written(labels: Labels) -> str:
     """Labels as kubectl's ``-l`` takes them."""
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return ",".join(f"{shortened(key)}={shortened(value)}" for key, value in sorted(labels.items()))
 
 
 def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:
@@ -54,8 +94,10 @@ def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:
         cohort = lookup.cohort(name)
         name = cohort.parent if cohort else ""
     if name:
-        circle = " -> ".join([*path[path.index(name) :], name])
+        around = [*path[path.index(name) :], name]
+        circle = " -> ".join(map(shortened, around))
+        nothing = "nothing is admitted there; change a parentName"
         yield fitted(
-            f"the parents of cohort {start} run in a circle: {circle}; its ClusterQueues admit nothing",
-            "the parents of the cohort run in a circle: its ClusterQueues admit nothing",
+            f"the parents of cohort {shortened(start)} run in a circle: {circle}; {nothing}",
+            f"the {len(around) - 1} parents of cohort {shortened(start)} run in a circle; {nothing}",
         )

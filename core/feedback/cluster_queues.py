@@ -10,9 +10,19 @@ from typing import Final
 
 from api import quantity
 from api.names import Fungibility, PreemptionPolicy
-from core.feedback.capacity import preempts
-from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
-from core.feedback.rules import HINTS, Finding, Rule, closest, findings, fitted, hint, unknown
+from core.feedback.change import (
+    Change,
+    cycle,
+    drained,
+    inactive_checks,
+    lacks_nodes,
+    missing_flavors,
+    node_count,
+    workloads,
+    written,
+)
+from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
+from core.feedback.waiting import preempts
 from core.lookup import Lookup
 from core.model import ClusterQueue, Quota, StopPolicy
 
@@ -27,27 +37,8 @@ def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Find
 
 def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = [name for group in change.new.groups for name in group.flavors] if change.new else []
-    missing = [name for name in named if lookup.flavor(name) is None]
-    known = tuple(lookup.flavor_names())
-    meant = {name: closest(name, known) for name in missing[:HINTS]}
-    misspelt = [name for name in missing if meant.get(name)]
-    strange = [name for name in missing if name not in misspelt]
-    for name in misspelt if len(strange) > 1 else missing:
-        told = hint(meant.get(name), known, several="ResourceFlavors")
-        yield fitted(
-            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does: {told}',
-            f'ResourceFlavor "{name}" does not exist, nothing is admitted until it does: {told}',
-            f'ResourceFlavor "{name}" does not exist, the ClusterQueue admits nothing until it does',
-            f"a ResourceFlavor does not exist, the ClusterQueue admits nothing until it does: {told}",
-            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
-        )
-    if len(strange) > 1:
-        count = f"{len(strange)} ResourceFlavors"
-        yield fitted(
-            f"ResourceFlavors {', '.join(strange)} do not exist, the ClusterQueue admits nothing until they do",
-            f"{count} do not exist ({', '.join(strange[:2])}, ...): the ClusterQueue admits nothing until they do",
-            f"{count} do not exist: the ClusterQueue admits nothing until they do",
-        )
+    nothing = "the ClusterQueue admits nothing until"
+    yield from missing_flavors(named, lookup, f"{nothing} it does", f"{nothing} they do")
 
 
 def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -57,28 +48,38 @@ def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     if not queue.groups:
         yield "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota"
     elif not queue.cohort and all(quota.nominal == 0 for quota in queue.quotas.values()):
-        yield "every nominalQuota is 0, and no cohort to borrow from: a job that requests anything never starts"
+        zeros = f"{len(queue.quotas)} nominalQuotas are 0" if len(queue.quotas) > 1 else "nominalQuota is 0"
+        yield f"{zeros} and no cohort lends: a job that requests anything never starts; set nominalQuota or cohortName"
 
 
 def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = [name for group in change.new.groups for name in group.flavors] if change.new else []
     for flavor in (found for name in named if (found := lookup.flavor(name)) is not None):
         if lacks_nodes(flavor, lookup):
-            labels = written(flavor.node_labels)
+            labels, name = written(flavor.node_labels), shortened(flavor.name)
             yield fitted(
-                f'no node has the labels {labels} of flavor "{flavor.name}": what is admitted to it stays pending',
-                f'no node has the labels of flavor "{flavor.name}": what is admitted to it stays pending',
-                "no node has the labels of one of the flavors: what is admitted to it stays pending",
+                f'{node_count(lookup)} the labels {labels} of flavor "{name}": its pods stay pending; label nodes',
+                f'{node_count(lookup)} the labels of flavor "{name}": its pods stay pending; label nodes',
             )
 
 
 def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = sorted({rule.name for rule in change.new.checks}) if change.new else []
+    known = tuple(lookup.admission_check_names())
     for name in (name for name in named if lookup.admission_check(name) is None):
+        told = did_you_mean(name, known, several="AdmissionChecks")
         yield fitted(
-            f'AdmissionCheck "{name}" does not exist: the ClusterQueue admits nothing until it does',
-            "an AdmissionCheck does not exist: the ClusterQueue admits nothing until it does",
+            f'AdmissionCheck "{name}" does not exist, the ClusterQueue admits nothing until it does: {told}',
+            f'AdmissionCheck "{name}" does not exist: {told}',
+            *unknown("AdmissionCheck", name, known, told, several="AdmissionChecks"),
         )
+
+
+def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    named = [rule.name for rule in change.new.checks] if change.new else []
+    for check in inactive_checks(named, lookup):
+        name, controller = shortened(check.name), shortened(check.controller_name)
+        yield fitted(f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing until {controller} runs it')
 
 
 def _no_namespaces(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -104,11 +105,10 @@ def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
         limit = queue.quotas[fr].borrowing_limit
         if limit is not None and limit > lent:
             amounts = [quantity.text(fr.resource, amount) for amount in (limit, lent)]
+            of = f"borrowingLimit {amounts[0]} of {shortened(fr.resource)} in {shortened(fr.flavor)} never matters"
             yield fitted(
-                f'borrowingLimit {amounts[0]} of {fr.resource} in {fr.flavor} never matters: cohort "{queue.cohort}"'
-                f" lends {amounts[1]} at most",
-                f"borrowingLimit {amounts[0]} of {fr.resource} never matters: the cohort lends {amounts[1]} at most",
-                f"borrowingLimit {amounts[0]} never matters: the cohort lends {amounts[1]} at most",
+                f'{of}: cohort "{shortened(queue.cohort)}" lends {amounts[1]} at most; lower or drop it',
+                f"{of}: the cohort lends {amounts[1]} at most; lower or drop it",
             )
 
 
@@ -118,16 +118,16 @@ def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[
         return
     chosen = queue.fungibility
     if not preempts(queue):
-        nothing = "does nothing: withinClusterQueue and reclaimWithinCohort are Never"
+        nothing = "does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one"
         if chosen.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
             yield f"whenCanPreempt: MayStopSearch {nothing}"
         if chosen.preference == Fungibility.PREEMPTION_OVER_BORROWING:
             yield f"preference: PreemptionOverBorrowing {nothing}"
     if chosen.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR and queue.groups:
         if not queue.cohort:
-            yield "whenCanBorrow: TryNextFlavor does nothing: the ClusterQueue is in no cohort"
+            yield "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or drop it"
         elif all(len(group.flavors) == 1 for group in queue.groups):
-            yield "whenCanBorrow: TryNextFlavor does nothing: there is one flavor for each resource"
+            yield "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or drop it"
 
 
 def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -136,11 +136,11 @@ def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
         return
     preemption, never = queue.preemption, PreemptionPolicy.NEVER
     if preemption.reclaim_within_cohort != never and not queue.cohort:
-        yield f"reclaimWithinCohort: {preemption.reclaim_within_cohort} does nothing: the ClusterQueue is in no cohort"
+        policy = f"reclaimWithinCohort: {preemption.reclaim_within_cohort}"
+        yield f"{policy} does nothing: the ClusterQueue is in no cohort; set cohortName or drop it"
     if preemption.max_priority_threshold is not None and preemption.borrow_within_cohort == never:
-        yield (
-            f"maxPriorityThreshold {preemption.max_priority_threshold} does nothing: borrowWithinCohort.policy is Never"
-        )
+        threshold = f"maxPriorityThreshold {preemption.max_priority_threshold}"
+        yield f"{threshold} does nothing: borrowWithinCohort.policy is Never; set LowerPriority or drop it"
 
 
 def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -171,11 +171,15 @@ def _below_usage(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
         used = lookup.usage(old.name, fr)
         if after < before and used > after:
             texts = [quantity.text(fr.resource, amount) for amount in (before, after, used, used - after)]
-            then = "is borrowed from now on" if new.cohort else "must be released before anything starts"
+            then = (
+                f"{texts[3]} is borrowed from now on"
+                if new.cohort
+                else f"{texts[3]} must be released before anything starts"
+            )
+            goes = f"{shortened(fr.resource)} in {shortened(fr.flavor)} goes from {texts[0]} to {texts[1]}"
             yield fitted(
-                f"{fr.resource} in {fr.flavor} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use:"
-                f" {texts[3]} {then}",
-                f"{fr.resource} goes from {texts[0]} to {texts[1]}, but {texts[2]} is in use",
+                f"{goes}, but {texts[2]} is in use: {then}; keep {texts[2]} to avoid it",
+                f"{goes}, but {texts[2]} is in use; keep {texts[2]}",
             )
 
 
@@ -187,12 +191,12 @@ def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
     for fr in sorted(old.quotas):
         beyond = lookup.usage(old.name, fr) - old.quotas[fr].nominal
         if beyond > 0:
-            borrowed = quantity.text(fr.resource, beyond)
+            borrowed = f"{quantity.text(fr.resource, beyond)} {shortened(fr.resource)}"
             have = "has" if running == 1 else "have"
+            until = f"nothing starts until {workloads(running)} {have} released it"
             yield fitted(
-                f'leaving cohort "{old.cohort}" with {borrowed} {fr.resource} borrowed:'
-                f" nothing starts until {workloads(running)} {have} released as much",
-                f"leaving the cohort with {borrowed} {fr.resource} borrowed: nothing starts until it is released",
+                f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}; drain the queue first',
+                f"leaving the cohort with {borrowed} borrowed: {until}; drain the queue first",
             )
             return
 
@@ -203,11 +207,11 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
         return
     then = new if new is not None else replace(old, cohort="")
     for fr, lacking in sorted(lookup.overdrawn(then, old.cohort).items()):
-        amount = quantity.text(fr.resource, lacking)
+        short = f"is then short of {quantity.text(fr.resource, lacking)} {shortened(fr.resource)} in"
+        released = "nobody borrows there until that is released or added"
         yield fitted(
-            f'cohort "{old.cohort}" is then short of {amount} {fr.resource} in {fr.flavor}: nobody borrows there until'
-            " that is released",
-            f"the cohort is then short of {amount} {fr.resource}: nobody borrows there until that is released",
+            f'cohort "{shortened(old.cohort)}" {short} {shortened(fr.flavor)}: {released}',
+            f"the cohort {short} {shortened(fr.flavor)}: {released}",
         )
 
 
@@ -223,7 +227,8 @@ def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]
         if running or waiting:
             holds = "holds" if running == 1 else "hold"
             waits = "waits" if waiting == 1 else "wait"
-            yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: it goes when the last has finished"
+            ends = "it goes when the last has finished; HoldAndDrain ends them now"
+            yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: {ends}"
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
@@ -248,13 +253,24 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "flavor-without-nodes",
         "No node has the labels of a flavor of the ClusterQueue.",
         _without_nodes,
-        example='no node has the labels pool=fast of flavor "fast": what is admitted to it stays pending',
+        example='none of 2 nodes has the labels pool=fast of flavor "fast": its pods stay pending; label nodes',
     ),
     Rule(
         "admission-check-not-found",
         "A ClusterQueue names an AdmissionCheck that does not exist.",
         _missing_checks,
-        example='AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+        example=(
+            'AdmissionCheck "budgte" does not exist, the ClusterQueue admits nothing until it does:'
+            ' did you mean "budget"?'
+        ),
+    ),
+    Rule(
+        "admission-check-inactive",
+        "A ClusterQueue names an AdmissionCheck that no controller looks after.",
+        _inactive_checks,
+        example=(
+            'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it'
+        ),
     ),
     Rule(
         "no-namespace-admitted",
@@ -267,20 +283,24 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "The parents of a cohort run in a circle.",
         _cycle_of_queue,
         example=(
-            "the parents of cohort research run in a circle: research -> research; its ClusterQueues admit nothing"
+            "the parents of cohort research run in a circle: research -> research;"
+            " nothing is admitted there; change a parentName"
         ),
     ),
     Rule(
         "borrowing-limit-idle",
         "A borrowingLimit above all that the cohort could ever lend.",
         _idle_limits,
-        example='borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most',
+        example="borrowingLimit 20 of cpu in standard never matters: cohort"
+        ' "research" lends 8 at most; lower or drop it',
     ),
     Rule(
         "fungibility-idle",
         "A setting of flavorFungibility that can do nothing as the others are.",
         _idle_fungibility,
-        example=("whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never"),
+        example=(
+            "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one"
+        ),
     ),
     Rule(
         "fungibility-contradiction",
@@ -295,27 +315,29 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "preemption-idle",
         "A preemption setting that can do nothing as the others are.",
         _idle_preemption,
-        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or drop it",
     ),
     Rule(
         "quota-below-usage",
         "Quota is lowered below what is in use.",
         _below_usage,
-        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
     ),
     Rule(
         "cohort-left-in-debt",
         "A ClusterQueue leaves its cohort while it borrows from it.",
         _cohort_changed,
         example=(
-            'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2 workloads have released as much'
+            'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
+            " workloads have released it; drain the queue first"
         ),
     ),
     Rule(
         "cohort-left-short",
         "A ClusterQueue leaves its cohort, or is deleted, while others there use its quota.",
         _lender_leaves,
-        example='cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+        example='cohort "research" is then short of 2 cpu in standard: nobody borrows'
+        " there until that is released or added",
     ),
     Rule(
         "drain-stops-workloads",
@@ -327,6 +349,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "cluster-queue-in-use",
         "A ClusterQueue with workloads is deleted.",
         _queue_in_use,
-        example="2 workloads hold quota here and 1 waits: it goes when the last has finished",
+        example="2 workloads hold quota here and 1 waits: it goes when the last has"
+        " finished; HoldAndDrain ends them now",
     ),
 )

@@ -14,8 +14,10 @@ _HEAD: Final = f"""<!-- Made by `make generate` from the rules in core/feedback.
 
 A Job that names a queue which does not exist would wait for ever without a word. Seiretsu looks at what is submitted
 with the eyes of its scheduler and says at once what will not work, why, and what to do. By default a finding is a
-warning: kubectl prints it and the object is created. A warning has at most {LIMIT} characters; there are at most five,
-the most important first.
+warning: kubectl prints it and the object is created. A warning has at most {LIMIT} characters (long names lose their
+middle, numbers stay); there are at most five, the most important first, and at most three of one rule: the last says
+how many more there are. Every warning comes from a rule below or from one of your own; what kubectl says of old API
+versions is the API server's.
 
 What a rule does is the operator's choice, by namespace, in the Configuration:
 
@@ -48,7 +50,7 @@ seiretsu:
   feedback:
     expressions:
     - name: small-in-the-daytime
-      resources: [jobs]            # jobs | clusterqueues | localqueues | cohorts | resourceflavors
+      resources: [jobs]            # jobs | workloads | clusterqueues | localqueues | cohorts | resourceflavors
       expression: job.requests.cpu <= amount('cpu', '64') || job.queue == 'night'
       message: more than 64 cpu goes to the queue "night"
       messageExpression: "'asks for ' + string(job.requests.cpu / 1000) + ' cpu: more than 64 goes to the queue night'"
@@ -58,15 +60,20 @@ seiretsu:
 ```
 
 An expression sees `object`, `oldObject` (null on create), `request` (`operation`, `namespace`, `name`, `username`,
-`dryRun`), `namespaceObject` (name and labels) and, of jobs, `job`: `queue`, `priorityClass`, `pods`, and `requests` by
-resource as they count for quota, in base units (cpu in thousandths). `amount(resource, quantity)` reads a quantity in
-the same units. Where an expression fails on an object, because a field is not there, it counts as false and says so.
+`dryRun`), `namespaceObject` (name and labels) and, of jobs and of Workloads made without one, `job`: `queue`,
+`priorityClass`, `pods`, and `requests` by resource as they count for quota, in base units (cpu in thousandths).
+`amount(resource, quantity)` reads a quantity in the same units. Where an expression fails on an object, because a field
+is not there, it counts as false and says so.
 """
 _SECTIONS: Final = {
-    "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits.",
+    "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits; and to whoever\n"
+    "makes a Workload without a job.",
+    "labels and annotations": "Said of jobs, when a label or an annotation comes; of those that name no queue too,\n"
+    "by a hook that may be skipped while Seiretsu is down.",
     "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
     " while it answers.",
     "LocalQueues": "",
+    "Queues of v0.1": "The same as about LocalQueues, and:",
     "Cohorts": "",
     "ResourceFlavors": "",
 }

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from api import quantity
-from core import placement
-from core.feedback.change import Change, cycle, drained, lacks_nodes, workloads, written
-from core.feedback.jobs import unmet
-from core.feedback.rules import HINTS, Finding, Rule, closest, did_you_mean, findings, fitted, hint, unknown
+from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
+from core.feedback.job_queue import not_admitted
+from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
 from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
 
@@ -17,6 +16,11 @@ from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
 def of_local_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
     """All findings about a change of a LocalQueue."""
     return findings(LOCAL_QUEUE_RULES, change, lookup)
+
+
+def of_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about a change of a Queue of v0.1, as the LocalQueue that it acts through."""
+    return findings((*QUEUE_RULES, *LOCAL_QUEUE_RULES), change, lookup)
 
 
 def of_cohort(change: Change[Cohort], lookup: Lookup) -> tuple[Finding, ...]:
@@ -45,14 +49,8 @@ def _not_selected(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     local = change.new
     queue = lookup.cluster_queue(local.cluster_queue) if local is not None else None
     labels = lookup.namespace_labels(local.key.namespace) if local is not None else None
-    if local is None or queue is None or labels is None or queue.namespace_selector is None:
-        return
-    if not placement.matches(queue.namespace_selector, labels):
-        wanted = unmet(queue.namespace_selector, labels)
-        yield fitted(
-            f'ClusterQueue "{queue.name}" does not admit namespace "{local.key.namespace}": it wants {wanted}',
-            f"the ClusterQueue does not admit this namespace: it wants {wanted}",
-        )
+    if local is not None and queue is not None and labels is not None:
+        yield from not_admitted(queue, local.key.namespace, labels)
 
 
 def _drains(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
@@ -73,17 +71,26 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
             yield f"{workloads(running)} of this LocalQueue still {run} quota until the end"
 
 
+def _name_taken(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
+    there = lookup.local_queue(change.new.key) if change.new is not None and change.old is None else None
+    if there is not None and change.new is not None and there.cluster_queue != change.new.cluster_queue:
+        yield fitted(
+            f'LocalQueue "{shortened(there.key.name)}" is there and leads to ClusterQueue'
+            f' "{shortened(there.cluster_queue)}": this Queue changes nothing; take another name'
+        )
+
+
+def _no_weight(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
+    queue = change.new
+    if queue is not None and queue.weight < 0:
+        weight = f"fairSharing.weight {queue.weight:g}"
+        yield f"{weight} counts as 0: jobs from here come after those of all other LocalQueues; set 1"
+
+
 def _cohort_missing_flavors(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
     named = sorted({fr.flavor for fr in change.new.quotas}) if change.new else []
-    known = tuple(lookup.flavor_names())
-    for place, name in enumerate(name for name in named if lookup.flavor(name) is None):
-        told = hint(closest(name, known) if place < HINTS else None, known, several="ResourceFlavors")
-        yield fitted(
-            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody: {told}',
-            f'ResourceFlavor "{name}" does not exist, its quota in the cohort is for nobody',
-            f"a ResourceFlavor does not exist, its quota in the cohort is for nobody: {told}",
-            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
-        )
+    nobody = "in the cohort is for nobody"
+    yield from missing_flavors(named, lookup, f"its quota {nobody}", f"their quota {nobody}")
 
 
 def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
@@ -93,12 +100,8 @@ def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]
     before = lookup.overdrawn(old, old.name)
     for fr, lacking in sorted(lookup.overdrawn(new, new.name).items()):
         if lacking > before.get(fr, 0):
-            amount = quantity.text(fr.resource, lacking)
-            yield fitted(
-                f"the cohort is then short of {amount} {fr.resource} in {fr.flavor}: nobody borrows in it until that is"
-                " released",
-                f"the cohort is then short of {amount} {fr.resource}: nobody borrows in it until that is released",
-            )
+            amount = f"{quantity.text(fr.resource, lacking)} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+            yield fitted(f"the cohort is then short of {amount}: nobody borrows in it until that is released or added")
 
 
 def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
@@ -111,7 +114,7 @@ def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
         who = " and ".join(filter(None, (_counted(queues, "ClusterQueue"), _counted(cohorts, "Cohort"))))
         one = queues + cohorts == 1
         then = "is in it: it stays, but loses" if one else "are in it: they stay together, but lose"
-        yield f"{who} {then} {' and '.join(lost)}"
+        yield f"{who} {then} {' and '.join(lost)}; move {'it' if one else 'them'} first"
 
 
 def _counted(count: int, kind: str) -> str:
@@ -126,9 +129,10 @@ def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
     flavor = change.new
     if flavor is not None and lacks_nodes(flavor, lookup):
+        then = "its pods stay pending; label nodes or change nodeLabels"
         yield fitted(
-            f"no node has the labels {written(flavor.node_labels)}: what is admitted to the flavor stays pending",
-            "no node has the labels of the flavor: what is admitted to it stays pending",
+            f"{node_count(lookup)} the labels {written(flavor.node_labels)}: {then}",
+            f"{node_count(lookup)} the labels of the flavor: {then}",
         )
 
 
@@ -142,12 +146,18 @@ def _flavor_in_use(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[s
         if users:
             more = f" and {len(users) - 2} more" if len(users) > 2 else ""
             yield fitted(
-                f"the flavor is used by ClusterQueue {', '.join(users[:2])}{more}: it goes when they drop it",
-                f"the flavor is used by {len(users)} ClusterQueues: it goes when they drop it",
+                f"the flavor is used by ClusterQueue {', '.join(map(shortened, users[:2]))}{more}: it goes when they"
+                " drop it",
             )
 
 
 LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
+    Rule(
+        "negative-weight",
+        "A LocalQueue with a negative `fairSharing.weight`.",
+        _no_weight,
+        example=("fairSharing.weight -1 counts as 0: jobs from here come after those of all other LocalQueues; set 1"),
+    ),
     Rule(
         "cluster-queue-not-found",
         "A LocalQueue leads to a ClusterQueue that is not there.",
@@ -160,7 +170,7 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         "namespace-not-selected",
         "The ClusterQueue does not admit the LocalQueue's namespace.",
         _not_selected,
-        example='ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+        example='ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
     ),
     Rule(
         "drain-stops-workloads",
@@ -175,13 +185,25 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         example="1 workload waits here and stays pending until this LocalQueue is made again; 2 that run go on",
     ),
 )
+QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
+    Rule(
+        "queue-name-taken",
+        "A LocalQueue of the Queue's name leads somewhere else.",
+        _name_taken,
+        example=(
+            'LocalQueue "main" is there and leads to ClusterQueue "team-a": this Queue changes nothing;'
+            " take another name"
+        ),
+    ),
+)
 COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
     Rule(
         "cohort-cycle",
         "The parents of a cohort run in a circle.",
         _cycle_of_cohort,
         example=(
-            "the parents of cohort root run in a circle: root -> research -> root; its ClusterQueues admit nothing"
+            "the parents of cohort root run in a circle: root -> research -> root;"
+            " nothing is admitted there; change a parentName"
         ),
     ),
     Rule(
@@ -196,13 +218,13 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         "quota-below-usage",
         "The quota of a Cohort, or its parent, is taken away while it is in use.",
         _cohort_below_usage,
-        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released",
+        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released or added",
     ),
     Rule(
         "cohort-in-use",
         "A Cohort with members is deleted.",
         _cohort_in_use,
-        example="2 ClusterQueues are in it: they stay together, but lose its quota",
+        example="2 ClusterQueues are in it: they stay together, but lose its quota; move them first",
     ),
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
@@ -210,7 +232,7 @@ FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
         "flavor-without-nodes",
         "No node has the labels of a ResourceFlavor.",
         _no_nodes,
-        example="no node has the labels pool=fast: what is admitted to the flavor stays pending",
+        example="none of 2 nodes has the labels pool=fast: its pods stay pending; label nodes or change nodeLabels",
     ),
     Rule(
         "flavor-in-use",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ LONGEST = 63
 
 CANDIDATES = 200
 """Names that one name is compared with at most."""
+
+EACH = 3
+"""Findings of one rule about one object."""
 
 HINTS = 8
 """Names of one object for which a similar one is looked for: an object may name hundreds that do not exist."""
@@ -47,18 +51,67 @@ class Rule(Generic[_Subject]):
 
 
 def findings(rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup) -> tuple[Finding, ...]:
-    """What the rules say, in their order; nothing while the caches are cold, for then everything seems missing."""
+    """What the rules say, in their order; nothing while the caches are cold, for then everything seems missing.
+
+    Of one rule at most ``EACH`` findings, so that none of them hides what the others say: the last counts the rest.
+    """
     if not lookup.synced:
         return ()
-    return tuple(Finding(rule.name, text) for rule in rules for text in rule.texts(subject, lookup))
+    return tuple(Finding(rule.name, text) for rule in rules for text in _first(rule, subject, lookup))
 
 
-def fitted(*variants: str) -> str:
-    """The first variant that is short enough, the longest first; the last one is cut where none is."""
-    for variant in variants:
-        if len(variant) <= LIMIT:
-            return variant
-    return variants[-1][: LIMIT - 3] + "..."
+def _first(rule: Rule[_Subject], subject: _Subject, lookup: Lookup) -> list[str]:
+    texts = list(rule.texts(subject, lookup))
+    if len(texts) <= EACH:
+        return texts
+    return [*texts[: EACH - 1], f"... and {len(texts) - EACH + 1} more of the rule {rule.name}"]
+
+
+def shortened(name: str) -> str:
+    """Marks a name in a variant of ``fitted`` that may lose its middle where the text is too long."""
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def fitted(*variants: str, or_else: Collection[str] = ()) -> str:
+    """The first variant that is short enough, the longest first; else the first that is with its names ``shortened``.
+
+    ``or_else`` are variants that leave out what a person would want to know: for where none of the others fits. Of the
+    last one as much as fits.
+    """
+    for several in (variants, or_else):
+        for cut in (_plain, _squeezed):
+            for variant in several:
+                if len(found := cut(variant)) <= LIMIT:
+                    return found
+    return _squeezed([*variants, *or_else][-1])[: LIMIT - 3] + "..."
+
+
+_OPEN, _CLOSE = "\x02", "\x03"
+_NAME = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_SHORTEST = 12
+"""Letters that are left of a name: enough to know it by how it begins and ends."""
+
+
+def _plain(variant: str) -> str:
+    return variant.replace(_OPEN, "").replace(_CLOSE, "") if _OPEN in variant else variant
+
+
+def _squeezed(variant: str) -> str:
+    """The text with its longest names cut as far as need be: all that are longer to the same length."""
+    names = _NAME.findall(variant)
+    longest = max(map(len, names), default=0)
+    beyond = len(_plain(variant)) - LIMIT
+    while longest > _SHORTEST and beyond > 0:
+        longest -= 1
+        beyond -= sum(len(name) > longest for name in names)
+    return _NAME.sub(lambda found: _cut(found[1], longest), variant)
+
+
+def _cut(name: str, length: int) -> str:
+    if len(name) <= length:
+        return name
+    head = (length - 1) // 2
+    return f"{name[:head]}..{name[len(name) - (length - 2 - head) :]}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

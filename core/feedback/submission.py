@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from api import quantity
 from api.errors import shown
+from api.names import DEFAULT_POD_SET, GROUP, Label
 from core import decode
+from core.feedback.rules import shortened
 from core.model import PodSet, Raw
 from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, RequestRules, effective
 
@@ -23,13 +26,26 @@ class PodSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What the fields are called that a finding tells people to change."""
+
+    queue: str
+    pods: str
+    least: str
+
+
+_OF_JOB: Final = Words(f"label {Label.QUEUE_NAME}", "parallelism", "job-min-parallelism")
+_OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
-    """``requests`` in ``pod_sets`` are effective and per pod.
+    """A job, or a Workload that somebody made without one. ``requests`` in ``pod_sets`` are effective and per pod.
 
     ``silent`` names containers that neither request nor limit anything, ``by_limit`` says of the others which limits
     (container, resource, amount as written) stand in for a request. ``complaints`` are sentences: what Kubernetes
     itself, or else a LimitRange, has against the pods, with paths below the pod spec. ``pod_priority_class`` is
-    the PriorityClass that the pods name.
+    the PriorityClass that the pods name. ``priority`` is what a Workload says it has, None where its classes say it.
     """
 
     namespace: str
@@ -40,6 +56,8 @@ class Submission:
     by_limit: tuple[tuple[str, str, str], ...] = ()
     complaints: tuple[str, ...] = ()
     pod_priority_class: str = ""
+    priority: int | None = None
+    words: Words = _OF_JOB
 
 
 def submission(
@@ -65,6 +83,27 @@ def submission(
     )
 
 
+def of_workload(workload: Raw, rules: RequestRules) -> Submission:
+    """A Workload as its manifest has it, in the stored version."""
+    spec = workload.get("spec") or {}
+    pods = [
+        PodSpec(
+            each.get("name") or DEFAULT_POD_SET,
+            1 if each.get("count") is None else each["count"],
+            (each.get("template") or {}).get("spec") or {},
+            each.get("minCount"),
+        )
+        for each in spec.get("podSets") or ()
+    ]
+    reference = spec.get("priorityClassRef") or {}
+    name = str(reference.get("name") or "")
+    ours = reference.get("group") == GROUP
+    namespace = (workload.get("metadata") or {}).get("namespace") or ""
+    found = submission(namespace, spec.get("queueName") or "", name if ours else "", pods, rules)
+    pod_class = found.pod_priority_class if ours or not name else name
+    return replace(found, pod_priority_class=pod_class, priority=spec.get("priority"), words=_OF_WORKLOAD)
+
+
 def _complaints(found: Effective) -> tuple[str, ...]:
     figures = [each for each in found.beyond if each.detail == ABOVE_LIMITS] or found.beyond
     if figures:
@@ -76,11 +115,11 @@ def _complaint(found: Beyond) -> str:
     resource, asked, bound = found.amounts[0]
     amounts = [quantity.text(resource, amount) for amount in (asked, bound)]
     why = {
-        ABOVE_LIMITS: f"its limit is {amounts[1]}",
-        ABOVE_MAX: f"a LimitRange allows {amounts[1]} at most",
-        BELOW_MIN: f"a LimitRange wants {amounts[1]} at least",
+        ABOVE_LIMITS: f"its limit is {amounts[1]}; ask for {amounts[1]} or raise the limit",
+        ABOVE_MAX: f"a LimitRange allows {amounts[1]} at most; ask for {amounts[1]} or less",
+        BELOW_MIN: f"a LimitRange wants {amounts[1]} at least; ask for {amounts[1]} or more",
     }[found.detail]
-    return f"{found.path.removesuffix('resources') or 'the pod'} asks for {amounts[0]} {resource}, {why}"
+    return f"{found.path.removesuffix('resources') or 'the pod'} asks for {amounts[0]} {shortened(resource)}, {why}"
 
 
 def _resources(container: Raw) -> bool:

@@ -47,7 +47,7 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
     told = " ".join(done.stdout.split())  # however wide the terminal is
     for said in (
         "insufficient unused quota for cpu in flavor standard",
-        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12',
+        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard',
         'did you mean "main"?',
         "job-min-parallelism]: Invalid value: 7: should be between 0 and 1",
         "most borrowed: 4",

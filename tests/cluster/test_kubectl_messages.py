@@ -88,8 +88,8 @@ def test_a_misspelt_queue_is_warned_of_with_the_name_that_was_meant(plane: Contr
 def test_a_request_that_can_never_fit_is_warned_of_with_the_figures(plane: ControlPlane) -> None:
     done = apply(plane, "create", job(cpu="20"), dry_run=True)
     assert done.stderr == (
-        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard'
-        " (8 own, 4 borrowed)\n"
+        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        " ask for 12 or less\n"
     )
 
 
@@ -98,8 +98,8 @@ def test_where_the_operator_says_so_it_is_refused(plane: ControlPlane) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         'Error from server (Forbidden): error when creating "STDIN": admission webhook "vjob.kb.io" denied the request:'
-        ' never starts: asks for 20 cpu, ClusterQueue "team-b" gives at most 16 in standard (8 own, 8 borrowed)'
-        " (rule request-too-large)\n"
+        ' never starts: asks for 20 cpu, ClusterQueue "team-b" gives 16 in standard (8 own, 8 borrowed);'
+        " ask for 16 or less (rule request-too-large)\n"
     )
 
 
@@ -160,7 +160,9 @@ def test_a_flavor_that_no_node_has_is_warned_of(plane: ControlPlane) -> None:
         "metadata": {"name": "fast"},
         "spec": {"nodeLabels": {"pool": "fast"}},
     }
-    warning = "Warning: no node has the labels pool=fast: what is admitted to the flavor stays pending\n"
+    warning = (
+        "Warning: the only node lacks the labels pool=fast: its pods stay pending; label nodes or change nodeLabels\n"
+    )
     asyncio.run(eventually(lambda: apply(plane, "create", flavor, dry_run=True).stderr == warning, within=20))
     flavor["spec"] = {"nodeLabels": {"pool": "standard"}}
     assert apply(plane, "create", flavor, dry_run=True).stderr == ""

@@ -5,6 +5,7 @@ Pods that never come up are those of a Job that wants a node there is not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -56,6 +57,12 @@ def wants_a_node(name: str, queue: str, value: str) -> Raw:
     found = job(name, queue, cpu=1, pods=1, seconds=600)
     found["spec"]["template"]["spec"]["nodeSelector"] = {NODE_LABEL: value}
     return found
+
+
+def warned(world: World, made: Raw) -> str:
+    """What kubectl says of a Job as it is created; it is not."""
+    text = json.dumps(made)
+    return world.plane.kubectl("create", "-n", world.namespace, "-f", "-", "--dry-run=server", stdin=text).stderr
 
 
 def requeue_state(world: World, name: str) -> Raw:
@@ -123,6 +130,13 @@ def until_the_first_has_its_second_turn(world: World) -> list[str]:
 
     world.seen("jobs", before, again)
     return turns
+
+
+def test_who_comes_while_pods_are_awaited_is_told_so(world: World) -> None:
+    world.queue("team", 3)
+    world.create(wants_a_node("first", "team", "nowhere"))
+    text = "Warning: will wait until the pods of 1 workload are ready (waitForPodsReady.blockAdmission); see job-first-"
+    world.until("it is told", lambda: warned(world, job("next", "team", cpu=1, pods=1, seconds=1)).startswith(text))
 
 
 def test_pods_that_were_ready_have_their_own_time_to_recover(world: World) -> None:

@@ -102,6 +102,13 @@ def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
     assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=options.ourselves, options=options)
 
 
+def test_workloads_of_jobs_never_come_for_feedback() -> None:
+    name, owner = "workload-feedback.kb.io", {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}
+    assert not _reaches(name, {"ownerReferences": [{**owner, "controller": True}]})
+    assert _reaches(name, {"ownerReferences": [owner, {**owner, "controller": False}]})
+    assert _reaches(name, {})
+
+
 def test_kueues_names_and_paths_are_kept() -> None:
     found = {
         webhook["name"]: webhook["clientConfig"]["service"]["path"]
@@ -122,6 +129,8 @@ def test_kueues_names_and_paths_are_kept() -> None:
         "localqueue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-localqueue",
         "cohort-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-cohort",
         "resourceflavor-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-resourceflavor",
+        "queue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1alpha1-queue",
+        "workload-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workload",
     }
 
 

@@ -90,18 +90,40 @@ def test_one_that_fails_on_an_object_says_so() -> None:
     assert said(queued(), settings(own("object.spec.absent > 3"))) == ["rule needs-team cannot be evaluated: 'absent'"]
 
 
-def test_it_may_look_at_queues() -> None:
+@pytest.mark.parametrize(("kind", "version"), [("LocalQueue", "v1beta2"), ("Queue", "v1alpha1")])
+def test_it_may_look_at_queues_those_of_v01_too(kind: str, version: str) -> None:
     rule = own("object.spec.clusterQueue.startsWith('team-')", "name a team's queue", resources=["localqueues"])
     new = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
+        "apiVersion": f"kueue.x-k8s.io/{version}",
+        "kind": kind,
         "metadata": {"name": "new", "namespace": "team-a"},
         "spec": {"clusterQueue": "shared"},
     }
-    body = review_of(new, resource="localqueues")
-    response = ask("/feedback-kueue-x-k8s-io-v1beta2-localqueue", body, knows=world(), settings=settings(rule))
+    body = review_of(new, resource=f"{kind.lower()}s")
+    path = f"/feedback-kueue-x-k8s-io-{version}-{kind.lower()}"
+    response = ask(path, body, knows=world(), settings=settings(rule))
     assert response["warnings"][0] == "name a team's queue"
     assert said(queued(), settings(rule)) == []
+
+
+@pytest.mark.parametrize(("cpu", "allowed"), [("2", True), ("3", False)])
+def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: str, allowed: bool) -> None:
+    rule = own("job.requests.cpu <= amount('cpu', '4')", "at most 4 cpu", resources=["workloads"])
+    in_team_a = {"matchLabels": {"team": "a"}}
+    given = settings(rule, rules=[{"name": "needs-team", "action": "Deny", "namespaceSelector": in_team_a}])
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    pod_set = {"name": "main", "count": 2, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    new = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "by-hand", "namespace": "team-a"},
+        "spec": {"queueName": "main", "podSets": [pod_set]},
+    }
+    body = review_of(new, resource="workloads")
+    response = ask("/feedback-kueue-x-k8s-io-v1beta2-workload", body, knows=world(), settings=given)
+    assert response["allowed"] is allowed
+    assert response.get("status", {}).get("message", "") == ("" if allowed else "at most 4 cpu (rule needs-team)")
+    assert said(queued(cpu="9"), given)[0].startswith("asks for 9 cpu"), "a job is not its subject"
 
 
 @pytest.mark.parametrize(

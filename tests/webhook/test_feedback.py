@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from api.configuration import load
 from api.names import Label
 from core.feedback.catalog import NAMES
+from core.lookup import Lookup
 from core.model import Raw, Requirement, Selector
-from tests.core.feedback.world import world
+from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
+from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.policy import Entry, Policy
 from webhook.policy import policy as policy_of
@@ -144,6 +147,178 @@ def test_administrators_are_warned_too() -> None:
         f"{FEEDBACK}-localqueue", body, knows=world(), settings=policy(Entry("cluster-queue-not-found", "Deny"))
     )
     assert denied["status"]["message"] == f"{message} (rule cluster-queue-not-found)"
+
+
+def v01_queue(cluster_queue: str, name: str = "new") -> Raw:
+    """A Queue as v0.1 wrote it."""
+    metadata = {"name": name, "namespace": "team-a"}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1alpha1",
+        "kind": "Queue",
+        "metadata": metadata,
+        "spec": {"clusterQueue": cluster_queue},
+    }
+
+
+def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | None = None, **spec: Any) -> Raw:
+    """A Workload that somebody makes without a job."""
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    pods = {"name": "main", "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "by-hand", "namespace": "team-a"},
+        "spec": {**({"queueName": queue} if queue else {}), "podSets": [pods], **spec},
+        **({"status": status} if status else {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        pytest.param(workload(), "", id="a good one"),
+        pytest.param(workload("mian"), MISSPELT, id="a misspelt queue"),
+        pytest.param(
+            workload(""), "names no queue and waits until it does: set spec.queueName to main", id="no queue at all"
+        ),
+        pytest.param(
+            workload(cpu="4", count=5),
+            'never starts: 5 pods ask for 20 cpu, ClusterQueue "team-a" gives 12 in standard; set count to 3 or less',
+            id="more than there can be",
+        ),
+        pytest.param(
+            workload(
+                priority=5,
+                priorityClassRef={"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "urgnet"},
+            ),
+            'WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
+            id="a misspelt priority class",
+        ),
+        pytest.param(
+            workload(
+                priority=5, priorityClassRef={"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "hgih"}
+            ),
+            'PriorityClass "hgih" does not exist, so no pod can be made: there are: high-priority',
+            id="a PriorityClass of Kubernetes that is not there",
+        ),
+    ],
+)
+def test_a_workload_without_a_job_is_told_what_a_job_would_be(made: Raw, message: str) -> None:
+    response = ask(f"{FEEDBACK}-workload", review_of(made, resource="workloads"), knows=world())
+    assert response == {"uid": "u-1", "allowed": True, **({"warnings": [message]} if message else {})}
+
+
+@pytest.mark.parametrize("kind", ["QuotaReserved", "Finished"])
+def test_a_workload_that_no_longer_waits_is_told_nothing(kind: str) -> None:
+    condition = {
+        "type": kind,
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    old = workload("mian", status={"conditions": [condition]})
+    body = review_of({**old, "spec": {**old["spec"], "active": False}}, old=old, resource="workloads")
+    assert ask(f"{FEEDBACK}-workload", body, knows=world()) == {"uid": "u-1", "allowed": True}
+
+
+def test_the_priority_that_a_workload_has_says_who_is_before_it() -> None:
+    busy = running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 10)
+    for priority, place in ((5, "place 2 in line, 1 workload ahead"), (11, "next in line")):
+        body = review_of(workload(cpu="4", priority=priority), resource="workloads")
+        (warning,) = ask(f"{FEEDBACK}-workload", body, knows=world(busy))["warnings"]
+        assert place in warning
+
+
+def test_a_job_whose_label_was_to_name_a_queue_is_told_before_it_starts() -> None:
+    new = job(labels={"kueue.x-k8s.io/queue-nmae": "main"})
+    response = ask("/mutate-batch-v1-job-default", review(new), knows=world())
+    assert response == {
+        "uid": "u-1",
+        "allowed": True,
+        "warnings": [
+            "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"
+        ],
+    }
+
+
+CHECKED = "- " + json.dumps(
+    {
+        "kind": "ClusterQueue",
+        "metadata": {"name": "team-a"},
+        "spec": {
+            "namespaceSelector": {},
+            "admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu", "memory"],
+                    "flavors": [
+                        {
+                            "name": "standard",
+                            "resources": [
+                                {"name": "cpu", "nominalQuota": 8},
+                                {"name": "memory", "nominalQuota": "32Gi"},
+                            ],
+                        }
+                    ],
+                }
+            ],
+        },
+    }
+)
+HELD_UP = CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1", check="budget")
+JOB_LABEL, DEFAULT_HOOK = {Label.QUEUE_NAME: "main"}, "/mutate-batch-v1-job-default"
+AS_ANNOTATION = {**queued(), "metadata": {**queued()["metadata"], "labels": {}, "annotations": JOB_LABEL}}
+RULES = [
+    ("unknown-key", VALIDATE, review(queued(annotations={"kueue.x-k8s.io/job-min-paralelism": "1"})), world()),
+    ("unknown-key", DEFAULT_HOOK, review(job(labels={"kueue.x-k8s.io/queue-nmae": "main"})), world()),
+    ("misplaced-key", VALIDATE, review(queued(annotations={Label.PRIORITY_CLASS: "urgent"})), world()),
+    ("queue-by-annotation", VALIDATE, review(AS_ANNOTATION), world()),
+    ("queue-named-twice", VALIDATE, review(queued(annotations={Label.QUEUE_NAME: "other"})), world()),
+    ("admission-check-inactive", VALIDATE, review(queued()), world(CHECKED + IDLE_CHECK)),
+    ("admission-check-pending", VALIDATE, review(queued()), world(HELD_UP)),
+    ("pods-not-ready", VALIDATE, review(queued()), world(running("a", "team-a", "team-a", "1"), one_by_one=True)),
+    (
+        "negative-weight",
+        f"{FEEDBACK}-localqueue",
+        review_of(
+            {**local_queue("team-a"), "spec": {"clusterQueue": "team-a", "fairSharing": {"weight": "-1"}}},
+            resource="localqueues",
+        ),
+        world(),
+    ),
+    (
+        "queue-name-taken",
+        "/feedback-kueue-x-k8s-io-v1alpha1-queue",
+        review_of(v01_queue("team-b", "main"), resource="queues"),
+        world("[{kind: ClusterQueue, metadata: {name: team-b}, spec: {namespaceSelector: {}}}]"),
+    ),
+    (
+        "cluster-queue-not-found",
+        "/feedback-kueue-x-k8s-io-v1alpha1-queue",
+        review_of(v01_queue("taem-a"), resource="queues"),
+        world(),
+    ),
+    ("local-queue-not-found", f"{FEEDBACK}-workload", review_of(workload("mian"), resource="workloads"), world()),
+    ("no-queue", f"{FEEDBACK}-workload", review_of(workload(""), resource="workloads"), world()),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "body", "knows"), RULES, ids=[f"{path}: {rule}" for rule, path, _, _ in RULES]
+)
+def test_a_rule_does_what_the_operator_says_in_the_namespaces_that_are_chosen(
+    rule: str, path: str, body: Raw, knows: Lookup
+) -> None:
+    def answered(*entries: Entry) -> Raw:
+        return ask(path, body, knows=knows, settings=policy(*entries))
+
+    (warning,) = answered()["warnings"]
+    here, elsewhere = (Selector((Requirement("team", "In", (team,)),)) for team in ("a", "b"))
+    denied = answered(Entry(rule, "Deny", here))
+    assert (denied["allowed"], denied["status"]["message"]) == (False, f"{warning} (rule {rule})")
+    assert answered(Entry(rule, "Deny", elsewhere))["warnings"] == [warning]
+    assert answered(Entry(rule, "Ignore", here)) == {"uid": "u-1", "allowed": True}
 
 
 def test_a_change_that_is_not_of_the_specification_is_not_looked_at() -> None:

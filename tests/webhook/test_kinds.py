@@ -148,6 +148,11 @@ WHOLE = {
         },
     ),
     "Cohort": ours("Cohort", {"parentName": "root", "fairSharing": {"weight": "1"}}),
+    "LocalQueue": ours("LocalQueue", {"clusterQueue": "q", "fairSharing": {"weight": "-1"}}, namespace="team-a"),
+    "Queue": {
+        **ours("Queue", {"clusterQueue": "q"}, namespace="team-a"),
+        "apiVersion": "kueue.x-k8s.io/v1alpha1",
+    },
     "Workload": workload(
         conditions=[{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "m"}],
         admission={
@@ -165,7 +170,7 @@ WHOLE = {
 def test_five_thousand_spoiled_objects_of_ours_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
     context = Context(Settings(), cluster())
-    hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io" and "localqueue" not in hook.path]
+    hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
     for _ in range(5_000):
         hook = chance.choice(hooks)
         (kind,) = (kind for kind in WHOLE if kind.lower() == hook.path.rpartition("-")[2])

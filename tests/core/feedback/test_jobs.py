@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feedback.jobs import JOB_RULES, of_job
-from core.feedback.rules import LIMIT
+from core.feedback.rules import LIMIT, fitted, shortened
 from core.feedback.submission import Submission
 from tests.core.feedback.world import job, running, waiting, world
 
@@ -53,6 +53,46 @@ ALONE = """
     %s
     resourceGroups: [{coveredResources: [cpu], flavors: [{name: standard, resources: [{name: cpu, nominalQuota: 8}]}]}]
 """
+SPARE = """
+- kind: LocalQueue
+  metadata: {name: spare, namespace: team-a}
+  spec: {clusterQueue: team-b}
+"""
+ELSEWHERE = """
+- kind: ClusterQueue
+  metadata: {name: other}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: standard, resources: [
+      {name: cpu, nominalQuota: 8}, {name: memory, nominalQuota: 32Gi}]}]}]
+- kind: LocalQueue
+  metadata: {name: other, namespace: team-a}
+  spec: {clusterQueue: other}
+"""
+CHECKED = """
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    namespaceSelector: {}
+    admissionChecksStrategy: {admissionChecks: [{name: budget}]}
+    resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: standard, resources: [
+      {name: cpu, nominalQuota: 8}, {name: memory, nominalQuota: 32Gi}]}]}]
+"""
+IDLE_CHECK = """
+- kind: AdmissionCheck
+  metadata: {name: budget}
+  spec: {controllerName: example.com/budget}
+"""
+RUN_CHECK = f"""{IDLE_CHECK}
+  status: {{conditions: [{{type: Active, status: "True", lastTransitionTime: "2026-01-01T00:00:00Z"}}]}}
+"""
+NOT_STANDARD = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["standard"]}]}]
+        }
+    }
+}
 STRICT = ALONE % "queueingStrategy: StrictFIFO"
 PREEMPTING = ALONE % "preemption: {withinClusterQueue: LowerPriority}"
 
@@ -90,7 +130,7 @@ CASES = [
         job(),
         STOPPED,
         "local-queue-stopped",
-        'LocalQueue "main" is stopped (stopPolicy Hold): the job waits until it is resumed',
+        'LocalQueue "main" is stopped (stopPolicy Hold): it waits until an administrator resumes it',
         id="a stopped LocalQueue",
     ),
     pytest.param(
@@ -104,7 +144,7 @@ CASES = [
         job(),
         DRAINED,
         "cluster-queue-stopped",
-        'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): the job waits until it is resumed',
+        'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): it waits until an administrator resumes it',
         id="a ClusterQueue that is drained",
     ),
     pytest.param(
@@ -119,21 +159,21 @@ CASES = [
         job(),
         GOING,
         "cluster-queue-inactive",
-        'ClusterQueue "team-a" is being deleted: the job waits until one of its name is made again',
+        'ClusterQueue "team-a" is being deleted: it waits until one of its name is made again',
         id="a ClusterQueue that is being deleted",
     ),
     pytest.param(
         job(),
         NOBODY,
         "namespace-not-selected",
-        'ClusterQueue "team-a" admits no namespace at all: its namespaceSelector is not set',
+        'ClusterQueue "team-a" admits no namespace at all: its namespaceSelector is not set ({} admits all)',
         id="a ClusterQueue for nobody",
     ),
     pytest.param(
         job(namespace="team-b", queue="other"),
         "[{kind: LocalQueue, metadata: {name: other, namespace: team-b}, spec: {clusterQueue: team-a}}]",
         "namespace-not-selected",
-        'ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+        'ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
         id="a namespace that is not selected",
     ),
     pytest.param(
@@ -154,14 +194,16 @@ CASES = [
         job(requests={"cpu": "20"}),
         "",
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard (8 own, 4 borrowed)',
+        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        " ask for 12 or less",
         id="more than could ever be borrowed",
     ),
     pytest.param(
         job(requests={"cpu": "2"}, count=10),
         "",
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives at most 12 in standard (8 own, 4 borrowed)',
+        'never starts: 10 pods ask for 20 cpu, ClusterQueue "team-a" gives 12 in standard;'
+        " set parallelism to 6 or less",
         id="so many pods count together",
     ),
     pytest.param(
@@ -176,14 +218,15 @@ CASES = [
         job(requests={"memory": "33Gi"}, count=2, min_count=1),
         "",
         "min-parallelism-too-large",
-        'never starts: even 1 pod asks for 33Gi memory, ClusterQueue "team-a" gives 32Gi; not even one pod fits',
+        'never starts: even 1 pod asks for 33Gi memory, ClusterQueue "team-a" gives 32Gi; ask for 32Gi or less',
         id="a minimum of pods none of which fits",
     ),
     pytest.param(
         job(requests={"cpu": "2"}, count=10, min_count=3),
         "",
         "only-partly",
-        'starts with 6 of its 10 pods at most: ClusterQueue "team-a" cannot give more',
+        "starts with 6 of its 10 pods at most: all ask for 20 cpu, ClusterQueue"
+        ' "team-a" gives 12; set parallelism to 6',
         id="never with all of its pods",
     ),
     pytest.param(job(requests={"cpu": "2"}, count=6, min_count=3), "", "only-partly", "", id="or with all of them"),
@@ -191,28 +234,30 @@ CASES = [
         job(namespace="team-b", requests={"cpu": "20"}, tolerations=[{"key": "spot", "operator": "Exists"}]),
         "",
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-b" gives at most 16 in standard, 4 in spot',
+        'never starts: asks for 20 cpu, ClusterQueue "team-b" gives 16 in standard, 4 in spot; ask for 16 or less',
         id="two flavors, each with its most",
     ),
     pytest.param(
         job(requests={"memory": "40Gi"}),
         "",
         "nobody-lends",
-        'never starts: asks for 40Gi memory, ClusterQueue "team-a" owns 32Gi, nobody in cohort "research" lends',
+        'never starts: asks for 40Gi memory, "team-a" owns 32Gi, nobody in cohort'
+        ' "research" lends; ask for 32Gi or less',
         id="a cohort in which nobody lends memory",
     ),
     pytest.param(
         job(requests={"nvidia.com/gpu": "2"}, count=2),
         "",
         "resource-not-covered",
-        'ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory',
+        'ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory; ask for none of it',
         id="a resource that the queue has not",
     ),
     pytest.param(
         job(nodeSelector={"pool": "fast"}),
         "",
         "no-matching-flavor",
-        'no flavor of ClusterQueue "team-a" takes pod set main: standard has pool=standard, not fast',
+        'no flavor of ClusterQueue "team-a" takes pod set main: standard has'
+        " pool=standard, not fast; ask for pool=standard",
         id="a node selector that no flavor has",
     ),
     pytest.param(
@@ -234,49 +279,51 @@ CASES = [
         job(requests={"memory": "1Gi"}, limits={"cpu": "4", "memory": "2Gi"}),
         "",
         "limits-as-requests",
-        "container main limits cpu to 4 but requests none: the limit counts as request",
+        "container main limits cpu to 4 but requests none: the limit counts as request; request less if it needs less",
         id="a limit stands in",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, limits={"cpu": "2"}),
         "",
         "invalid-pods",
-        "never admitted: containers[0] asks for 4 cpu, its limit is 2",
+        "never admitted: containers[0] asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
         id="requests above limits",
     ),
     pytest.param(
         job(requests={"cpu": "10"}),
         "",
         "only-by-borrowing",
-        'asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"',
+        'asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"; ask for 8 or less',
         id="only by borrowing",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; ask for 2 to start now',
         id="next in line",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; place 3 in line, 2 workloads ahead',
+        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 3 in line,'
+        " 2 workloads ahead; it starts by itself",
         id="two ahead",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, priorityClassName="high-priority"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; it starts by itself',
         id="the priority of the pods counts where no class of Kueue's is named",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         PREEMPTING + running("big", "team-a", "team-a", "6"),
         "will-wait",
-        'will wait unless it can preempt: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; it is next in line',
+        'will wait unless it preempts: asks for 4 cpu, 2 free in "team-a", 2'
+        " missing; next in line; ask for 2 to start now",
         id="a queue that preempts",
     ),
     pytest.param(
@@ -297,10 +344,160 @@ CASES = [
         job(requests={"cpu": "4"}, priority_class="urgent"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 2000) + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 is free in ClusterQueue "team-a"; place 2 in line, 1 workload ahead',
+        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 2 in'
+        " line, 1 workload ahead; it starts by itself",
         id="an urgent job goes before those of less priority",
     ),
+    pytest.param(
+        job(),
+        STOPPED + waiting("w-1", "team-a", "1") + waiting("w-2", "team-a", "1") + SPARE,
+        "local-queue-stopped",
+        'LocalQueue "main" is stopped (stopPolicy Hold): it waits with 2 others until resumed;'
+        ' LocalQueue "spare" is open',
+        id="a stopped LocalQueue in which others wait, and one that is open",
+    ),
+    pytest.param(
+        job(),
+        DRAINED + waiting("w-1", "team-a", "1") + SPARE,
+        "cluster-queue-stopped",
+        'ClusterQueue "team-a" is stopped (HoldAndDrain): it waits with 1 other until resumed;'
+        ' LocalQueue "spare" is open',
+        id="a stopped ClusterQueue in which another waits",
+    ),
+    pytest.param(
+        job(requests={"cpu": "16"}),
+        SPARE,
+        "request-too-large",
+        'never starts: asks for 16 cpu, ClusterQueue "team-a" gives 12 in standard; LocalQueue "spare" could hold it',
+        id="more than this queue gives, and another could hold it",
+    ),
+    pytest.param(
+        job(requests={"cpu": "20"}),
+        SPARE,
+        "request-too-large",
+        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        " ask for 12 or less",
+        id="more than any queue of the namespace gives",
+    ),
+    pytest.param(
+        job(requests={"cpu": "14"}, count=2),
+        "",
+        "request-too-large",
+        'never starts: 2 pods ask for 28 cpu, ClusterQueue "team-a" gives 12 in standard; ask for 12 or less a pod',
+        id="pods none of which fits",
+    ),
+    pytest.param(
+        job(tolerations=[], nodeSelector={"pool": "spot"}),
+        SPARE,
+        "no-matching-flavor",
+        'no flavor of ClusterQueue "team-a" takes pod set main: standard has pool=standard, not spot;'
+        " ask for pool=standard",
+        id="another queue has the flavor, but not without a toleration",
+    ),
+    pytest.param(
+        job(tolerations=[{"key": "spot", "operator": "Exists"}], nodeSelector={"pool": "spot"}),
+        SPARE,
+        "no-matching-flavor",
+        'no flavor takes pod set main: standard has pool=standard, not spot; LocalQueue "spare" could hold it',
+        id="another queue has the flavor that is asked for",
+    ),
+    pytest.param(
+        job(affinity=NOT_STANDARD),
+        "",
+        "no-matching-flavor",
+        "no flavor takes pod set main: standard has pool=standard, which the node affinity excludes; loosen it",
+        id="an affinity that excludes the flavor",
+    ),
+    pytest.param(
+        job(requests={"cpu": "4"}),
+        running("big", "team-a", "team-a", "10") + ELSEWHERE,
+        "will-wait",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line;'
+        ' LocalQueue "other" has room',
+        id="another queue has room",
+    ),
+    pytest.param(
+        job(requests={"cpu": "1"}, count=4),
+        running("big", "team-a", "team-a", "10"),
+        "will-wait",
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; next in line;'
+        " set parallelism to 2 to start now",
+        id="as many pods as fit now",
+    ),
+    *(
+        pytest.param(
+            job(),
+            f"[{{kind: ClusterQueue, metadata: {{name: team-a}}, spec: {{namespaceSelector: {selector}}}}}]",
+            "namespace-not-selected",
+            f'ClusterQueue "team-a" does not admit namespace "team-a": {mend}',
+            id=f"a namespace that is kept out by {selector}",
+        )
+        for selector, mend in (
+            ("{matchLabels: {tier: gold}}", "label it tier=gold"),
+            (
+                "{matchExpressions: [{key: team, operator: In, values: [b, c, d]}]}",
+                "its label team=a has to be b, c or d",
+            ),
+            (
+                "{matchExpressions: [{key: team, operator: In, values: [b, c, d, e, f]}]}",
+                "its label team=a has to be b, c or 3 others",
+            ),
+            ("{matchExpressions: [{key: team, operator: NotIn, values: [a]}]}", "its label team=a keeps it out"),
+            ("{matchExpressions: [{key: team, operator: DoesNotExist}]}", "its label team=a keeps it out"),
+            ("{matchExpressions: [{key: gold, operator: Exists}]}", "give it the label gold"),
+        )
+    ),
+    pytest.param(
+        job(),
+        CHECKED + IDLE_CHECK,
+        "admission-check-inactive",
+        'AdmissionCheck "budget" is inactive, ClusterQueue "team-a" admits nothing until example.com/budget runs it',
+        id="a check that nobody looks after",
+    ),
+    pytest.param(
+        job(),
+        CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1", check="budget"),
+        "admission-check-pending",
+        'AdmissionCheck "budget": 1 workload with quota waits for it, as this one will; it is decided by'
+        " example.com/budget",
+        id="a check that keeps another waiting",
+    ),
+    pytest.param(
+        job(),
+        CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1"),
+        "",
+        "",
+        id="a check for which nobody waits",
+    ),
 ]
+ONE_BY_ONE = [
+    pytest.param(
+        job(),
+        running("one", "team-a", "team-a", "1"),
+        "pods-not-ready",
+        "will wait until the pods of 1 workload are ready: waitForPodsReady.blockAdmission starts one at a time;"
+        " see one",
+        id="the pods of another are not ready",
+    ),
+    pytest.param(
+        job(),
+        running("one", "team-b", "team-b", "1") + running("two", "team-b", "team-b", "1"),
+        "pods-not-ready",
+        "will wait until the pods of 2 workloads are ready (waitForPodsReady.blockAdmission);"
+        " all are of other namespaces",
+        id="nor those of two in other namespaces",
+    ),
+    pytest.param(job(), "", "pods-not-ready", "", id="all pods are ready"),
+]
+
+
+@pytest.mark.parametrize(("submitted", "more", "rule", "message"), ONE_BY_ONE)
+def test_where_one_starts_after_the_other_it_is_said_who_is_awaited(
+    submitted: Submission, more: str, rule: str, message: str
+) -> None:
+    found = [each.message for each in of_job(submitted, world(more, one_by_one=True)) if each.rule == rule]
+    assert found == ([message] if message else [])
+    assert not [each for each in of_job(submitted, world(more)) if each.rule == rule], "otherwise nobody waits for pods"
 
 
 @pytest.mark.parametrize(("submitted", "more", "rule", "message"), CASES)
@@ -312,7 +509,7 @@ def test_what_is_said(submitted: Submission, more: str, rule: str, message: str)
 
 
 def test_every_rule_has_its_case() -> None:
-    assert {rule.name for rule in JOB_RULES} == {case.values[2] for case in CASES} - {""}
+    assert {rule.name for rule in JOB_RULES} == {case.values[2] for case in (*CASES, *ONE_BY_ONE)} - {""}
 
 
 def test_cold_caches_say_nothing() -> None:
@@ -342,3 +539,47 @@ def test_every_message_fits_whatever_the_names(
         for finding in (*of_job(submitted, lookup), *of_job(submitted, world())):
             assert 0 < len(finding.message) <= LIMIT
             assert finding.message.isprintable()
+
+
+LONG = {length: "".join(chr(ord("a") + number % 26) for number in range(length)) for length in (40, 63, 253)}
+
+
+@pytest.mark.parametrize("length", LONG)
+def test_long_names_lose_their_middle_and_numbers_and_mend_stay(length: int) -> None:
+    name = LONG[length]
+    resource = f"example.com/{name[:60]}"
+    more = f"""
+- kind: ResourceFlavor
+  metadata: {{name: "{name}"}}
+- kind: ClusterQueue
+  metadata: {{name: "{name}"}}
+  spec:
+    cohortName: "{name}"
+    namespaceSelector: {{}}
+    resourceGroups: [{{coveredResources: ["{resource}"], flavors: [{{name: "{name}", resources: [
+      {{name: "{resource}", nominalQuota: 17}}]}}]}}]
+- kind: LocalQueue
+  metadata: {{name: "{name}", namespace: team-a}}
+  spec: {{clusterQueue: "{name}"}}
+"""
+    for asked, pods, least, figures in (
+        ("23", 1, None, ("23", "17", "ask for 17 or less")),
+        ("9", 2, None, ("2 pods", "18", "17", "set parallelism to 1 or less")),
+        ("9", 4, 2, ("2 pods", "18", "17", "set job-min-parallelism to 1 or less")),
+        ("9", 4, 1, ("1 of its 4 pods", "36", "17", "set parallelism to 1")),
+    ):
+        (message,) = [
+            each.message
+            for each in of_job(job(queue=name, requests={resource: asked}, count=pods, min_count=least), world(more))
+            if each.rule in ("nobody-lends", "request-too-large", "min-parallelism-too-large", "only-partly")
+        ]
+        assert len(message) <= LIMIT
+        assert not [figure for figure in figures if figure not in message], message
+
+
+@given(st.text(alphabet="abcdefghij-", max_size=253), st.text(alphabet="abcdefghij-", max_size=253))
+def test_a_text_is_cut_in_its_names_before_it_is_cut_at_its_end(one: str, other: str) -> None:
+    text = fitted(f'ClusterQueue "{shortened(one)}" in cohort "{shortened(other)}" lends 17 of 23')
+    assert len(text) <= LIMIT
+    assert text.endswith("lends 17 of 23")
+    assert text == f'ClusterQueue "{one}" in cohort "{other}" lends 17 of 23' or ".." in text

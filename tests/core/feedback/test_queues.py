@@ -12,7 +12,7 @@ from core import decode
 from core.feedback.catalog import TABLES
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
-from core.feedback.queues import of_cohort, of_flavor, of_local_queue
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
 from core.feedback.rules import LIMIT
 from core.model import Raw
 from tests.core.feedback.world import TEAMS, running, waiting, world
@@ -20,6 +20,7 @@ from tests.core.feedback.world import TEAMS, running, waiting, world
 KINDS: dict[str, Any] = {
     "ClusterQueue": (decode.cluster_queue, of_cluster_queue),
     "LocalQueue": (decode.local_queue, of_local_queue),
+    "Queue": (decode.local_queue, of_queue),
     "Cohort": (decode.cohort, of_cohort),
     "ResourceFlavor": (decode.resource_flavor, of_flavor),
 }
@@ -88,6 +89,7 @@ NO_QUOTA = [
         ],
     }
 ]
+IDLE_CHECK = "[{kind: AdmissionCheck, metadata: {name: budget}, spec: {controllerName: example.com/budget}}]"
 NO_PREEMPTION = {"whenCanPreempt": "MayStopSearch"}
 CASES = [
     pytest.param(team_a(), None, "", "", "", id="nothing to say of a good ClusterQueue"),
@@ -129,7 +131,8 @@ CASES = [
         None,
         "",
         "no-quota",
-        "every nominalQuota is 0, and no cohort to borrow from: a job that requests anything never starts",
+        "2 nominalQuotas are 0 and no cohort lends: a job that requests anything"
+        " never starts; set nominalQuota or cohortName",
         id="a ClusterQueue of zeros",
     ),
     pytest.param(team_a(resourceGroups=NO_QUOTA), None, "", "", "", id="zeros are fine where there is a cohort"),
@@ -138,7 +141,7 @@ CASES = [
         None,
         "[{kind: ResourceFlavor, metadata: {name: fast}, spec: {nodeLabels: {pool: fast}}}]",
         "flavor-without-nodes",
-        'no node has the labels pool=fast of flavor "fast": what is admitted to it stays pending',
+        'none of 2 nodes has the labels pool=fast of flavor "fast": its pods stay pending; label nodes',
         id="a ClusterQueue of a flavor without nodes",
     ),
     pytest.param(
@@ -146,8 +149,65 @@ CASES = [
         None,
         "",
         "admission-check-not-found",
-        'AdmissionCheck "budget" does not exist: the ClusterQueue admits nothing until it does',
+        'AdmissionCheck "budget" does not exist, the ClusterQueue admits nothing until'
+        " it does: there are no AdmissionChecks yet",
         id="a check that is not there",
+    ),
+    pytest.param(
+        team_a(admissionChecksStrategy={"admissionChecks": [{"name": "budgte"}]}),
+        None,
+        IDLE_CHECK,
+        "admission-check-not-found",
+        'AdmissionCheck "budgte" does not exist, the ClusterQueue admits nothing until it does: did you mean "budget"?',
+        id="a misspelt check",
+    ),
+    pytest.param(
+        team_a(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]}),
+        None,
+        IDLE_CHECK,
+        "admission-check-inactive",
+        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it',
+        id="a check that nobody looks after",
+    ),
+    pytest.param(
+        ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": -1}),
+        None,
+        "",
+        "negative-weight",
+        "fairSharing.weight -1 counts as 0: jobs from here come after those of all other LocalQueues; set 1",
+        id="a LocalQueue of negative weight",
+    ),
+    pytest.param(
+        ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": 0}),
+        None,
+        "",
+        "",
+        "",
+        id="a weight of 0 says what it means",
+    ),
+    pytest.param(
+        ours("Queue", "main", "team-a", clusterQueue="team-b"),
+        None,
+        "",
+        "queue-name-taken",
+        'LocalQueue "main" is there and leads to ClusterQueue "team-a": this Queue changes nothing; take another name',
+        id="a Queue of v0.1 where a LocalQueue leads elsewhere",
+    ),
+    pytest.param(
+        ours("Queue", "main", "team-a", clusterQueue="team-a"),
+        None,
+        "",
+        "",
+        "",
+        id="a Queue of v0.1 beside its LocalQueue",
+    ),
+    pytest.param(
+        ours("Queue", "new", "team-a", clusterQueue="taem-b"),
+        None,
+        "",
+        "cluster-queue-not-found",
+        'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?',
+        id="a Queue of v0.1 that leads nowhere",
     ),
     pytest.param(
         without_selector(),
@@ -162,7 +222,8 @@ CASES = [
         None,
         "[{kind: Cohort, metadata: {name: research}, spec: {parentName: root}}]",
         "cohort-cycle",
-        "the parents of cohort root run in a circle: root -> research -> root; its ClusterQueues admit nothing",
+        "the parents of cohort root run in a circle: root -> research -> root;"
+        " nothing is admitted there; change a parentName",
         id="a Cohort that closes a circle",
     ),
     pytest.param(
@@ -170,7 +231,8 @@ CASES = [
         None,
         "[{kind: Cohort, metadata: {name: research}, spec: {parentName: research}}]",
         "cohort-cycle",
-        "the parents of cohort research run in a circle: research -> research; its ClusterQueues admit nothing",
+        "the parents of cohort research run in a circle: research -> research;"
+        " nothing is admitted there; change a parentName",
         id="a ClusterQueue joins a circle",
     ),
     pytest.param(
@@ -178,7 +240,7 @@ CASES = [
         None,
         "",
         "borrowing-limit-idle",
-        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most',
+        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most; lower or drop it',
         id="a borrowing limit above all there is",
     ),
     pytest.param(
@@ -186,7 +248,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue and reclaimWithinCohort are Never",
+        "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one",
         id="preemption preferred where none is allowed",
     ),
     pytest.param(
@@ -194,7 +256,8 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "preference: PreemptionOverBorrowing does nothing: withinClusterQueue and reclaimWithinCohort are Never",
+        "preference: PreemptionOverBorrowing does nothing: withinClusterQueue,"
+        " reclaimWithinCohort are Never; allow one",
         id="a preference for what is not allowed",
     ),
     pytest.param(
@@ -202,7 +265,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: the ClusterQueue is in no cohort",
+        "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or drop it",
         id="rather not borrow where nobody lends",
     ),
     pytest.param(
@@ -210,7 +273,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: there is one flavor for each resource",
+        "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or drop it",
         id="the next flavor of one",
     ),
     pytest.param(
@@ -230,7 +293,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort",
+        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or drop it",
         id="reclaiming without a cohort",
     ),
     pytest.param(
@@ -238,7 +301,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never",
+        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never; set LowerPriority or drop it",
         id="a threshold for nothing",
     ),
     pytest.param(
@@ -246,7 +309,7 @@ CASES = [
         team_a(),
         BUSY,
         "quota-below-usage",
-        "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
         id="less quota than is in use",
     ),
     pytest.param(
@@ -254,7 +317,8 @@ CASES = [
         alone(),
         BUSY,
         "quota-below-usage",
-        "cpu in standard goes from 8 to 4, but 10 is in use: 6 must be released before anything starts",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 6 must be released"
+        " before anything starts; keep 10 to avoid it",
         id="less quota than is in use, and no cohort",
     ),
     pytest.param(
@@ -262,7 +326,7 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released or added',
         id="leaving a cohort that borrows from here",
     ),
     pytest.param(
@@ -270,7 +334,7 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released',
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released or added',
         id="deleting a ClusterQueue that others borrow from",
     ),
     pytest.param(
@@ -287,7 +351,8 @@ CASES = [
         team_a(),
         BUSY,
         "cohort-left-in-debt",
-        'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2 workloads have released as much',
+        'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
+        " workloads have released it; drain the queue first",
         id="leaving a cohort in debt",
     ),
     pytest.param(
@@ -295,7 +360,7 @@ CASES = [
         team_a(),
         BUSY,
         "cluster-queue-in-use",
-        "2 workloads hold quota here and 1 waits: it goes when the last has finished",
+        "2 workloads hold quota here and 1 waits: it goes when the last has finished; HoldAndDrain ends them now",
         id="deleting a busy ClusterQueue",
     ),
     pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
@@ -312,7 +377,7 @@ CASES = [
         None,
         "",
         "namespace-not-selected",
-        'ClusterQueue "team-a" does not admit namespace "team-b": it wants team=a',
+        'ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
         id="a LocalQueue where its ClusterQueue admits nobody",
     ),
     pytest.param(
@@ -348,11 +413,32 @@ CASES = [
         id="quota of a cohort in a misspelt flavor",
     ),
     pytest.param(
+        pool(**{f"nothing-like-it-it-{number}": 1 for number in range(9)}),
+        None,
+        "",
+        "flavor-not-found",
+        "9 ResourceFlavors do not exist (nothing-l..-it-it-0, nothing-l..-it-it-1, ...):"
+        " their quota in the cohort is for nobody",
+        id="quota of a cohort in many flavors that are not there",
+    ),
+    pytest.param(
+        pool(**{f"standar{number}": 1 for number in range(5)}),
+        None,
+        "",
+        "flavor-not-found",
+        [
+            'ResourceFlavor "standar0" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
+            'ResourceFlavor "standar1" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
+            "... and 3 more of the rule flavor-not-found",
+        ],
+        id="one rule says three things at most",
+    ),
+    pytest.param(
         pool(standard=2),
         pool(standard=4),
         GREEDY,
         "quota-below-usage",
-        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released",
+        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released or added",
         id="less quota of a cohort than is in use",
     ),
     pytest.param(
@@ -360,7 +446,7 @@ CASES = [
         pool(standard=4),
         "",
         "cohort-in-use",
-        "2 ClusterQueues are in it: they stay together, but lose its quota",
+        "2 ClusterQueues are in it: they stay together, but lose its quota; move them first",
         id="deleting a Cohort that has members",
     ),
     pytest.param(None, ours("Cohort", "nobody", parentName="root"), "", "", "", id="deleting one that has none"),
@@ -369,7 +455,7 @@ CASES = [
         None,
         "",
         "flavor-without-nodes",
-        "no node has the labels pool=fast: what is admitted to the flavor stays pending",
+        "none of 2 nodes has the labels pool=fast: its pods stay pending; label nodes or change nodeLabels",
         id="a flavor without nodes",
     ),
     pytest.param(known("ResourceFlavor", "standard"), None, "", "", "", id="a flavor with nodes"),
@@ -395,7 +481,7 @@ def test_what_is_said(new: Raw | None, old: Raw | None, more: str, rule: str, me
 
 
 def test_every_rule_for_administrators_has_its_case() -> None:
-    tables = [rules for subject, rules in TABLES.items() if subject != "jobs"]
+    tables = [rules for subject, rules in TABLES.items() if subject not in ("jobs", "labels and annotations")]
     assert {rule.name for rules in tables for rule in rules} == {case.values[3] for case in CASES} - {""}
 
 

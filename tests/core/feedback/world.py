@@ -12,6 +12,7 @@ from core.decode import WorkloadContext
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
+from core.policy import Policy
 from core.priority import PriorityClasses
 from core.requests import RequestRules
 from core.state import State
@@ -62,9 +63,18 @@ READ = {
 }
 
 
-def world(more: str = "", *, synced: bool = True, nodes: list[dict[str, str]] | None = None) -> StateLookup:
-    """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one)."""
-    state = State()
+def world(
+    more: str = "",
+    *,
+    synced: bool = True,
+    nodes: list[dict[str, str]] | None = None,
+    one_by_one: bool = False,
+) -> StateLookup:
+    """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
+
+    ``one_by_one`` is `waitForPodsReady.blockAdmission`.
+    """
+    state = State(Policy(block_admission=one_by_one))
     state.set_namespace("team-a", {"team": "a"})
     state.set_namespace("team-b", {"team": "b"})
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
@@ -104,14 +114,18 @@ def job(
     return submission(namespace, queue, priority_class, pods, RequestRules())
 
 
-def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str = "standard") -> str:
-    """The manifest of a workload that holds so much cpu."""
+def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str = "standard", check: str = "") -> str:
+    """The manifest of a workload that holds so much cpu; admitted, but where it waits for a ``check``."""
     found = _workload(name, namespace, cpu)
     assigned = {"name": "main", "flavors": {"cpu": flavor}, "resourceUsage": {"cpu": cpu}, "count": 1}
     reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
     found["status"] = {
-        "conditions": [{**reserved, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "conditions": [
+            {**reserved, "type": kind, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            for kind in ("QuotaReserved", *(() if check else ("Admitted",)))
+        ],
         "admission": {"clusterQueue": cluster_queue, "podSetAssignments": [assigned]},
+        "admissionChecks": [{"name": check, "state": "Pending"}] if check else [],
     }
     return f"- {json.dumps(found)}\n"
 

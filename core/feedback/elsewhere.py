@@ -1,0 +1,41 @@
+"""Where a job could go instead: the mend that a rule offers when the job's own queue cannot take it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from core import placement
+from core.feedback.rules import shortened
+from core.feedback.submission import Submission
+from core.lookup import Lookup
+from core.model import ClusterQueue, Key, StopPolicy
+
+MOST: Final = 8
+"""LocalQueues that are looked at for one finding, for a request waits for it."""
+
+
+def elsewhere(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool], could: str) -> str:
+    """``LocalQueue "other" {could}`` for the first other queue of the namespace that admits jobs and suits, else ''.
+
+    It takes jobs of the namespace today: neither it nor its ClusterQueue is stopped or otherwise inactive.
+    """
+    seen: set[str] = set()
+    for name in heapq.nsmallest(MOST, (each for each in lookup.local_queue_names(job.namespace) if each != job.queue)):
+        queue = _admitting(Key(job.namespace, name), lookup)
+        if queue is not None and queue.name not in seen and suits(queue):
+            return f'LocalQueue "{shortened(name)}" {could}'
+        seen.add(queue.name if queue is not None else "")
+    return ""
+
+
+def _admitting(key: Key, lookup: Lookup) -> ClusterQueue | None:
+    local = lookup.local_queue(key)
+    if local is None or local.deleting or local.stop_policy != StopPolicy.NONE:
+        return None
+    queue, standing = lookup.cluster_queue(local.cluster_queue), lookup.standing(local.cluster_queue)
+    labels = lookup.namespace_labels(key.namespace)
+    if queue is None or standing is None or not standing.active or queue.namespace_selector is None or labels is None:
+        return None
+    return queue if placement.matches(queue.namespace_selector, labels) else None

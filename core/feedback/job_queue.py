@@ -1,0 +1,157 @@
+"""What is to be said of the queue that a job names: whether it is there, takes the job, and admits anything at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from api.names import ClusterQueueReason
+from core import placement
+from core.feedback.elsewhere import elsewhere
+from core.feedback.rules import did_you_mean, fitted, shortened, unknown
+from core.feedback.submission import Submission
+from core.lookup import Lookup
+from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selector, StopPolicy
+
+
+def local_queue_of(job: Submission, lookup: Lookup) -> LocalQueue | None:
+    """The LocalQueue that the job names."""
+    return lookup.local_queue(Key(job.namespace, job.queue))
+
+
+def cluster_queue_of(job: Submission, lookup: Lookup) -> ClusterQueue | None:
+    """The ClusterQueue that it leads to."""
+    queue = local_queue_of(job, lookup)
+    return lookup.cluster_queue(queue.cluster_queue) if queue is not None else None
+
+
+def no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A job without a queue, and which queues there are."""
+    if not job.queue:
+        waits = f"names no queue and waits until it does: set {job.words.queue}"
+        there = sorted(lookup.local_queue_names(job.namespace))
+        yield fitted(*(f"{waits} to {' or '.join(there[:most])}" for most in (3, 2, 1) if there), waits)
+
+
+def queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A LocalQueue that is not there, and the closest that is."""
+    if local_queue_of(job, lookup) is None:
+        known = tuple(lookup.local_queue_names(job.namespace))
+        hint = did_you_mean(job.queue, known, several="LocalQueues")
+        yield fitted(
+            f'LocalQueue "{job.queue}" does not exist in namespace "{shortened(job.namespace)}": {hint}',
+            f'LocalQueue "{job.queue}" does not exist here: {hint}',
+            *unknown("LocalQueue", job.queue, known, hint, several="LocalQueues"),
+        )
+
+
+def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A ClusterQueue that is not there, and the closest that is."""
+    queue = local_queue_of(job, lookup)
+    if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
+        known = tuple(lookup.cluster_queue_names())
+        hint = did_you_mean(queue.cluster_queue, known, several="ClusterQueues")
+        yield fitted(
+            f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist: {hint}',
+            f'ClusterQueue "{queue.cluster_queue}" does not exist: {hint}',
+            *unknown("ClusterQueue", queue.cluster_queue, known, hint, several="ClusterQueues"),
+        )
+
+
+def _instead(job: Submission, lookup: Lookup) -> str:
+    """Another queue that is open, as the end of a sentence."""
+    other = elsewhere(job, lookup, lambda queue: True, "is open")
+    return f"; {other}" if other else ""
+
+
+def queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A LocalQueue that is stopped, and how many wait in it."""
+    queue = local_queue_of(job, lookup)
+    if queue is not None and queue.stop_policy != StopPolicy.NONE:
+        stopped, waiting = f'LocalQueue "{shortened(job.queue)}" is stopped', lookup.pending_for(queue.key)
+        yield _stopped(stopped, queue.stop_policy, waiting, _instead(job, lookup))
+
+
+def cluster_queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A ClusterQueue that is stopped, and how many wait in it."""
+    queue = cluster_queue_of(job, lookup)
+    if queue is not None and queue.stop_policy != StopPolicy.NONE:
+        stopped, waiting = f'ClusterQueue "{shortened(queue.name)}" is stopped', lookup.pending(queue.name)
+        yield _stopped(stopped, queue.stop_policy, waiting, _instead(job, lookup))
+
+
+def _stopped(stopped: str, policy: StopPolicy, waiting: int, instead: str) -> str:
+    others = f" with {waiting} other{'' if waiting == 1 else 's'}" if waiting else ""
+    waits = f"it waits{others} until {'resumed' if instead else 'an administrator resumes it'}{instead}"
+    return fitted(
+        f"{stopped} (stopPolicy {policy}): {waits}",
+        f"{stopped} ({policy}): {waits}",
+        or_else=[f"{stopped} ({policy}): it waits{others} until resumed"],
+    )
+
+
+_PREFIX: Final = "Can't admit new workloads: "
+
+
+def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A ClusterQueue that admits nothing, but for what has a rule of its own."""
+    queue = cluster_queue_of(job, lookup)
+    if queue is None or queue.stop_policy != StopPolicy.NONE:
+        return
+    standing, name = lookup.standing(queue.name), shortened(queue.name)
+    if queue.deleting:
+        deleted = f'ClusterQueue "{name}" is being deleted: it waits until one of its name is made again'
+        yield fitted(f"{deleted}{_instead(job, lookup)}", or_else=[deleted])
+    elif (
+        standing is not None and not standing.active and standing.reason != ClusterQueueReason.ADMISSION_CHECK_INACTIVE
+    ):
+        why = standing.message.removeprefix(_PREFIX).rstrip(".")
+        yield fitted(
+            f'ClusterQueue "{name}" admits nothing until an administrator mends it: {why}',
+            f'ClusterQueue "{name}" admits nothing: {why}',
+            f"the ClusterQueue admits nothing: {standing.reason}: {why}",
+        )
+
+
+def namespace_not_selected(job: Submission, lookup: Lookup) -> Iterable[str]:
+    """A ClusterQueue that does not admit the namespace, and which label would help."""
+    queue = cluster_queue_of(job, lookup)
+    labels = lookup.namespace_labels(job.namespace)
+    if queue is not None and labels is not None:
+        yield from not_admitted(queue, job.namespace, labels)
+
+
+def not_admitted(queue: ClusterQueue, namespace: str, labels: Labels) -> Iterable[str]:
+    """What keeps a namespace out of a ClusterQueue."""
+    name = f'ClusterQueue "{shortened(queue.name)}"'
+    if queue.namespace_selector is None:
+        yield fitted(f"{name} admits no namespace at all: its namespaceSelector is not set ({{}} admits all)")
+    elif not placement.matches(queue.namespace_selector, labels):
+        mend = _mend(queue.namespace_selector, labels)
+        yield fitted(
+            f'{name} does not admit namespace "{shortened(namespace)}": {mend}',
+            f"{name} does not admit this namespace: {mend}",
+        )
+
+
+def _mend(selector: Selector, labels: Labels) -> str:
+    """What to do about the first requirement that the labels of a namespace do not meet."""
+    unmet = next(each for each in selector.requirements if not placement.holds(each, labels))
+    key, found = shortened(unmet.key), labels.get(unmet.key)
+    has = f"its label {key}={shortened(found)}" if found is not None else ""
+    match unmet.operator:
+        case "In":
+            wanted = _either(unmet)
+            return f"{has} has to be {wanted}" if has else f"label it {key}={wanted}"
+        case "NotIn" | "DoesNotExist":
+            return f"{has} keeps it out"
+        case "Exists":
+            return f"give it the label {key}"
+    return f"its label {key} has to be {unmet.operator} {', '.join(unmet.values)}"
+
+
+def _either(requirement: Requirement) -> str:
+    values = [shortened(value) for value in requirement.values]
+    if len(values) > 3:
+        values = [*values[:2], f"{len(values) - 2} others"]
+    return " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))

@@ -1,0 +1,176 @@
+"""Labels and annotations of a job that do nothing where they stand, or say two things: kubectl takes any key.
+
+Separate from `core.feedback.jobs` because they are looked at by themselves, on jobs that name no queue too: a label
+that was to name one and is mistyped is why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from api.names import GROUP, Annotation, Label
+from core.feedback.change import Change
+from core.feedback.rules import Finding, Rule, closest, distance, findings, fitted, shortened
+from core.lookup import Lookup
+from core.model import Labels
+
+_ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
+    "a label of the job",
+    "an annotation of the job",
+    "a label of spec.template",
+    "an annotation of spec.template",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The labels and annotations of a job and of its pod templates."""
+
+    labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
+    pod_labels: Labels = field(default_factory=dict)
+    pod_annotations: Labels = field(default_factory=dict)
+
+    @property
+    def places(self) -> Iterable[tuple[str, Labels]]:
+        """What stands where, in words."""
+        return (
+            (_ON_JOB_AS_LABEL, self.labels),
+            (_ON_JOB, self.annotations),
+            (_ON_PODS_AS_LABEL, self.pod_labels),
+            (_ON_PODS, self.pod_annotations),
+        )
+
+
+def of_keys(change: Change[Keys], lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about the labels and annotations that come with a change."""
+    return findings(KEY_RULES, change, lookup)
+
+
+_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    Label.QUEUE_NAME: (_ON_JOB_AS_LABEL, _ON_JOB),
+    Label.PRIORITY_CLASS: (_ON_JOB_AS_LABEL,),
+    Label.MAX_EXEC_TIME_SECONDS: (_ON_JOB_AS_LABEL,),
+    Annotation.ADMISSION_GATED_BY: (_ON_JOB,),
+    Annotation.MIN_PARALLELISM: (_ON_JOB,),
+    Annotation.COMPLETIONS_EQUAL_PARALLELISM: (_ON_JOB,),
+    Annotation.ELASTIC_JOB: (_ON_JOB,),
+    Annotation.POD_SET_GROUP_NAME: (_ON_PODS,),
+    Annotation.REQUIRED_TOPOLOGY: (_ON_PODS,),
+    Annotation.PREFERRED_TOPOLOGY: (_ON_PODS,),
+    Annotation.UNCONSTRAINED_TOPOLOGY: (_ON_PODS,),
+    Annotation.SLICE_REQUIRED_TOPOLOGY: (_ON_PODS,),
+    Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: (_ON_PODS,),
+    Annotation.SLICE_SIZE: (_ON_PODS,),
+}
+"""Where the keys that people write are read; of the others nothing is said wherever they stand."""
+
+_KNOWN: Final = frozenset(
+    value
+    for names in (Label, Annotation)
+    for name, value in vars(names).items()
+    if name.isupper() and value.startswith(f"{GROUP}/")
+)
+_NAMES: Final = tuple(sorted(key.partition("/")[2] for key in _KNOWN))
+
+
+def _new(change: Change[Keys]) -> Iterator[tuple[str, str]]:
+    """Where which keys have come."""
+    if change.new is None:
+        return
+    before = dict(change.old.places) if change.old is not None else {}
+    for place, found in change.new.places:
+        yield from ((place, key) for key in sorted(found) if key not in before.get(place, {}))
+
+
+def _meant_for_us(key: str) -> bool:
+    """Whether the prefix is our group's, or nearly; subdomains of it are others'."""
+    prefix, slash, _ = key.partition("/")
+    if not slash or prefix.endswith(f".{GROUP}"):
+        return False
+    return prefix == GROUP or prefix.startswith("kueue.") or distance(prefix, GROUP, 2) is not None
+
+
+def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    for place, key in _new(change):
+        if _meant_for_us(key) and key not in _KNOWN:
+            meant = closest(key.partition("/")[2], _NAMES)
+            told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("mend or drop it",)
+            yield fitted(
+                *(
+                    f"{place.split()[1]} {written} is not known and does nothing: {each}"
+                    for written in (key, shortened(key))
+                    for each in told
+                )
+            )
+
+
+def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    queued = change.new is not None and Label.QUEUE_NAME in {**change.new.labels, **change.new.annotations}
+    for place, key in _new(change):
+        read = _READ.get(key, (place,))
+        if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
+            yield fitted(
+                f"{key} does nothing as {place}: make it {read[0]}",
+                f"{key} does nothing there: make it {read[0]}",
+            )
+
+
+def _by_annotation(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    if _queues_changed(change) and change.new is not None and not _queues(change.new)[0] and _queues(change.new)[1]:
+        yield f"the annotation {Label.QUEUE_NAME} still queues this job; make it a label, annotations are v0.1"
+
+
+def _twice(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    label, annotation = _queues(change.new) if change.new is not None else ("", "")
+    if _queues_changed(change) and label and annotation and label != annotation:
+        yield fitted(
+            f'label and annotation name different queues: the label "{shortened(label)}" wins; remove the annotation'
+            f" {Label.QUEUE_NAME}"
+        )
+
+
+def _queues(keys: Keys) -> tuple[str, str]:
+    """The queue by label, and by v0.1's annotation."""
+    return keys.labels.get(Label.QUEUE_NAME) or "", keys.annotations.get(Annotation.QUEUE_NAME) or ""
+
+
+def _queues_changed(change: Change[Keys]) -> bool:
+    return change.new is not None and (change.old is None or _queues(change.old) != _queues(change.new))
+
+
+KEY_RULES: Final[tuple[Rule[Change[Keys]], ...]] = (
+    Rule(
+        "unknown-key",
+        "A label or annotation with Kueue's prefix, or nearly, that nobody reads.",
+        _unknown,
+        example=(
+            "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"
+        ),
+    ),
+    Rule(
+        "misplaced-key",
+        "A label written as annotation, an annotation as label, or one of the pods on the job.",
+        _misplaced,
+        example="kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
+    ),
+    Rule(
+        "queue-by-annotation",
+        "The queue is named by v0.1's annotation.",
+        _by_annotation,
+        example=(
+            "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
+        ),
+    ),
+    Rule(
+        "queue-named-twice",
+        "Label and annotation name different queues.",
+        _twice,
+        example=(
+            'label and annotation name different queues: the label "other" wins; remove the annotation'
+            " kueue.x-k8s.io/queue-name"
+        ),
+    ),
+)

@@ -1,0 +1,160 @@
+"""Why a job that fits in the long run does not start at once: quota in use, pods that are not ready, checks.
+
+Separate from `core.feedback.capacity` because it looks at what is there now, and so changes from minute to minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from api import quantity
+from api.names import PreemptionPolicy
+from core.feedback import capacity
+from core.feedback.elsewhere import elsewhere
+from core.feedback.rules import fitted, shortened
+from core.feedback.submission import Submission
+from core.lookup import Lookup
+from core.model import AdmissionCheck, ClusterQueue, FlavorResource, QueueingStrategy
+
+
+def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """The first thing that is missing now, of what fits in the long run, and how many wait before it."""
+    standing = lookup.standing(queue.name)
+    if standing is None or not standing.active:
+        return  # which is said of the queue, and is why
+    ahead = lookup.ahead(queue.name, priority(job, lookup))
+    where = f'ClusterQueue "{shortened(queue.name)}"'
+    for demand in capacity.demands(job, queue):
+        flavors = capacity.suitable(demand, lookup)
+        if not flavors or not capacity.holds(demand, flavors, queue, lookup.most):
+            return
+        short = [capacity.lacking(demand.least, name, queue, lookup.available) for name in flavors]
+        if all(short):
+            yield _short_of(job, demand, sorted(short[0])[0], flavors, queue, ahead, lookup)
+            return
+    if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
+        mend = _with_room(job, lookup) or "it starts by itself"
+        yield fitted(
+            f"will wait: {where} is StrictFIFO and its head does not fit; {_place(ahead)}; {mend}",
+            or_else=[f"will wait: {where} is StrictFIFO and its head does not fit; {_place(ahead)}"],
+        )
+
+
+def _short_of(
+    job: Submission,
+    demand: capacity.Demand,
+    resource: str,
+    flavors: list[str],
+    queue: ClusterQueue,
+    ahead: int,
+    lookup: Lookup,
+) -> str:
+    unless = "will wait unless it preempts" if preempts(queue) else "will wait"
+    free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
+    given, more = quantity.text(resource, free), quantity.text(resource, demand.least[resource] - free)
+    asks = f"{unless}: {demand.asks(resource)}, {given} free in"
+    name, mend = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
+    mend = mend or "it starts by itself"
+    return fitted(
+        f'{asks} ClusterQueue "{name}", {more} missing; {_place(ahead)}; {mend}',
+        f'{asks} "{name}", {more} missing; {_place(ahead)}; {mend}',
+        f"{unless}: {demand.asks(resource)}, {given} free; {_place(ahead)}; {mend}",
+        or_else=[
+            f'{asks} "{name}", {more} missing; {_place(ahead)}',
+            f"{unless}: {demand.asks(resource)}, {given} free; {_place(ahead)}",
+        ],
+    )
+
+
+def _now(
+    job: Submission,
+    demand: capacity.Demand,
+    resource: str,
+    flavors: list[str],
+    queue: ClusterQueue,
+    lookup: Lookup,
+) -> str:
+    """What would start at once; '' where others wait first, or nothing would."""
+    if lookup.pending(queue.name):
+        return ""
+    if demand.pod_set.count > 1:
+        fit = capacity.pods_that_fit(demand, flavors, queue, lookup.available)
+        return f"set {job.words.pods} to {fit} to start now" if fit else ""
+    free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
+    return f"ask for {quantity.text(resource, free)} to start now" if free else ""
+
+
+def _with_room(job: Submission, lookup: Lookup) -> str:
+    def room(queue: ClusterQueue) -> bool:
+        return not lookup.pending(queue.name) and capacity.could_hold(job, queue, lookup, lookup.available)
+
+    return elsewhere(job, lookup, room, "has room")
+
+
+def preempts(queue: ClusterQueue) -> bool:
+    """Whether workloads of the ClusterQueue may preempt others at all."""
+    never = PreemptionPolicy.NEVER
+    return queue.preemption.within_cluster_queue != never or queue.preemption.reclaim_within_cohort != never
+
+
+def priority(job: Submission, lookup: Lookup) -> int:
+    """What the Workload will have, as far as the classes exist."""
+    if job.priority is not None:
+        return job.priority
+    if job.priority_class:
+        return lookup.priority_class(job.priority_class) or 0
+    return lookup.pod_priority_class(job.pod_priority_class) or 0
+
+
+def _place(ahead: int) -> str:
+    if not ahead:
+        return "next in line"
+    return f"place {ahead + 1} in line, {_workloads(ahead)} ahead"
+
+
+def _workloads(count: int) -> str:
+    return f"{count} {'workload' if count == 1 else 'workloads'}"
+
+
+def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """How many admitted workloads must have their pods ready first, where one starts after the other."""
+    awaited = lookup.pods_awaited()
+    if awaited:
+        whose = f"the pods of {_workloads(len(awaited))}"
+        here = sorted(key.name for key in awaited if key.namespace == job.namespace)
+        mend = f"see {shortened(here[0])}" if here else "all are of other namespaces"
+        yield fitted(
+            f"will wait until {whose} are ready: waitForPodsReady.blockAdmission starts one at a time; {mend}",
+            f"will wait until {whose} are ready (waitForPodsReady.blockAdmission); {mend}",
+        )
+
+
+def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """A check that no controller looks after: the ClusterQueue admits nothing as long."""
+    for check in _checks(queue, lookup):
+        if not check.active:
+            yield fitted(
+                f'AdmissionCheck "{shortened(check.name)}" is inactive, ClusterQueue "{shortened(queue.name)}" admits'
+                f" nothing until {shortened(check.controller_name)} runs it",
+                f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until'
+                f" {shortened(check.controller_name)} runs it",
+            )
+
+
+def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """A check that keeps others waiting who have their quota."""
+    for check in _checks(queue, lookup):
+        held = lookup.checked(queue.name, check.name) if check.active else 0
+        if held:
+            wait = "waits" if held == 1 else "wait"
+            yield fitted(
+                f'AdmissionCheck "{shortened(check.name)}": {_workloads(held)} with quota {wait} for it, as this one'
+                f" will; it is decided by {shortened(check.controller_name)}",
+                f'AdmissionCheck "{shortened(check.name)}": {_workloads(held)} with quota {wait} for it, as this one'
+                " will",
+            )
+
+
+def _checks(queue: ClusterQueue, lookup: Lookup) -> list[AdmissionCheck]:
+    names = sorted({rule.name for rule in queue.checks})
+    return [found for name in names if (found := lookup.admission_check(name)) is not None]

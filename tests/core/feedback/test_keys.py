@@ -1,0 +1,148 @@
+"""Labels and annotations of jobs that do nothing where they stand, or say two things."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.feedback.change import Change
+from core.feedback.keys import KEY_RULES, Keys, of_keys
+from core.feedback.rules import LIMIT
+from tests.core.feedback.world import world
+
+PREFIX = "kueue.x-k8s.io/"
+QUEUE = {f"{PREFIX}queue-name": "main"}
+REFERENCE = Path(__file__).parents[3].parent / "shared" / "reference" / "names.json"
+
+
+def keys(**places: str) -> Keys:
+    """Keys without their prefix, by the place where they stand."""
+    return Keys(**{place: {f"{PREFIX}{key}": "x"} for place, key in places.items()})
+
+
+CASES = [
+    pytest.param(Keys(), "", "", id="nothing to say of a job without labels"),
+    pytest.param(Keys(QUEUE, {f"{PREFIX}job-min-parallelism": "2"}), "", "", id="nor of those that are read"),
+    pytest.param(
+        Keys({"app": "x", "jobset.x-k8s.io/queue-name": "x", "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "1"}),
+        "",
+        "",
+        id="nor of others' keys",
+    ),
+    pytest.param(
+        keys(labels="queue-nmae"),
+        "unknown-key",
+        "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        id="a mistyped label",
+    ),
+    pytest.param(
+        keys(annotations="job-min-paralelism"),
+        "unknown-key",
+        "annotation kueue.x-k8s.io/job-min-paralelism is not known and does nothing: did you mean job-min-parallelism?",
+        id="a mistyped annotation",
+    ),
+    pytest.param(
+        keys(pod_annotations="podset-requird-topology"),
+        "unknown-key",
+        "annotation kueue.x-k8s.io/podset-requird-topology is not known and does nothing:"
+        " did you mean podset-required-topology?",
+        id="a mistyped annotation of the pods",
+    ),
+    pytest.param(
+        Keys({"kueue.k8s.io/queue-name": "main"}),
+        "unknown-key",
+        "label kueue.k8s.io/queue-name is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        id="a mistyped prefix",
+    ),
+    pytest.param(
+        Keys({"kueu.x-k8s.io/queue-name": "main"}),
+        "unknown-key",
+        "label kueu.x-k8s.io/queue-name is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        id="another mistyped prefix",
+    ),
+    pytest.param(
+        keys(labels="colour"),
+        "unknown-key",
+        "label kueue.x-k8s.io/colour is not known and does nothing: mend or drop it",
+        id="a label like no other",
+    ),
+    pytest.param(
+        keys(annotations="priority-class"),
+        "misplaced-key",
+        "kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
+        id="a label written as annotation",
+    ),
+    pytest.param(
+        keys(labels="job-min-parallelism"),
+        "misplaced-key",
+        "kueue.x-k8s.io/job-min-parallelism does nothing as a label of the job: make it an annotation of the job",
+        id="an annotation written as label",
+    ),
+    pytest.param(
+        keys(annotations="podset-required-topology"),
+        "misplaced-key",
+        "kueue.x-k8s.io/podset-required-topology does nothing as an annotation of the job:"
+        " make it an annotation of spec.template",
+        id="an annotation of the pods on the job",
+    ),
+    pytest.param(
+        keys(annotations="podset-slice-required-topology-constraints"),
+        "misplaced-key",
+        "kueue.x-k8s.io/podset-slice-required-topology-constraints does nothing there:"
+        " make it an annotation of spec.template",
+        id="a long one",
+    ),
+    pytest.param(
+        Keys(pod_labels=QUEUE),
+        "misplaced-key",
+        "kueue.x-k8s.io/queue-name does nothing as a label of spec.template: make it a label of the job",
+        id="the queue named by the pods alone",
+    ),
+    pytest.param(Keys(QUEUE, pod_labels=QUEUE), "", "", id="the queue named by the pods as well"),
+    pytest.param(
+        Keys(annotations=QUEUE),
+        "queue-by-annotation",
+        "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1",
+        id="v0.1's annotation",
+    ),
+    pytest.param(Keys(QUEUE, QUEUE), "", "", id="label and annotation agree"),
+    pytest.param(
+        Keys({f"{PREFIX}queue-name": "other"}, QUEUE),
+        "queue-named-twice",
+        'label and annotation name different queues: the label "other" wins; remove the annotation'
+        " kueue.x-k8s.io/queue-name",
+        id="label and annotation differ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("new", "rule", "message"), CASES)
+def test_what_is_said(new: Keys, rule: str, message: str) -> None:
+    found = of_keys(Change(None, new), world())
+    assert [(each.rule, each.message) for each in found] == ([(rule, message)] if message else [])
+    assert all(len(each.message) <= LIMIT for each in found)
+
+
+@pytest.mark.parametrize(("new", "rule", "message"), CASES)
+def test_what_was_said_is_not_said_again_when_something_else_changes(new: Keys, rule: str, message: str) -> None:
+    assert of_keys(Change(new, new), world()) == ()
+
+
+def test_every_rule_has_its_case() -> None:
+    assert {rule.name for rule in KEY_RULES} == {case.values[1] for case in CASES} - {""}
+
+
+def test_every_key_that_kueue_reads_is_known() -> None:
+    listed = json.loads(REFERENCE.read_text())["labelsAndAnnotations"]
+    ours = {each["key"]: "x" for each in listed if each["key"].startswith(PREFIX)}
+    assert ours
+    assert not [each for each in of_keys(Change(None, Keys(ours)), world()) if each.rule == "unknown-key"]
+
+
+def test_however_long_a_key_is_its_message_fits() -> None:
+    for length in range(1, 64):
+        for found in of_keys(Change(None, keys(labels="q" * length)), world()):
+            assert len(found.message) <= LIMIT
+            assert found.message.endswith("mend or drop it")
