@@ -9,7 +9,6 @@ import asyncio
 import os
 import ssl
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -17,16 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.measure import Usage, ahead
+from bench.measure import Usage, bare_plane
 from bench.openloop import Caller, Quantiles, Target
 from bench.reviews import MUTATE, Ask, asks, good, wrong
-from bench.served import served
+from bench.served import hooks_at, served
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.resource import Resource
-from devcluster.controlplane import ControlPlane, Spec
+from devcluster.controlplane import ControlPlane
 
-HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "", namespaced=False)
 CLIENTS = 2
 OTHERS_PER_SECOND = 50.0
 FIFTHS = 5
@@ -166,8 +163,7 @@ async def measure(plane: ControlPlane, scratch: Path, seed: int, count: int, sen
     """Do all that and print it; how many mistakes there were."""
     with served(plane.kubeconfig, scratch) as process:
         async with Client(config.load(plane.kubeconfig)) as client:
-            (configuration,) = (await client.list(HOOKS))["items"]
-        base = configuration["webhooks"][0]["clientConfig"]["url"].rsplit("/", 1)[0]
+            base = await hooks_at(client)
         victim = Victim(base, scratch / "certificates" / "ca.crt", process.pid)
         with victim.others() as others:
 
@@ -212,13 +208,9 @@ def main() -> int:
     parser.add_argument("--senders", type=int, default=200, help="how many send slowly (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     chosen = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
-        ahead(plane) as told,
-    ):
+    with bare_plane() as (plane, scratch, told):
         print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors, {told}", flush=True)
-        run = measure(plane, Path(scratch), chosen.seed, chosen.reviews, chosen.senders)
+        run = measure(plane, scratch, chosen.seed, chosen.reviews, chosen.senders)
         return 1 if asyncio.run(run) else 0
 
 

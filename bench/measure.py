@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from devcluster import processes
 from devcluster.api import Administrator
-from devcluster.controlplane import ControlPlane
+from devcluster.controlplane import ControlPlane, Spec
 
 _HOOK = "apiserver_admission_webhook_admission_duration_seconds"
 _NAMES = f"apiserver_request_total|{_HOOK}_(?:count|sum)|apiserver_crd_conversion_webhook_duration_seconds_count"
@@ -130,6 +131,17 @@ def weigh(pid: int, nice: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def bare_plane() -> Iterator[tuple[ControlPlane, Path, str]]:
+    """A control plane without nodes and a scratch directory, both ``ahead`` of other work; and a few words on that."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
+        ahead(plane) as told,
+    ):
+        yield plane, Path(scratch), told
 
 
 @contextlib.contextmanager

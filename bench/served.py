@@ -10,9 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import AHEAD, weigh
+from controller.kube.client import Client
+from controller.kube.resource import Resource
 
 READY_SECONDS = 60.0
 END_SECONDS = 30.0
+
+
+HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "", namespaced=False)
+
+
+async def hooks_at(client: Client) -> str:
+    """The URL below which a program that installed itself is called, without a slash at its end."""
+    (configuration,) = (await client.list(HOOKS))["items"]
+    url: str = configuration["webhooks"][0]["clientConfig"]["url"]
+    return url.rsplit("/", 1)[0]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 import ssl
-import tempfile
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -18,19 +17,16 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.measure import BEHIND, Usage, ahead, counts, timed, waited_seconds, weigh_all
+from bench.measure import BEHIND, Usage, bare_plane, counts, timed, waited_seconds, weigh_all
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
-from bench.served import served
+from bench.served import hooks_at, served
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
-from devcluster.controlplane import ControlPlane, Spec
+from devcluster.controlplane import ControlPlane
 
-_ADMISSION = "admissionregistration.k8s.io"
-MUTATING = Resource(_ADMISSION, "v1", "mutatingwebhookconfigurations", "", namespaced=False)
-VALIDATING = Resource(_ADMISSION, "v1", "validatingwebhookconfigurations", "", namespaced=False)
 PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")
 CREATORS = 16
 WARM_SECONDS = 2.0
@@ -142,9 +138,7 @@ async def measure(plane: ControlPlane, scratch: Path, pace: Pace, pending: int) 
         queued = [job(f"pending-{number}", f"lq-{number % size.queues}") for number in range(size.jobs)]
         await timed(lambda number: client.create(JOBS, queued[number], NAMESPACE), size.jobs, clients=CREATORS)
         with served(plane.kubeconfig, scratch) as process:
-            (configuration,) = (await client.list(MUTATING))["items"]
-            base = configuration["webhooks"][0]["clientConfig"]["url"].rsplit("/", 1)[0]
-            program = Program(base, scratch / "certificates" / "ca.crt", process.pid)
+            program = Program(await hooks_at(client), scratch / "certificates" / "ca.crt", process.pid)
             await _with_us(plane, client, program, size, pace)
         _stalls(scratch / "serve.log")
 
@@ -214,13 +208,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15, help="for how long each time (default 15)")
     parser.add_argument("--pending", type=int, default=10_000, help="how many workloads wait (default 10000)")
     chosen = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
-        ahead(plane) as told,
-    ):
+    with bare_plane() as (plane, scratch, told):
         print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, {told}", flush=True)
-        asyncio.run(measure(plane, Path(scratch), Pace(chosen.rate, chosen.seconds), chosen.pending))
+        asyncio.run(measure(plane, scratch, Pace(chosen.rate, chosen.seconds), chosen.pending))
 
 
 if __name__ == "__main__":
