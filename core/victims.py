@@ -4,7 +4,8 @@ Separate from ``core.state``, which asks when a tree may be looked at again and 
 
 - While some victims of a preemptor are free and others are still on their way out, their tree rests, ``PATIENCE`` at
   most. Which of them stops first is chance, and the first must not be judged as if the others kept their places. Kueue
-  has that effect by letting up to 0.1 s pass after a cycle that admitted nothing.
+  has that effect by letting up to 0.1 s pass after a cycle that admitted nothing. Where they stop further apart, those
+  that are free are judged in either case as if the others kept their places, and again as each of those goes.
 - Workloads that preempt each other in a circle (Kueue's rules allow it) would do so as fast as Jobs can be stopped. Who
   was preempted for the same workload more than ``FREE_ROUNDS`` times in a row waits before it queues again, twice as
   long each time. That changes no decision that comes to rest.

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from core import transitions
 from core.cycle import drain
 from core.model import (
@@ -22,6 +24,7 @@ from core.policy import DEFAULT_STRATEGIES, Policy
 from core.simulation import Arrival, simulate
 from core.state import State
 from core.victims import FREE_ROUNDS, PATIENCE
+from core.wakes import LATEST
 from tests.builders import EVERY, cluster_queue, reserved, state, workload
 
 A, B = Key("ns", "a"), Key("ns", "b")
@@ -75,6 +78,20 @@ def test_a_tree_waits_a_second_for_the_other_victims_and_not_longer() -> None:
     assert (found.heads(5.0), found.next_wake(5.0)) == ((), 5.0 + PATIENCE)
     assert [head.workload.key.name for head in found.heads(5.0 + PATIENCE)] == ["claim", "v2"]
     assert found.next_wake(6.0) in (None, 6.0 + PATIENCE)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_victims_that_stop_seconds_apart_are_told_in_either_order_what_kueue_tells_them(first: int) -> None:
+    """Kueue, with two victims of equal shape stopped 2.5 s apart: the first is outrun by its preemptor and stays in
+    line; once the other is free, whoever of them is first in line is told anew, and the other parked with it untold.
+    """
+    found = lent_out()
+    let_go(found, first, 5.0)
+    assert decide(found, 5.0) == {}
+    assert decide(found, 5.0 + PATIENCE) == {"claim": "WaitingForPreemptedWorkloads", f"v{first}": "WaitingForQuota"}
+    let_go(found, 3 - first, 7.5)
+    assert decide(found, 7.5) == {"claim": "reserved", "v1": "WaitingForQuota"}
+    assert decide(found, 7.5 + LATEST) in ({}, {"v1": "WaitingForQuota"}), "v2 is of v1's shape, and behind it"
 
 
 def test_a_victim_that_finishes_or_is_spared_holds_nobody_up() -> None:
