@@ -5,10 +5,11 @@ Separate from ``cli.simulate``, which is what a person types: this is what tests
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
+from msgspec.structs import replace
 
 from cli.manifests import Mistakes, Raw
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission

@@ -34,6 +34,7 @@ class Target(NamedTuple):
         return self.held.workload.key
 
 
+_NOTHING: Mapping[FlavorResource, int] = {}
 Borrowers = dict[FlavorResource, list[QueueNode]]
 """Who uses more than its own quota, as far as that has been asked; to be emptied when usage changes."""
 
@@ -82,6 +83,15 @@ class Preemptor(Struct, gc=False):
         if found is None:
             found = self.borrowers[fr] = [queue for queue in self.node.root().members() if queue.exceeds(fr)]
         return found
+
+    def used_inside(self) -> Mapping[FlavorResource, int]:
+        """What those of its own ClusterQueue use that it may preempt, or a little more."""
+        node, policy = self.node, self.node.spec.preemption.within_cluster_queue
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return node.used_below(self.workload.priority)
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return node.used_below(self.workload.priority + 1)
+        return _NOTHING
 
     def satisfies(self, policy: str, candidate: Workload) -> bool:
         """Whether a preemption policy allows this workload to preempt the candidate."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from api.names import PreemptedReason, PreemptionPolicy
 from core.candidates import Preemptor, Target, add_usage, fill_back, remove_usage
 from core.model import FlavorResource
@@ -24,8 +26,13 @@ def classical_targets(
     return _Classical(preemptor, need, requests).targets()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+def out_of_reach(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -> bool:
+    """Whether it is clear at a glance that there are no targets, nor would be if more were asked for besides."""
+    own, within = _own_room(preemptor, requests)
+    return not own and not _reaches_out(preemptor, requests, within=within)
+
+
+class Candidate(Struct, frozen=True, gc=False):
     """A workload that may be preempted. ``cohort`` is the lowest one it shares with the preemptor."""
 
     held: Reservation
@@ -44,7 +51,12 @@ class _Classical:
     requests: Mapping[FlavorResource, int]
 
     def targets(self) -> list[Target]:
-        hierarchical, prioritized = self._from_cohort()
+        own, within = _own_room(self.preemptor, self.requests)
+        if not own and not _reaches_out(self.preemptor, self.requests, within=within):
+            return []
+        hierarchical, prioritized = self._from_cohort(within=within)
+        if not own and not hierarchical and not prioritized:
+            return []
         same = self._from_queue()
         ordered = self._in_order(hierarchical, prioritized, same)
         elsewhere = bool(hierarchical or prioritized)
@@ -107,18 +119,22 @@ class _Classical:
         reason = PreemptedReason.IN_CLUSTER_QUEUE
         return [Candidate(held, node, None, reason) for held in self.preemptor.candidates(node, policy, self.need)]
 
-    def _from_cohort(self) -> tuple[list[Candidate], list[Candidate]]:
-        """Candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those by priority."""
+    def _from_cohort(self, *, within: bool) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those by priority.
+
+        Without ``within`` no attempt without borrowing is worth while, nor who may go only then.
+        """
         node = self.preemptor.node
         hierarchical: list[Candidate] = []
         prioritized: list[Candidate] = []
         if node.spec.preemption.reclaim_within_cohort == PreemptionPolicy.NEVER:
             return hierarchical, prioritized
+        forbidden = node.spec.preemption.borrow_within_cohort == PreemptionPolicy.NEVER
         advantage, remaining = _fits_quota(node, self.requests)
         seen: CohortNode | None = None
         for cohort in node.ancestors():
             found = hierarchical if advantage else prioritized
-            for member in self._borrowing(cohort, seen):
+            for member in self._borrowing(cohort, seen) if advantage or within or not forbidden else ():
                 found.extend(self._judged(member, cohort, advantage=advantage))
             fits, remaining = _fits_quota(cohort, remaining)
             advantage = advantage or fits
@@ -156,3 +172,29 @@ def _fits_quota(node: Node, requests: Mapping[FlavorResource, int]) -> tuple[boo
     """Whether the requests fit in the quota of a subtree, and what of them has to come from above it."""
     fits = not any(node.exceeds(fr, amount) for fr, amount in requests.items())
     return fits, {fr: max(0, amount - node.kept_free(fr)) for fr, amount in requests.items()}
+
+
+def _own_room(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -> tuple[bool, bool]:
+    """At a glance, were all gone of its own ClusterQueue that may be preempted: whether it would fit, for no more
+    becomes available than they use; and whether the ClusterQueue would not borrow: without that, an attempt without
+    borrowing comes to nothing, and who may go only then need not be asked.
+    """
+    node, inside = preemptor.node, preemptor.used_inside()
+    fits = within = True
+    for fr, amount in requests.items():
+        short = amount - inside.get(fr, 0)
+        within = within and not node.exceeds(fr, short)
+        if fits and short > 0 and short > node.available(fr):
+            fits = False
+    return fits, within
+
+
+def _reaches_out(preemptor: Preemptor, requests: Mapping[FlavorResource, int], *, within: bool) -> bool:
+    """Whether anybody of other ClusterQueues could be a candidate that counts."""
+    node, rules = preemptor.node, preemptor.node.spec.preemption
+    if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
+        return False
+    flat = node.parent.parent is None
+    if within or not flat or rules.borrow_within_cohort != PreemptionPolicy.NEVER:
+        return True
+    return not any(node.exceeds(fr, amount) for fr, amount in requests.items())

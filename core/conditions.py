@@ -7,7 +7,8 @@ replaces lists whole, so it carries uid and resourceVersion: it lands on the ver
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from api import names, quantity
 from core.model import Admission, CheckState, Condition, Raw, Requests, Workload

@@ -76,7 +76,9 @@ def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | 
         heads = state.heads(now)
         if not heads:
             return
-        plan = yield from _judge(state.snapshot(), heads, policy)
+        snapshot = state.snapshot()
+        plan = yield from _judge(snapshot, heads, policy)
+        state.let_go(snapshot)
         yield from state.applying(plan)
         yield plan
         idle = idle + 1 if all(_idle(decision) for decision in plan.decisions) else 0
@@ -145,6 +147,8 @@ class _Cycle:
             self.decisions.append(self._decide(entry, nomination))
             self.looking = None
             yield
+        for root, tree in self.trees.items():
+            self.snapshot.trees[root].spare = tree
         return Plan((*self.decisions, *refused))
 
     def _tree(self, cluster_queue: str) -> Tree:

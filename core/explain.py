@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from api import quantity
 from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.cycle import schedule
@@ -322,7 +324,7 @@ class _Question:
         other = tree.copy()
         for holder in gone:
             other.release(holder.key, holder.cluster_queue)
-        other.shared = True
+        other.readers += 1
         snapshot = self.state.snapshot()
         snapshot = replace(snapshot, trees={**snapshot.trees, other.root: other})
         return isinstance(self.answer(snapshot), Reserve)
@@ -359,7 +361,7 @@ class _Question:
             return
         higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})
         for value in higher[:MOST_HOLDERS]:
-            other = self.answer(workload=replace(self.workload, priority=value))
+            other = self.answer(workload=structs.replace(self.workload, priority=value))
             if isinstance(other, Wait) and other.victims:
                 victims = _list([victim.workload.key for victim in other.victims])
                 yield f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"

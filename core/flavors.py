@@ -98,10 +98,17 @@ class Assignment(Struct, gc=False):
     mode: Mode = _NO_FIT
     """The worst of all pod sets."""
     no_fit_reason: str = ""
+    _message: str | None = None
+    _tried: tuple[Mapping[str, int], ...] | None = None
 
     @property
     def message(self) -> str:
         """Why it does not simply fit."""
+        if self._message is None:
+            self._message = self._text()
+        return self._message
+
+    def _text(self) -> str:
         for each in self.pod_sets:
             if each.mistake:
                 return messages.malformed_pod_set(each.name, each.mistake)
@@ -131,8 +138,9 @@ class Assignment(Struct, gc=False):
 
     def tried(self, generation: int, cycle: int) -> Tried:
         """Where the search goes on the next time."""
-        indexes = tuple({resource: c.tried for resource, c in a.choices.items()} for a in self.pod_sets)
-        return Tried(indexes, generation, cycle)
+        if self._tried is None:
+            self._tried = tuple({resource: c.tried for resource, c in a.choices.items()} for a in self.pod_sets)
+        return Tried(self._tried, generation, cycle)
 
     @property
     def considered(self) -> str:
@@ -188,10 +196,7 @@ class Search(Struct, gc=False):
         return found
 
     def _pod_set(self, index: int, total: PodSetTotal, used: Mapping[FlavorResource, int]) -> Assigned:
-        requests = total.requests
-        if PODS_RESOURCE in self.node.groups:
-            counted = {**requests, PODS_RESOURCE: total.count}
-            requests = {resource: counted[resource] for resource in sorted(counted, key=search_order)}
+        requests = self.counted(total)
         assigned = Assigned(total.name, total.count, requests)
         for resource, amount in requests.items():
             if resource in assigned.choices:
@@ -211,6 +216,13 @@ class Search(Struct, gc=False):
             assigned.reasons.extend(reasons)
         return assigned
 
+    def counted(self, total: PodSetTotal) -> Requests:
+        """What a pod set asks for here: with the number of its pods where that is limited."""
+        if PODS_RESOURCE not in self.node.groups:
+            return total.requests
+        counted = {**total.requests, PODS_RESOURCE: total.count}
+        return {resource: counted[resource] for resource in sorted(counted, key=search_order)}
+
     def _group(
         self, index: int, resource: str, group: ResourceGroup, assigned: Assigned, used: Mapping[FlavorResource, int]
     ) -> tuple[dict[str, Choice], list[str]]:
@@ -227,7 +239,7 @@ class Search(Struct, gc=False):
             if self.pinned is not None and self.pinned.get(assigned.name, {}).get(resource) != name:
                 reasons.append(messages.not_nominated(name, resource))
                 continue
-            unfit = self._mismatch(placement, name)
+            unfit = self.mismatch(placement, name)
             if unfit is not None:
                 reasons.append(unfit.text)
                 assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
@@ -248,7 +260,8 @@ class Search(Struct, gc=False):
             choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
         return choices, [] if best is not None and best[0] is _FIT else reasons
 
-    def _mismatch(self, placement: Placement, name: str) -> Mismatch | None:
+    def mismatch(self, placement: Placement, name: str) -> Mismatch | None:
+        """Why pods placed so cannot run in a flavor; None where they can."""
         key = (id(placement), name)
         if key not in self.mismatches:
             flavor = self.flavors.get(name)

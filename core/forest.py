@@ -22,17 +22,32 @@ class Tree:
     """One root with everything below it.
 
     ``generation`` grows whenever quota has been released or specified anew: a search for flavors that was stopped
-    starts over. ``shared`` trees are read by a snapshot and must be copied before they change.
+    starts over. ``readers`` counts the snapshots that read it: it must be copied before it changes. ``spare`` is a copy
+    that is not needed any more, for the next one to be made of.
     """
 
     root: str
     queues: dict[str, QueueNode] = field(default_factory=dict)
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
     generation: int = 0
-    shared: bool = False
+    readers: int = 0
+    spare: Tree | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> Tree:
         """The same tree with usage of its own; what is specified is shared."""
+        spare, self.spare = self.spare, None
+        if spare is None:
+            return self._twin()
+        spare.generation = self.generation
+        for name, node in self.cohorts.items():
+            spare.cohorts[name].usage = node.usage.copy()
+        for name, member in self.queues.items():
+            queue = spare.queues[name]
+            queue.usage = member.usage.copy()
+            queue.share(member)
+        return spare
+
+    def _twin(self) -> Tree:
         cohorts: dict[str, CohortNode] = {}
         for name, old in self.cohorts.items():
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
@@ -45,7 +60,7 @@ class Tree:
             queue = queues[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
             queue.spec, queue.active = member.spec, member.active
-            queue.groups, queue.lines = member.groups, member.lines
+            queue.groups, queue.lines, queue.known = member.groups, member.lines, member.known
             queue.share(member)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None

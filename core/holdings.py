@@ -146,7 +146,7 @@ class Holdings:
         """The tree of a ClusterQueue, ours to change: copied first where a snapshot reads it."""
         root = self._roots[name]
         tree = self._trees[root]
-        if tree.shared:
+        if tree.readers:
             tree = self._trees[root] = tree.copy()
         return tree
 

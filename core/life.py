@@ -9,7 +9,8 @@ controller.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from api import names
 from api.names import CheckState, DeactivationCause, EvictedReason, PendingReason, RequeuedReason

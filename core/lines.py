@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from api.names import Condition, PendingReason
 from core.afs import USAGE_BASED
@@ -52,7 +53,9 @@ class Lines:
         """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
         key = judged.key
         entry = self.queues[name].get(key) if self._where.get(key) == name else None
-        return entry if entry is not None and _still_judged(judged, entry.workload) else None
+        if entry is None or (judged is not entry.workload and not _still_judged(judged, entry.workload)):
+            return None
+        return entry
 
     def head(self, name: str) -> Pending | None:
         """The head of a ClusterQueue's queue."""

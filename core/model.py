@@ -1,20 +1,18 @@
 """The values that core decides on: what the API objects say, in exact integers and without the wire's noise.
 
-They are separate from the models of ``api`` because the scheduler reads them a million times: slotted, frozen, hashable
-where they serve as keys; what every cycle makes anew are structs, for those are made four times as fast. Amounts are
-integers in base units (milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds
-since the epoch; ``None`` means "no limit" or "absent".
+They are separate from the models of ``api`` because the scheduler reads them a million times: frozen structs, which are
+made and changed (``msgspec.structs.replace``) many times as fast as dataclasses. Amounts are integers in base units
+(milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds since the epoch;
+``None`` means "no limit" or "absent".
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
 Raw = dict[str, Any]
 """A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
@@ -57,8 +55,7 @@ class QueueingStrategy(enum.StrEnum):
     BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True, gc=False):
     """One term of a label selector or of a node affinity: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
@@ -66,15 +63,13 @@ class Requirement:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True, gc=False):
     """A label selector; all requirements must hold, none at all matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(Struct, frozen=True, gc=False):
     """A node taint of a flavor."""
 
     key: str
@@ -82,8 +77,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(Struct, frozen=True, gc=False):
     """A toleration of a pod or of a flavor; no ``effect`` is all effects, no ``key`` with Exists all keys."""
 
     key: str = ""
@@ -92,8 +86,7 @@ class Toleration:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceFlavor:
+class ResourceFlavor(Struct, frozen=True, gc=False):
     """A kind of nodes."""
 
     name: str
@@ -103,8 +96,7 @@ class ResourceFlavor:
     topology_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True, gc=False):
     """What a ClusterQueue or Cohort has of a flavor's resource."""
 
     nominal: int = 0
@@ -112,16 +104,14 @@ class Quota:
     lending_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceGroup:
+class ResourceGroup(Struct, frozen=True, gc=False):
     """Resources that are taken from one flavor together; flavors in the order in which they are tried."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fungibility:
+class Fungibility(Struct, frozen=True, gc=False):
     """``spec.flavorFungibility``: MayStopSearch or TryNextFlavor each.
 
     ``preference`` is BorrowingOverPreemption, PreemptionOverBorrowing or absent ('').
@@ -132,8 +122,7 @@ class Fungibility:
     preference: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Struct, frozen=True, gc=False):
     """``spec.preemption``; ``borrow_within_cohort`` is its policy, Never or LowerPriority."""
 
     within_cluster_queue: str = "Never"
@@ -142,16 +131,14 @@ class Preemption:
     max_priority_threshold: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRule:
+class CheckRule(Struct, frozen=True, gc=False):
     """An admission check that a ClusterQueue asks for; on no flavors means on all."""
 
     name: str
     on_flavors: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionCheck:
+class AdmissionCheck(Struct, frozen=True, gc=False):
     """An AdmissionCheck object as far as queueing is concerned."""
 
     name: str
@@ -159,8 +146,7 @@ class AdmissionCheck:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(Struct, frozen=True, gc=False):
     """A Cohort object. One that is only named by its members has no quota and no parent."""
 
     name: str
@@ -169,8 +155,7 @@ class Cohort:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterQueue:
+class ClusterQueue(Struct, frozen=True, gc=False):
     """A ClusterQueue object."""
 
     name: str
@@ -190,8 +175,7 @@ class ClusterQueue:
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LocalQueue:
+class LocalQueue(Struct, frozen=True, gc=False):
     """A LocalQueue object."""
 
     key: Key
@@ -203,8 +187,7 @@ class LocalQueue:
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True, gc=False):
     """What a pod asks of its node. ``affinity`` is the required node affinity: any of the terms, all within a term.
 
     ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements
@@ -220,8 +203,7 @@ ANYWHERE = Placement()
 """Of pods that ask for nothing: one value for all of them, so that it is judged once."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodSet:
+class PodSet(Struct, frozen=True, gc=False):
     """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations."""
 
     name: str
@@ -247,8 +229,7 @@ class Admission(Struct, frozen=True, gc=False):
     pod_sets: tuple[PodSetAssignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True, gc=False):
     """A status condition; ``since`` is lastTransitionTime in epoch seconds."""
 
     type: str
@@ -259,8 +240,7 @@ class Condition:
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CheckState:
+class CheckState(Struct, frozen=True, gc=False):
     """The state of one admission check of a workload: Pending, Ready, Retry or Rejected.
 
     ``pod_set_updates`` are what the check's controller wants added to the pods, as it wrote them.
@@ -275,8 +255,7 @@ class CheckState:
     pod_set_updates: tuple[Raw, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True, gc=False):
     """A Workload object, slim: about 2 KB, for there may be a hundred thousand pending.
 
     ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
@@ -345,7 +324,11 @@ class Tried(Struct, frozen=True, gc=False):
     @property
     def unfinished(self) -> bool:
         """Whether there are flavors that have not been looked at."""
-        return any(index != -1 for pod_set in self.flavors for index in pod_set.values())
+        for pod_set in self.flavors:
+            for index in pod_set.values():
+                if index != -1:
+                    return True
+        return False
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -382,7 +365,7 @@ class Wait(Struct, frozen=True, gc=False):
     reason: str
     message: str
     requeue: Requeue
-    requests: Mapping[str, Requests] = struct_field(default_factory=dict)
+    requests: Mapping[str, Requests] = field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
     alike: bool = False
     preempting: bool = False

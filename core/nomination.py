@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec import field as struct_field
 
+from core import remembered
 from core.candidates import Preemptor, Target
 from core.flavors import Assignment, Mismatches, Mode, Search
 from core.forest import Tree
@@ -76,11 +77,11 @@ class Nomination:
             pinned=pinned,
         )
         entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
-        entry.assignment = search.assign(shape.totals)
+        entry.assignment, alone = remembered.assign(search, preemptor)
         if entry.assignment.mode is _FIT:
             entry.targets = []
             return
-        entry.targets = self._targets(entry.assignment, preemptor, shape)
+        entry.targets = [] if alone else self._targets(entry.assignment, preemptor, shape)
         if entry.targets:
             return
         if self.policy.partial_admission and shape.reducible:

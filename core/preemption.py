@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from api.names import PODS_RESOURCE
 from core.candidates import Preemptor, Target, add_usage, remove_usage
-from core.classical import classical_targets
+from core.classical import classical_targets, out_of_reach
 from core.fair import fair_targets
 from core.flavors import Mode
 from core.model import FlavorResource
@@ -24,6 +25,18 @@ def find_targets(
     if preemptor.policy.fair_sharing is None:
         return classical_targets(preemptor, need, requests)
     return fair_targets(preemptor, need, requests, preemptor.policy.fair_sharing)
+
+
+def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
+    """Whether it is clear at a glance that no preemption makes room for an amount of a flavor-resource, and so for none
+    that asks for others besides; not being impossible promises nothing.
+
+    Room for a number of pods is looked for by itself alone (``Assignment.requests``).
+    """
+    if preemptor.hopeless((fr,)):
+        return True
+    classical = preemptor.policy.fair_sharing is None
+    return classical and fr.resource != PODS_RESOURCE and out_of_reach(preemptor, {fr: amount})
 
 
 def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) -> tuple[Mode, int]:

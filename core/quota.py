@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from core.model import ClusterQueue, FlavorResource, Key, Quota
+from core.shape import Shape
 from core.usage import Reservation
 
 Amounts = dict[FlavorResource, int]
@@ -207,7 +208,7 @@ class CohortNode(Node):
 class QueueNode(Node):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
 
-    __slots__ = ("_lowest", "_owned", "_priorities", "active", "groups", "lines", "reserved", "spec")
+    __slots__ = ("_below", "_lowest", "_owned", "_priorities", "active", "groups", "known", "lines", "reserved", "spec")
 
     def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
         super().__init__(spec.name, spec.quotas, spec.weight)
@@ -220,9 +221,13 @@ class QueueNode(Node):
         for group in spec.groups:
             for flavor in group.flavors:
                 self.lines.setdefault(flavor, {}).update({r: FlavorResource(flavor, r) for r in group.resources})
+        self.known: dict[Shape, object] = {}
+        """What others remember of it, for as long as nothing is specified anew (``core.remembered``)."""
         self.reserved: dict[Key, Reservation] = {}
         self._priorities: dict[int, int] = {}
         """How many of those have a priority."""
+        self._below: dict[int, Amounts] = {}
+        """What those below a priority use, as far as that has been asked."""
         self._owned = True
         self._lowest: float | None = None
 
@@ -241,6 +246,7 @@ class QueueNode(Node):
     def share(self, other: QueueNode) -> None:
         """Read the reservations of another node without copying them."""
         self.reserved, self._priorities, self._lowest = other.reserved, other._priorities, other._lowest
+        self._below = other._below
         self._owned = False
 
     def lowest(self) -> float:
@@ -249,8 +255,20 @@ class QueueNode(Node):
             self._lowest = min(self._priorities, default=math.inf)
         return self._lowest
 
+    def used_below(self, priority: int) -> Mapping[FlavorResource, int]:
+        """What those of lower priority use together. Costs a look at all who hold quota here, once for a priority."""
+        found = self._below.get(priority)
+        if found is None:
+            found = self._below[priority] = {}
+            for held in self.reserved.values():
+                if held.workload.priority < priority:
+                    for fr, amount in held.usage.items():
+                        found[fr] = found.get(fr, 0) + amount
+        return found
+
     def _own(self) -> None:
         """Change what is ours alone: copied first where a snapshot reads it too."""
+        self._below = {}
         if not self._owned:
             self.reserved, self._priorities = dict(self.reserved), dict(self._priorities)
             self._owned = True

@@ -12,7 +12,10 @@ import heapq
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from api import names
 from core import transitions
@@ -26,8 +29,7 @@ MOST_STEPS = 100
 """A workload whose life takes more steps than this at one moment goes round in a circle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True, gc=False):
     """A workload that is submitted at a time, and runs for so many seconds once it is admitted.
 
     One that holds quota already runs from its arrival on. Its pods take ``ready_after`` seconds to become ready.
@@ -39,8 +41,7 @@ class Arrival:
     ready_after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True, gc=False):
     """One admission of a workload; ``ended`` is None while it runs, ``stopped`` says why it ended before its time.
 
     ``preemptor`` is whom it made room for, if it was preempted; else it was evicted for ``reason``.
@@ -76,8 +77,7 @@ class Course:
         self.waits.append((at, reason, message))
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True, gc=False):
     """From ``at`` on, a ClusterQueue uses so much of a flavor's resource, and ``pending`` workloads wait in it."""
 
     at: float

@@ -11,7 +11,8 @@ Questions about it (counts, shares, capacity, places in the queue) are answered 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Condition
 from core.forest import below
@@ -200,10 +201,10 @@ class State:
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
-        """What a cycle judges; it stays as it is whatever is set later."""
+        """What a cycle judges; it stays as it is whatever is set later, until it is let go."""
         trees = dict(self.holdings.trees)
         for tree in trees.values():
-            tree.shared = True
+            tree.readers += 1
         return Snapshot(
             trees=trees,
             roots=self.holdings.roots,
@@ -213,6 +214,11 @@ class State:
             local_usage=dict(self.lines.local_usage),
             pods_ready=not self.holdings.unready,
         )
+
+    def let_go(self, snapshot: Snapshot) -> None:
+        """Nobody reads the snapshot any more: what changes next need not be copied for it."""
+        for tree in snapshot.trees.values():
+            tree.readers -= 1
 
     def apply(self, plan: Plan) -> None:
         """Take over what a plan decided: reserved quota is in use at once, victims are on their way, the rest waits.
@@ -227,8 +233,7 @@ class State:
         """``apply`` decision by decision, to be gone through to its end; others may change State between two."""
         self._cycle += 1
         roots = self.holdings.roots
-        progress: set[str] = set()
-        looked: set[str] = set()
+        progress, looked = set[str](), set[str]()
         for decision in plan.decisions:
             name = _queue_of(decision)
             if name in roots:
@@ -275,14 +280,17 @@ class State:
 
     def _rise(self, now: float) -> bool:
         """Wake parked workloads in trees that have come to rest; whether any tree became ready by it."""
+        if not self._wakes:
+            return False
         holdings, roots = self.holdings, self.holdings.roots
         busy = {roots.get(name) for name in self._ready}
         busy |= {roots.get(held.cluster_queue) for key in holdings.leaving if (held := holdings.get(key))}
         ripe = self._wakes.ripe(now, roots, busy)
-        members = ((name, resources) for root, resources in ripe.items() for name in holdings.trees[root].queues)
-        woken = {name for name, resources in members if self.lines.queues[name].wake(resources)}
-        self._ready |= woken
-        return bool(woken)
+        before = len(self._ready)
+        for root, resources in ripe.items():
+            woken = [name for name in holdings.trees[root].queues if self.lines.queues[name].wake(resources)]
+            self._ready.update(woken[:1])  # one of its queues makes a tree ready
+        return len(self._ready) > before
 
     def _settle(self, decision: Reserve | Wait) -> bool:
         """Apply one decision; whether the next cycle in the tree may come to another outcome."""
@@ -292,7 +300,7 @@ class State:
         if entry is None:
             return True  # it has changed since
         roots = self.holdings.roots
-        if any(roots.get(other) == roots[name] for other in self._respecified):
+        if self._respecified and any(roots.get(other) == roots[name] for other in self._respecified):
             return True  # and so has what it was judged by
         if isinstance(decision, Reserve):
             self._assume(key, decision)
@@ -316,7 +324,7 @@ class State:
     def _assume(self, key: Key, decision: Reserve) -> None:
         workload = self.workloads[key]
         self.lines.dequeue(key)
-        names = (Condition.QUOTA_RESERVED, Condition.ADMITTED) if decision.admitted else (Condition.QUOTA_RESERVED,)
+        names = (Condition.QUOTA_RESERVED, Condition.ADMITTED)[: 1 + decision.admitted]
         kept = tuple(c for c in workload.conditions if c.type not in (*names, Condition.EVICTED))
         since = self.lines.now
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))

@@ -7,7 +7,9 @@ is to be written follows by ``core.conditions.status_patch(before, after)``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason

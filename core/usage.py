@@ -7,8 +7,9 @@ Rules: pods that finished are not asked for again (https://kueue.sigs.k8s.io/doc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from api import names
 from core.model import FlavorResource, Requests, Workload
@@ -26,8 +27,7 @@ def search_order(resource: str) -> tuple[int, str]:
     return digest, resource
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetTotal:
+class PodSetTotal(Struct, frozen=True, gc=False):
     """What the remaining pods of a pod set ask for together; ``requests`` are in the order of the search."""
 
     name: str
@@ -51,8 +51,7 @@ def totals(workload: Workload) -> tuple[PodSetTotal, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True, gc=False):
     """A workload that holds quota in a ClusterQueue.
 
     ``usage`` has an entry for every flavor-resource it was assigned, zero amounts too. ``rank`` orders candidates for

@@ -23,6 +23,10 @@ class Wakes:
         self._due: dict[str, set[str] | None] = {}
         self._since: dict[str, float] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody is to be woken, now or later."""
+        return bool(self._due)
+
     def add(self, name: str, resources: set[str] | None) -> None:
         """Whoever waits in the tree of this ClusterQueue for one of the resources is to be woken."""
         old = self._due.get(name, set())

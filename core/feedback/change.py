@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from core.feedback.rules import HINTS, closest, fitted, hint, shortened, unknown
 from core.lookup import Lookup
-from core.model import AdmissionCheck, Labels, ResourceFlavor
+from core.model import AdmissionCheck, ClusterQueue, Labels, LocalQueue, ResourceFlavor, StopPolicy
 
 _Kind = TypeVar("_Kind")
 
@@ -26,8 +26,15 @@ def workloads(count: int) -> str:
     return f"{count} {'workload' if count == 1 else 'workloads'}"
 
 
-def drained(running: int) -> Iterable[str]:
-    """What HoldAndDrain does to those who run."""
+_Stoppable = TypeVar("_Stoppable", ClusterQueue, LocalQueue)
+
+
+def drained(change: Change[_Stoppable], count: Callable[[_Stoppable], int]) -> Iterable[str]:
+    """What HoldAndDrain, where it is new, does to those who run; ``count`` says how many of a queue do."""
+    old, new = change.old, change.new
+    if old is None or new is None or not new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
+        return
+    running = count(old)
     if running == 1:
         yield "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish"
     elif running:

@@ -5,8 +5,9 @@ those who run and wait.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from api import quantity
 from api.names import Fungibility, PreemptionPolicy
@@ -24,7 +25,7 @@ from core.feedback.change import (
 from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
 from core.feedback.waiting import preempts
 from core.lookup import Lookup
-from core.model import ClusterQueue, Quota, StopPolicy
+from core.model import ClusterQueue, Quota
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Finding, ...]:
@@ -216,9 +217,7 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
 
 
 def _drains(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    old, new = change.old, change.new
-    if old is not None and new is not None and new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
-        yield from drained(lookup.admitted(old.name))
+    return drained(change, lambda queue: lookup.admitted(queue.name))
 
 
 def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:

@@ -10,7 +10,7 @@ from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_fl
 from core.feedback.job_queue import not_admitted
 from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
 from core.lookup import Lookup
-from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
+from core.model import Cohort, LocalQueue, ResourceFlavor
 
 
 def of_local_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
@@ -54,9 +54,7 @@ def _not_selected(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
 
 
 def _drains(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
-    old, new = change.old, change.new
-    if old is not None and new is not None and new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
-        yield from drained(lookup.admitted_for(old.key))
+    return drained(change, lambda queue: lookup.admitted_for(queue.key))
 
 
 def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:

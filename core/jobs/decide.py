@@ -8,8 +8,10 @@ the messages are those of Kueue's job framework; the rules A11 and A14 of v0.1 a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from api import names
 from api.names import FinishedReason

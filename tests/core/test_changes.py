@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.cycle import drain, drain_in_steps, schedule
 from core.model import Cohort, Condition, Key, LocalQueue, Reserve, ResourceFlavor, StopPolicy, Wait

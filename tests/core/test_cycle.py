@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from core.cycle import drain
+from api.names import PODS_RESOURCE
+from core import messages
+from core.cycle import drain, schedule
 from core.model import (
+    Admission,
     AdmissionCheck,
     CheckRule,
     CheckState,
@@ -23,6 +26,7 @@ from core.model import (
     Placement,
     Plan,
     PodSet,
+    PodSetAssignment,
     Preemption,
     QueueingStrategy,
     Quota,
@@ -425,3 +429,23 @@ def test_blocked_admission_lets_in_one_at_a_time_until_its_pods_are_ready() -> N
     running = reserved("w1", 1, "a")
     put(found, replace(running, conditions=(*running.conditions, Condition("PodsReady", True))))
     assert isinstance(cycle(found)["w2"], Reserve)
+
+
+def test_whom_to_preempt_where_the_number_of_pods_is_short_is_looked_for_by_what_the_pods_ask_for() -> None:
+    """As in Kueue: room is found for their cpu, and only then they turn out to be too many."""
+    pods = FlavorResource("default", PODS_RESOURCE)
+    queue = cluster_queue(
+        "cq",
+        groups=(ResourceGroup((CPU, PODS_RESOURCE), ("default",)),),
+        quotas={DEFAULT: Quota(10), pods: Quota(2)},
+        preemption=Preemption("LowerPriority"),
+    )
+    found = state(queue)
+    for name, priority in (("small", 0), ("equal", 5)):
+        assigned = PodSetAssignment("main", {CPU: "default", PODS_RESOURCE: "default"}, {CPU: 1, PODS_RESOURCE: 1}, 1)
+        put(found, replace(reserved(name, 1, "cq", priority=priority), admission=Admission("cq", (assigned,))))
+    put(found, workload("two", 1, priority=5, pod_sets=(PodSet("main", 2, {CPU: 1}),)))
+    for _ in range(2):  # the second look remembers the first
+        head = found.heads(NOW)
+        (decision,) = schedule(found.snapshot(), head, found.policy, NOW).decisions
+        assert why(decision) == ("WaitingForQuota", messages.NO_LONGER_FITS, Requeue.HEAP)

@@ -1,11 +1,11 @@
 """The life of a Workload: each test is something that happens to one, and what is done about it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core import life, transitions
 from core.life import next_step, required_checks

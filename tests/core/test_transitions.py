@@ -1,9 +1,8 @@
 """What can happen to a Workload, and the patch that says so."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.conditions import status_patch, with_condition
 from core.model import Admission, CheckState, Condition, Key, PodSetAssignment, Workload

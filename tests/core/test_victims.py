@@ -1,8 +1,7 @@
 """Victims: those of one preemptor come back together, and nobody is preempted for the same one for ever."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from core import transitions
 from core.cycle import drain

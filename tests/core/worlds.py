@@ -4,10 +4,10 @@ wait.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.model import (
     Admission,
