@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 manageJobsWithoutQueueName: true
 managedJobsNamespaceSelector: {matchLabels: {managed: "yes"}}
+integrations: {externalFrameworks: [Lease.v1.coordination.k8s.io]}
 """
 MUTATING = "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration"
 MANAGED, FREE = "managed", "free"
@@ -136,6 +138,49 @@ def test_below_a_job_that_runs_another_one_waits_for_quota_of_its_own(world: Wor
         assert "not by hand" in refused.stderr
     world.until("it has a Workload", lambda: "below-family" in world.workloads())
     assert world.running().isdisjoint({"below-family", "below-none"})
+
+
+def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World, pod: Path) -> None:
+    """Leases stand for the objects of a controller that we know nothing of, and that makes their Workloads."""
+    world.queue("others", 1)
+    for name, cpu in (("queued", "1"), ("waiting", "7"), ("unqueued", "")):
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        uid = create(world.plane, {**lease, "metadata": {"name": name, "namespace": MANAGED}})["metadata"]["uid"]
+        owner = {**lease, "name": name, "uid": uid, "controller": True}
+        if cpu:
+            create(world.plane, standing_for(owner, cpu))
+            reserves = "Admitted" if name == "queued" else "QuotaReserved"
+            world.until("it was looked at", partial(_told, world, name, reserves))
+        made = job(f"of-{name}", queue="others", cpu="9", ownerReferences=[owner])
+        made["spec"]["suspend"] = name == "waiting"
+        stored = create(world.plane, made, "--kubeconfig", str(pod))
+        assert stored["spec"]["suspend"] is (name != "queued")
+        started = patch(world.plane, f"of-{name}", {"spec": {"suspend": False}}, "--kubeconfig", str(pod))
+        assert (started.returncode == 0) is (name != "unqueued")
+    world.until("who is stopped is whose owner waits", lambda: "of-waiting" not in world.running())
+    assert "of-queued" in world.running()
+    assert {name for name in world.workloads() if name.startswith("of-")} == {"of-unqueued"}
+
+
+def _told(world: World, owner: str, condition: str) -> bool:
+    return bool(world.told(owner, condition)[0])
+
+
+def standing_for(owner: Raw, cpu: str) -> Raw:
+    """The Workload of an object that others queue."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": f"lease-{owner['name']}",
+            "namespace": MANAGED,
+            "labels": {Label.JOB_UID: owner["uid"]},
+            "ownerReferences": [owner],
+        },
+        "spec": {"queueName": "others", "podSets": [pods]},
+    }
 
 
 def test_kueues_mark_of_a_job_that_is_being_stopped_starts_nothing_and_stops_nothing(world: World, pod: Path) -> None:
