@@ -17,7 +17,7 @@ from controller.kube.resource import Raw
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 BATCH = {"group": "batch", "version": "v1"}
-KUEUE = {"group": "kueue.x-k8s.io", "version": "v1beta2"}
+KUEUE = "kueue.x-k8s.io"
 MUTATE, VALIDATE, DEFAULT = "/mutate-batch-v1-job", "/validate-batch-v1-job", "/mutate-batch-v1-job-default"
 JOBS = (MUTATE, VALIDATE, DEFAULT)
 LIMIT = 7 * 1024 * 1024
@@ -102,7 +102,7 @@ def _waits(job: Raw, response: Raw) -> bool:
 
 
 def _asked_of(path: str) -> tuple[str, str]:
-    return (KUEUE["group"], OURS[path]["resource"]) if path in OURS else (BATCH["group"], "jobs")
+    return (KUEUE, OURS[path]["resource"]) if path in OURS else (BATCH["group"], "jobs")
 
 
 # The objects that reviews are about.
@@ -145,16 +145,19 @@ _SPECS: dict[str, tuple[str, Raw]] = {
     "clusterqueue": ("ClusterQueue", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
     "cohort": ("Cohort", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
     "localqueue": ("LocalQueue", {"clusterQueue": "team"}),
+    "queue": ("Queue", {"clusterQueue": "team"}),
     "resourceflavor": ("ResourceFlavor", {"nodeLabels": {"zone": "a"}}),
     "workload": ("Workload", {"queueName": "main", "podSets": _POD_SETS}),
 }
 _HOOKS = {
     "mutate": ("clusterqueue", "resourceflavor", "workload"),
     "validate": ("clusterqueue", "cohort", "resourceflavor", "workload"),
-    "feedback": ("clusterqueue", "cohort", "localqueue", "resourceflavor"),
+    "feedback": ("clusterqueue", "cohort", "localqueue", "queue", "resourceflavor", "workload"),
 }
+_VERSIONS = {"queue": "v1alpha1"}
 OURS: dict[str, Raw] = {
-    f"/{verb}-kueue-x-k8s-io-v1beta2-{kind}": {
+    f"/{verb}-kueue-x-k8s-io-{_VERSIONS.get(kind, 'v1beta2')}-{kind}": {
+        "version": _VERSIONS.get(kind, "v1beta2"),
         "resource": f"{kind}s",
         "kind": _SPECS[kind][0],
         "spec": _SPECS[kind][1],
@@ -168,10 +171,11 @@ def review(path: str, chance: random.Random) -> Raw:
     """A good review for a path."""
     if path in OURS:
         about = OURS[path]
-        kind, resource = {**KUEUE, "kind": about["kind"]}, {**KUEUE, "resource": about["resource"]}
+        group = {"group": KUEUE, "version": about["version"]}
+        kind, resource = {**group, "kind": about["kind"]}, {**group, "resource": about["resource"]}
         metadata = {"name": "train", **({"namespace": "team-a"} if about["resource"] in NAMESPACED else {})}
         made = {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "apiVersion": f"{KUEUE}/{about['version']}",
             "kind": about["kind"],
             "metadata": metadata,
             "spec": copy.deepcopy(about["spec"]),
@@ -323,7 +327,7 @@ WAYS = {
     "no object": Bad(6, _no_object, (200,)),
     "another kind": Bad(6, _other_kind, (200,)),
 }
-NAMESPACED = ("workloads", "localqueues")
+NAMESPACED = ("workloads", "localqueues", "queues")
 REFUSED = ("no object", "another kind")
 """Readable, and still to be refused whatever else they say."""
 

@@ -6,13 +6,14 @@ that was to name one and is mistyped is why.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from api.names import GROUP, Annotation, Label
 from core.feedback.change import Change
-from core.feedback.rules import Finding, Rule, closest, distance, findings, fitted, shortened
+from core.feedback.rules import HINTS, Finding, Rule, closest, distance, findings, fitted, shortened
 from core.lookup import Lookup
 from core.model import Labels
 
@@ -22,6 +23,10 @@ _ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
     "a label of spec.template",
     "an annotation of spec.template",
 )
+
+
+LOOKED_AT: Final = 256
+"""Labels, and annotations, of one place that are looked at: a request waits meanwhile, and nobody writes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +87,30 @@ def _new(change: Change[Keys]) -> Iterator[tuple[str, str]]:
         return
     before = dict(change.old.places) if change.old is not None else {}
     for place, found in change.new.places:
-        yield from ((place, key) for key in sorted(found) if key not in before.get(place, {}))
+        come = (key for key in found if "/" in key and key not in before.get(place, {}))
+        yield from ((place, key) for key in heapq.nsmallest(LOOKED_AT, come))
 
 
 def _meant_for_us(key: str) -> bool:
     """Whether the prefix is our group's, or nearly; subdomains of it are others'."""
-    prefix, slash, _ = key.partition("/")
-    if not slash or prefix.endswith(f".{GROUP}"):
+    prefix = key.partition("/")[0]
+    if prefix.endswith(f".{GROUP}"):
         return False
     return prefix == GROUP or prefix.startswith("kueue.") or distance(prefix, GROUP, 2) is not None
 
 
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
-    for place, key in _new(change):
-        if _meant_for_us(key) and key not in _KNOWN:
-            meant = closest(key.partition("/")[2], _NAMES)
-            told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("mend or drop it",)
-            yield fitted(
-                *(
-                    f"{place.split()[1]} {written} is not known and does nothing: {each}"
-                    for written in (key, shortened(key))
-                    for each in told
-                )
+    unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
+    for number, (place, key) in enumerate(unknown):
+        meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None
+        told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("mend or drop it",)
+        yield fitted(
+            *(
+                f"{place.split()[1]} {written} is not known and does nothing: {each}"
+                for written in (key, shortened(key))
+                for each in told
             )
+        )
 
 
 def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.feedback import keys as feedback_keys
 from core.feedback.change import Change
 from core.feedback.keys import KEY_RULES, Keys, of_keys
-from core.feedback.rules import LIMIT
+from core.feedback.rules import EACH, HINTS, LIMIT
 from tests.core.feedback.world import world
 
 PREFIX = "kueue.x-k8s.io/"
@@ -139,6 +142,26 @@ def test_every_key_that_kueue_reads_is_known() -> None:
     ours = {each["key"]: "x" for each in listed if each["key"].startswith(PREFIX)}
     assert ours
     assert not [each for each in of_keys(Change(None, Keys(ours)), world()) if each.rule == "unknown-key"]
+
+
+def test_however_many_keys_come_the_cost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def counted(kept: Callable[..., Any]) -> Callable[..., Any]:
+        def compare(one: str, *others: Any) -> Any:
+            compared.append(one)
+            return kept(one, *others)
+
+        return compare
+
+    for name in ("closest", "distance"):
+        monkeypatch.setattr(feedback_keys, name, counted(getattr(feedback_keys, name)))
+    labels, annotations = (
+        {f"{prefix}queue-{number}": "x" for number in range(5000)} for prefix in (PREFIX, "kueu.x-k8s.io/")
+    )
+    found = of_keys(Change(None, Keys(labels, annotations)), world())
+    assert len(compared) <= feedback_keys.LOOKED_AT + HINTS
+    assert [each.rule for each in found] == ["unknown-key"] * EACH
 
 
 def test_however_long_a_key_is_its_message_fits() -> None:
