@@ -86,7 +86,13 @@ HELM = Module(
     minutes=2,
 )
 KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
-ALL = (CONTROL_PLANE, HELM, KIND)
+JOBSET = Module(
+    "the JobSet controller",
+    MODULES / "jobset",
+    (Tool("jobset-controller", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset"),),
+    minutes=1,
+)
+ALL = (CONTROL_PLANE, HELM, KIND, JOBSET)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:

@@ -1,10 +1,11 @@
 """Forced suspension, whoever creates a Job and however often we are asked; and where every Job of chosen namespaces is
-managed, with or without a queue.
+managed, with or without a queue. (The controller of CronJobs: test_admission.py.)
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -15,8 +16,10 @@ import pytest
 
 from api.names import Label
 from core.model import Raw
+from devcluster import build
+from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import World
+from tests.cluster.world import World, done
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -28,6 +31,17 @@ manageJobsWithoutQueueName: true
 managedJobsNamespaceSelector: {matchLabels: {managed: "yes"}}
 integrations: {externalFrameworks: [Lease.v1.coordination.k8s.io]}
 """
+JOB_SETS = """
+apiVersion: config.jobset.x-k8s.io/v1alpha1
+kind: Configuration
+leaderElection: {leaderElect: false}
+internalCertManagement: {enable: false}
+metrics: {bindAddress: "0"}
+health: {healthProbeBindAddress: "0"}
+webhook: {port: PORT, certDir: DIRECTORY}
+"""
+JOB_SET_NAMES = {"kind": "JobSet", "listKind": "JobSetList", "plural": "jobsets", "singular": "jobset"}
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 MUTATING = "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration"
 MANAGED, FREE = "managed", "free"
 JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u-1", "controller": True}
@@ -65,19 +79,52 @@ def world(plane: ControlPlane, process: Served) -> World:
 
 @pytest.fixture(scope="module")
 def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a pod has: the token of a service account, which may make Jobs in its namespace, and no more."""
+    """What a pod has: a token of its own for its service account, which may make Jobs in its namespace, and no more."""
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client", "namespace": MANAGED}, "spec": spec}
+    create(plane, made)
     for namespace in (MANAGED, FREE):
         plane.kubectl(
             "create", "role", "jobs", "--verb=create,get,patch", "--resource=jobs.batch", "-n", namespace, check=True
         )
         account = f"--serviceaccount={MANAGED}:default"
         plane.kubectl("create", "rolebinding", "jobs", "--role=jobs", account, "-n", namespace, check=True)
-    token = plane.kubectl("create", "token", "default", "-n", MANAGED, check=True).stdout.strip()
+    bound = ("--bound-object-kind=Pod", "--bound-object-name=client")
+    return kubeconfig_of(plane, "default", tmp_path_factory.mktemp("pod"), *bound)
+
+
+def kubeconfig_of(plane: ControlPlane, account: str, directory: Path, *options: str) -> Path:
+    """A kubeconfig with nothing but a token of a service account."""
+    token = plane.kubectl("create", "token", account, "-n", MANAGED, *options, check=True).stdout.strip()
     kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
     kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
-    path = tmp_path_factory.mktemp("pod") / "kubeconfig"
+    path = directory / "kubeconfig"
     path.write_text(json.dumps(kubeconfig))
     return path
+
+
+@pytest.fixture(scope="module")
+def job_sets(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """JobSet's own controller, with a service account that may do anything; returns the path of its log."""
+    version = {"name": "v1alpha2", "served": True, "storage": True, "subresources": {"status": {}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANYTHING, "status": ANYTHING}}}
+    spec = {"group": "jobset.x-k8s.io", "scope": "Namespaced", "names": JOB_SET_NAMES}
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    name = {"name": "jobsets.jobset.x-k8s.io"}
+    create(plane, {**crd, "metadata": name, "spec": {**spec, "versions": [{**version, "schema": schema}]}})
+    plane.kubectl("wait", "--for=condition=Established", f"crd/{name['name']}", check=True)
+    plane.kubectl("create", "serviceaccount", "jobset", "-n", MANAGED, check=True)
+    account = f"--serviceaccount={MANAGED}:jobset"
+    plane.kubectl("create", "clusterrolebinding", "jobset", "--clusterrole=cluster-admin", account, check=True)
+    directory = tmp_path_factory.mktemp("jobset")
+    Authority("jobset").server("localhost").write(directory / "tls")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    (directory / "config.yaml").write_text(JOB_SETS.replace("PORT", port).replace("DIRECTORY", str(directory)))
+    program = build.ensure("jobset-controller")["jobset-controller"]
+    kubeconfig = kubeconfig_of(plane, "jobset", directory)
+    command: list[str | Path] = [program, f"--kubeconfig={kubeconfig}", f"--config={directory / 'config.yaml'}"]
+    return plane.run("jobset-controller", command)
 
 
 def job(name: str, *, queue: str = "", namespace: str = MANAGED, cpu: str = "1", **metadata: Any) -> Raw:
@@ -114,6 +161,57 @@ def test_a_pod_may_not_start_what_waits_either(world: World, pod: Path) -> None:
     refused = patch(world.plane, "waits", {"spec": {"suspend": False}}, "--kubeconfig", str(pod))
     assert refused.returncode == 1
     assert 'the job waits in LocalQueue "main" and is started when its workload is admitted' in refused.stderr
+
+
+def job_set(name: str, queue: str) -> Raw:
+    """A JobSet of two Jobs, with what its own webhooks would fill in."""
+    made = job("unused", queue=queue)
+    template: Raw = {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"]}
+    template["spec"] |= {"completionMode": "Indexed", "completions": 1, "parallelism": 1}
+    each = {"name": "workers", "replicas": 2, "template": template}
+    policies = {"successPolicy": {"operator": "All"}, "startupPolicy": {"startupPolicyOrder": "AnyOrder"}}
+    spec = {"replicatedJobs": [each], "network": {"enableDNSHostnames": False}, **policies}
+    metadata = {"name": name, "namespace": MANAGED}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
+
+
+def told(log: Path, name: str) -> list[str]:
+    """What the controller of JobSets logged of one of them."""
+    return [line.replace('\\"', '"') for line in log.read_text().splitlines() if f'"JobSet": {{"name":"{name}"' in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "refusal"),
+    [
+        ("queued", "sets", 'the job waits in LocalQueue "sets" and is started when its workload is admitted'),
+        ("nameless", "", "the job names no queue"),
+    ],
+    ids=["that name a queue", "that name none"],
+)
+def test_jobs_that_the_controller_of_job_sets_makes_wait_although_it_tries_to_start_them(
+    world: World, job_sets: Path, name: str, queue: str, refusal: str
+) -> None:
+    if not world.get("localqueues", "sets"):
+        world.queue("sets", 1)
+    holder = f"before-{name}"
+    world.job(holder, "sets", seconds=600)
+    world.until("the quota is taken", lambda: holder in world.running())
+    create(world.plane, job_set(name, queue))
+    children = {f"{name}-workers-{index}" for index in range(2)}
+    world.until("it has made its Jobs", lambda: children <= set(world.jobs()))
+    world.until("it tried to start one, and was refused", lambda: any(refusal in line for line in told(job_sets, name)))
+    made = [world.jobs()[child] for child in children]
+    assert {(each["metadata"]["ownerReferences"][0]["kind"], each["spec"]["suspend"]) for each in made} == {
+        ("JobSet", True)
+    }
+    if not queue:
+        selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+        given = f"{Label.QUEUE_NAME}=sets"
+        world.plane.kubectl("label", "jobs", "-l", selector, given, "-n", MANAGED, check=True)
+    world.delete("jobs", holder)
+    world.until("both had their turn", lambda: all(done(world.jobs()[child]) for child in children))
+    completed = "--for=condition=Completed"
+    world.plane.kubectl("wait", completed, f"jobset/{name}", "-n", MANAGED, "--timeout=60s", check=True)
 
 
 def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(world: World) -> None:
