@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.padding import Padding
 from rich.text import Text
 
 from cli.board import Raw, Row, Usage, render, rows, usages
@@ -74,11 +74,11 @@ class Story:
 class Demo:
     """One run of the demo on a cluster."""
 
-    def __init__(self, cluster: ControlPlane, console: Console) -> None:
+    def __init__(self, cluster: ControlPlane, console: Console, began: float) -> None:
         self.cluster = cluster
         self.console = console
         self.story = Story()
-        self.began = time.monotonic()
+        self.began = began
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl against the demo's cluster."""
@@ -130,9 +130,7 @@ class Demo:
 
             def tell(_rows: list[Row], _usages: list[Usage], _title: str, news: list[str]) -> None:
                 for line in news:
-                    self.console.print(
-                        f"  {time.monotonic() - self.began:5.1f} s  {line}", highlight=False, soft_wrap=True
-                    )
+                    self.line(f"  {time.monotonic() - self.began:5.1f} s  {line}")
 
             yield tell
             return
@@ -143,10 +141,13 @@ class Demo:
 
             yield draw
 
+    def line(self, text: str, style: str = "") -> None:
+        """A line, which stays whole in a file; a terminal folds it itself."""
+        self.console.print(Text(text, style), soft_wrap=True)
+
     def say(self, text: str) -> None:
         """A heading."""
-        self.console.print()
-        self.console.print(Text(text, style="bold cyan"))
+        self.line(f"\n{text}", "bold cyan")
 
     def queueing(self) -> None:
         """Jobs wait, borrow, start and finish."""
@@ -177,10 +178,10 @@ class Demo:
             manifest = (EXAMPLES / "jobs" / file).read_text()
             if patch:
                 manifest = manifest.replace("  labels:\n", f"  annotations:\n    {patch}\n  labels:\n", 1)
-            self.console.print(f"$ kubectl create -f {file}", highlight=False)
+            self.line(f"$ kubectl create -f {file}")
             done = self.kubectl("create", "-f", "-", stdin=manifest)
             said = (done.stderr + done.stdout).strip()
-            self.console.print(Padding(Text(said.replace('"STDIN"', f'"{file}"'), "yellow"), (0, 0, 0, 2)))
+            self.line(indent(said.replace('"STDIN"', f'"{file}"'), "  "), "yellow")
             if patch is None and (done.returncode or "Warning:" not in done.stderr):
                 raise DemoError(f"{file}: kubectl printed no warning: {said}")
             if patch and not done.returncode:
@@ -196,7 +197,7 @@ class Demo:
             f"most cpu in use at once: {story.most_used / 1000:g} of 16; most borrowed: {story.most_borrowed / 1000:g}",
             f"{seconds:.0f} s from an empty directory to here",
         ):
-            self.console.print(f"  {line}", highlight=False)
+            self.line(f"  {line}")
 
 
 def serve(plane: ControlPlane) -> None:
@@ -213,7 +214,7 @@ def serve(plane: ControlPlane) -> None:
 
 def play(plane: ControlPlane, console: Console, began: float) -> None:
     """The whole demo on a control plane that has just been started."""
-    demo = Demo(plane, console)
+    demo = Demo(plane, console, began)
     console.print(f"  a real control plane is up: {time.monotonic() - began:.1f} s", highlight=False)
     serve(plane)
     console.print(f"  Seiretsu is installed and ready: {time.monotonic() - began:.1f} s", highlight=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,10 +21,16 @@ from cli.report import columns
 from cli.scenario import LIVE
 from cli.world import Rules, World, rules
 from controller import resources
-from core.explain import Explanation, explain
+from core.explain import explain
+from core.explanation import Explanation
 from core.jobs import meta
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+"""NAMESPACE/NAME in a sentence."""
+_UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
+"""A preemptor in Kueue's sentence."""
 
 
 def command(
@@ -44,7 +51,10 @@ def command(
     if isinstance(told, str):
         typer.echo(f"seiretsu explain: {told}", err=True)
         raise typer.Exit(1)
-    typer.echo(json.dumps(plain(told), indent=2) if output == "json" else text(told), nl=output == "json")
+    if output == "json":
+        typer.echo(json.dumps(plain(told), indent=2))
+    else:
+        typer.echo(text(told, jobs_of(objects)), nl=False)
 
 
 def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
@@ -123,20 +133,39 @@ def _holds(amounts: object) -> str:
     )
 
 
-def text(told: Explanation) -> str:
-    """The explanation for a terminal."""
-    return "".join(f"{line}\n" for line in _lines(told))
+def jobs_of(objects: list[Raw]) -> dict[str, str]:
+    """The Job that each Workload stands for, both as NAMESPACE/NAME; also by the Workload's uid."""
+    found: dict[str, str] = {}
+    for each in objects:
+        owner = next((o for o in each["metadata"].get("ownerReferences") or () if o.get("controller")), None)
+        if each["kind"] == "Workload" and owner is not None:
+            metadata = each["metadata"]
+            job = f"{metadata['namespace']}/{owner['name']}"
+            found |= {f"{metadata['namespace']}/{metadata['name']}": job, metadata["uid"]: job}
+    return found
+
+
+def text(told: Explanation, jobs: Mapping[str, str] | None = None) -> str:
+    """The explanation for a terminal; Workloads are called by the name of their Job, which is what people know."""
+    known = jobs or {}
+    lines = "".join(f"{line}\n" for line in _lines(told))
+    named = _NAME.sub(lambda match: known.get(match[0], match[0]), lines)
+    named = _UID.sub(lambda match: f"({known[match[1]]})" if match[1] in known else match[0], named)
+    return named if str(told.key) not in known else named.replace(":", f" (Workload {told.key.name}):", 1)
 
 
 def _lines(told: Explanation) -> Iterator[str]:
     where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
     place = f", place {told.place} of {told.waiting}" if told.place else ""
-    yield f"{told.key}: {told.state}{where}{place}"
+    priority = f", priority {told.priority}" if told.priority is not None else ""
+    yield f"{told.key}: {told.state}{where}{place}{priority}"
     if told.ahead:
         shown = [str(key) for key in told.ahead[:5]] + ([f"{len(told.ahead) - 5} more"] if len(told.ahead) > 5 else [])
         yield f"  behind {', '.join(shown)}"
     if told.message:
         yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
+    if told.before:
+        yield f"  It was stopped before: {told.before}"
     if told.cells:
         rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
         for c in told.cells:
@@ -153,7 +182,15 @@ def _lines(told: Explanation) -> Iterator[str]:
             yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h.amounts)}"
         if len(told.holders) > 10:
             yield f"  and {len(told.holders) - 10} more"
+    if len(told.shares) > 1:
+        yield ""
+        yield "Fair sharing: who borrows the least goes first, in thousandths of what the cohort lends"
+        yield from (f"  {name}: {share:.0f}" for name, share in told.shares)
     if told.ways:
         yield ""
         yield "What would let it start"
         yield from (f"  - {way}" for way in told.ways)
+    first = [f"{len(told.ahead)} ahead of it"] if told.ahead else []
+    others = [*first, *([f"{told.rivals} in other ClusterQueues of the cohort"] if told.rivals else [])]
+    if told.place and others:
+        yield f"What becomes free may go to those that wait too: {', '.join(others)}."

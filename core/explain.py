@@ -6,7 +6,7 @@ again with holders gone or with a higher priority. Nothing is changed by asking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -14,13 +14,15 @@ from msgspec import structs
 from api import quantity
 from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.cycle import schedule
+from core.explanation import Cell, Explanation, Holder
 from core.forest import Tree
 from core.life import why_not_queued
-from core.model import Decision, FlavorResource, Key, Reserve, Wait, Workload
+from core.model import ClusterQueue, Decision, FlavorResource, Key, LocalQueue, Reserve, StopPolicy, Wait, Workload
 from core.order import queue_time
 from core.queue import Pending
 from core.quota import QueueNode
 from core.shape import Shape
+from core.shares import share
 from core.snapshot import Head, Snapshot
 from core.state import State
 from core.steps import Surroundings
@@ -30,49 +32,6 @@ MOST_HOLDERS = 200
 """Beyond so many holders no set of them is looked for: the answer would be no help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One flavor's resource as the workload meets it. ``most`` is all it could ever get, own and borrowed.
-
-    ``missing`` is more than asked for less what is free where more is in use than there is.
-    """
-
-    flavor_resource: FlavorResource
-    asked: int
-    nominal: int
-    used: int
-    free: int
-    most: int
-    missing: int
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A workload that holds some of what is asked for."""
-
-    key: Key
-    cluster_queue: str
-    priority: int
-    amounts: Mapping[FlavorResource, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """``place`` counts from 1, of ``waiting`` in all; ``ways`` are sentences, each of which would let it start."""
-
-    key: Key
-    state: str
-    cluster_queue: str = ""
-    reason: str = ""
-    message: str = ""
-    place: int = 0
-    waiting: int = 0
-    ahead: tuple[Key, ...] = ()
-    cells: tuple[Cell, ...] = ()
-    holders: tuple[Holder, ...] = ()
-    ways: tuple[str, ...] = ()
-
-
 def explain(state: State, key: Key, now: float) -> Explanation | None:
     """What there is to say about a workload; None where State knows none of that name (or it has finished)."""
     workload = state.workloads.get(key)
@@ -80,10 +39,11 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         return None
     held = state.holdings.get(key)
     if held is not None:
-        return _running(held)
+        return _running(state, held)
     reason, message = _not_queued(state, workload, now)
     if reason:
-        return Explanation(key, "not queued", reason=reason, message=message, ways=_to_queue(state, workload))
+        ways = _to_queue(state, workload)
+        return Explanation(key, "not queued", reason=reason, message=message, before=_before(workload), ways=ways)
     name = state.lines.where(key)
     entry = state.lines.entry(key)
     if name is None or entry is None:
@@ -99,8 +59,12 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         key=key,
         state="waiting",
         cluster_queue=name,
+        before=_before(workload),
+        priority=workload.priority,
         place=place,
         waiting=len(keys),
+        rivals=question.rivals(),
+        shares=question.shares(),
         ahead=tuple(keys[: place - 1]),
         cells=question.cells(),
         holders=question.holders(),
@@ -160,18 +124,32 @@ def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanat
     )
 
 
-def _running(held: Reservation) -> Explanation:
+def _running(state: State, held: Reservation) -> Explanation:
+    key, workload = held.workload.key, held.workload
     if held.evicted:
-        eviction = held.workload.condition(Condition.EVICTED)
+        eviction = workload.condition(Condition.EVICTED)
         message = eviction.message if eviction else ""
-        return Explanation(held.workload.key, "being evicted", held.cluster_queue, message=message)
-    state = "admitted" if held.admitted else "quota reserved"
-    checks = [f"{check.name} is {check.state}" for check in held.workload.checks if check.state != "Ready"]
-    flavors = sorted({fr.flavor for fr in held.usage})
-    message = f"it holds quota of {', '.join(flavors)}" if flavors else "it asks for nothing that has a quota"
-    if checks and not held.admitted:
-        message += f"; it waits for admission checks: {', '.join(checks)}"
-    return Explanation(held.workload.key, state, held.cluster_queue, message=message)
+        return Explanation(key, "being evicted", held.cluster_queue, message=message)
+    amounts = [f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(held.usage.items())]
+    message = f"it holds {', '.join(amounts)}" if amounts else "it asks for nothing that has a quota"
+    if held.admitted:
+        return Explanation(key, "admitted", held.cluster_queue, message=message)
+    open_checks = [check for check in workload.checks if check.state != "Ready"]
+    told = [f"{check.name} is {check.state}{f' ({check.message})' if check.message else ''}" for check in open_checks]
+    message += f"; it waits for admission checks: {', '.join(told)}" if told else ""
+    known = state.holdings.checks
+    ways = [
+        f"AdmissionCheck {name} has to become Ready, which is up to {known[name].controller_name}"
+        for name in (check.name for check in open_checks)
+        if name in known
+    ]
+    return Explanation(key, "quota reserved", held.cluster_queue, message=message, ways=tuple(ways))
+
+
+def _before(workload: Workload) -> str:
+    """Why it was stopped, where it ran before; '' where it did not."""
+    eviction = workload.condition(Condition.EVICTED)
+    return eviction.message if eviction is not None and eviction.status else ""
 
 
 def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]:
@@ -203,10 +181,21 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
         return ("whoever set the gate has to take it off the Job",)
     if workload.invalid:
         return ("a Job whose pods ask for what the namespace and Kubernetes allow",)
-    if Key(workload.key.namespace, workload.queue) not in state.lines.local_queues:
+    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+    if local is None:
         known = f"there are: {', '.join(here)}" if here else "there is none in the namespace"
         return (f"name a LocalQueue that exists ({known})",)
-    return ("an administrator has to let the queue go on",)
+    queue = state.holdings.cluster_queues.get(local.cluster_queue)
+    if queue is None:
+        return (f"an administrator has to create ClusterQueue {local.cluster_queue}",)
+    stopped: tuple[tuple[str, LocalQueue | ClusterQueue], ...]
+    stopped = ((f"LocalQueue {workload.queue}", local), (f"ClusterQueue {queue.name}", queue))
+    held = [name for name, each in stopped if each.stop_policy != StopPolicy.NONE]
+    if held:
+        return tuple(f"an administrator has to set spec.stopPolicy of {name} to None" for name in held)
+    if not state.holdings.standing(queue.name).active:
+        return (f"an administrator has to mend ClusterQueue {queue.name}",)
+    return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +222,19 @@ class _Question:
     def node(self) -> QueueNode:
         """The ClusterQueue in it."""
         return self.tree().queues[self.cluster_queue]
+
+    def rivals(self) -> int:
+        """How many wait in the other ClusterQueues of its tree: what becomes free may be theirs."""
+        lines = self.state.lines.queues
+        return sum(len(lines[name]) for name in self.tree().queues if name != self.cluster_queue and name in lines)
+
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """The shares of the ClusterQueues in its tree that wait or borrow, where they decide who is next."""
+        if self.state.policy.fair_sharing is None or self.node().parent is None:
+            return ()
+        lines = self.state.lines.queues
+        found = sorted((share(node).weighted, name) for name, node in self.tree().queues.items())
+        return tuple((name, value) for value, name in found if value or lines.get(name))
 
     def asked(self) -> dict[str, int]:
         """What it asks for in all, by resource; pods too where the ClusterQueue counts them."""
@@ -294,7 +296,7 @@ class _Question:
             return
         ends = self._ends()
         if ends:
-            yield f"it starts when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
+            yield f"it fits when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
         yield from self._more_quota()
         yield from self._priority(decision)
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cli.explain import answer, plain, text
+from cli.explain import answer, jobs_of, plain, text
 from cli.manifests import Mistakes, documents
 from cli.world import Rules
 from controller.settings import Settings
-from core.explain import Explanation
-from core.policy import Policy
+from core.explanation import Explanation
+from core.policy import DEFAULT_STRATEGIES, Policy
 
 Raw = dict[str, Any]
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
@@ -70,14 +70,14 @@ def test_a_waiting_job_is_told_its_place_who_holds_the_quota_and_whose_end_lets_
     assert (told.state, told.place, told.waiting) == ("waiting", 2, 2)
     assert [str(key) for key in told.ahead] == ["team-a/job-first"]
     assert [str(holder.key) for holder in told.holders] == ["team-a/job-old", "team-a/job-borrower"]
-    assert told.ways[0] == "it starts when team-a/job-old ends"
+    assert told.ways[0] == "it fits when team-a/job-old ends"
     assert told.message.endswith("insufficient unused quota for cpu in flavor standard, 4 more needed")
 
 
 def test_no_job_that_need_not_end_is_named_among_those_that_must() -> None:
     held = [workload(f"small-{n}", 1, at=n, holds="team-a") for n in range(1, 5)]
     told = explained(*held, workload("big", 8, at=5, holds="team-a"), workload("next", 8, at=6), of="next")
-    assert told.ways[0] == "it starts when team-a/job-big ends"
+    assert told.ways[0] == "it fits when team-a/job-big ends"
 
 
 def test_where_the_borrowing_limit_alone_is_in_the_way_it_is_named() -> None:
@@ -117,7 +117,7 @@ def test_a_job_that_fits_only_waits_to_be_looked_at() -> None:
     [
         (workload("x", 1, at=1, queueName="mian"), "not queued", "LocalQueue mian doesn't exist"),
         (workload("x", 1, at=1, active=False), "not queued", "The workload is deactivated"),
-        (workload("x", 1, at=1, holds="team-a"), "admitted", "it holds quota of standard"),
+        (workload("x", 1, at=1, holds="team-a"), "admitted", "it holds 1 cpu in standard"),
     ],
     ids=["its queue does not exist", "it is deactivated", "it runs"],
 )
@@ -129,7 +129,27 @@ def test_what_does_not_wait_in_line_is_told_as_it_is(raw: Raw, state: str, messa
 def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
     told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
     assert told.message == "ClusterQueue team-a is inactive: Can't admit new workloads: is stopped."
-    assert told.ways == ("an administrator has to let the queue go on",)
+    assert told.ways == ("an administrator has to set spec.stopPolicy of ClusterQueue team-a to None",)
+
+
+@pytest.mark.parametrize(
+    ("change", "way"),
+    [
+        ({"spec": {"stopPolicy": "Hold"}}, "an administrator has to set spec.stopPolicy of LocalQueue main to None"),
+        ({"spec": {"clusterQueue": "none"}}, "an administrator has to create ClusterQueue none"),
+    ],
+    ids=["its LocalQueue is stopped", "its ClusterQueue does not exist"],
+)
+def test_who_is_in_no_line_is_told_what_has_to_be_changed(change: Raw, way: str) -> None:
+    queues = [raw | {"spec": raw["spec"] | change["spec"]} if raw["kind"] == "LocalQueue" else raw for raw in QUEUES]
+    told = answer([*queues, workload("x", 1, at=1)], "x", "team-a", NOW)
+    assert isinstance(told, Explanation)
+    assert told.ways == (way,)
+
+
+def test_a_namespace_that_is_not_selected_needs_the_labels() -> None:
+    told = explained(workload("x", 1, at=1), of="x", change={"namespaceSelector": {"matchLabels": {"no": "yes"}}})
+    assert told.ways == ("namespace team-a needs labels that ClusterQueue team-a selects",)
 
 
 def the_job(name: str, **labels: str) -> Raw:
@@ -184,9 +204,18 @@ def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
     raw["status"]["admissionChecks"] = [
         {"name": "capacity", "state": "Pending", "message": "", "lastTransitionTime": "1970-01-01T00:00:01Z"}
     ]
-    told = explained(raw, of="x")
+    raw["status"]["admissionChecks"][0]["message"] = "no machines yet"
+    check: Raw = {
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "capacity"},
+        "spec": {"controllerName": "example.com/c"},
+    }
+    told = answer([*QUEUES, {"apiVersion": "kueue.x-k8s.io/v1beta2", **check}, raw], "x", "team-a", NOW)
+    assert isinstance(told, Explanation)
     assert told.state == "quota reserved"
-    assert told.message == "it holds quota of standard; it waits for admission checks: capacity is Pending"
+    waits = "it waits for admission checks: capacity is Pending (no machines yet)"
+    assert told.message == f"it holds 1 cpu in standard; {waits}"
+    assert told.ways == ("AdmissionCheck capacity has to become Ready, which is up to example.com/c",)
 
 
 def test_a_gated_job_is_told_by_whom() -> None:
@@ -231,7 +260,7 @@ def test_who_waits_for_a_number_of_pods_is_told_who_holds_them() -> None:
     told = explained(held, workload("next", 0, at=2), of="next", change=change)
     (cell,) = plain(told)["cells"]
     assert (cell["resource"], cell["asked"], cell["free"]) == ("pods", "1", "0")
-    assert told.ways[0] == "it starts when team-a/job-old ends"
+    assert told.ways[0] == "it fits when team-a/job-old ends"
 
 
 def test_where_more_is_in_use_than_there_is_the_whole_of_what_is_missing_is_told() -> None:
@@ -254,6 +283,35 @@ def test_a_job_whose_name_begins_with_workload_is_found() -> None:
 
 
 def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
-    lines = text(explained(*FULL, workload("next", 4, at=3), of="next")).splitlines()
-    assert lines[0] == "team-a/job-next: waiting in ClusterQueue team-a, place 1 of 1"
+    objects = [*FULL, workload("first", 4, at=3), workload("next", 4, at=4)]
+    lines = text(explained(*objects, of="next"), jobs_of(objects)).splitlines()
+    assert lines[0] == "team-a/next (Workload job-next): waiting in ClusterQueue team-a, place 2 of 2, priority 0"
+    assert lines[1] == "  behind team-a/first"
     assert lines.index("Held by") < lines.index("What would let it start")
+    assert "  - it fits when team-a/old ends" in lines
+    assert lines[-1] == "What becomes free may go to those that wait too: 1 ahead of it."
+
+
+def test_a_job_that_was_preempted_is_told_for_whom() -> None:
+    stopped = workload("low", 4, at=3)
+    message = "Preempted to accommodate a workload (UID: 0ad, JobUID: 0b1) due to prioritization in the ClusterQueue"
+    stopped["status"]["conditions"] = [
+        {"type": "Evicted", "status": "True", "reason": "Preempted", "message": message, "lastTransitionTime": None}
+        | {"lastTransitionTime": "1970-01-01T00:00:04Z"}
+    ]
+    preemptor = workload("high", 8, at=1, holds="team-a")
+    preemptor["metadata"]["uid"] = "0ad"
+    objects = [preemptor, FULL[1], stopped]
+    said = text(explained(*objects, of="low"), jobs_of(objects))
+    assert "It was stopped before: Preempted to accommodate a workload (team-a/high) due to prioritization" in said
+
+
+def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wait_too() -> None:
+    rules = Rules(Settings(policy=Policy(fair_sharing=DEFAULT_STRATEGIES)))
+    other = workload("other", 9, at=4, namespace="team-b")
+    told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
+    assert isinstance(told, Explanation)
+    assert told.shares == (("team-b", 0.0), ("team-a", 250.0))
+    said = text(told)
+    assert "  team-b: 0\n  team-a: 250\n" in said
+    assert "may go to those that wait too: 1 in other ClusterQueues of the cohort." in said
