@@ -35,15 +35,15 @@ LEGEND = (
     ("stopped", "ran until preempted or evicted"),
 )
 LIGHT = {
-    "paper": "#fff", "own": "#2f8f68", "borrowed": "#9a55b8", "wait": "#d29a1d", "stopped": "#c8442f",
+    "paper": "#fff", "own": "#2f8f68", "borrowed": "#9a55b8", "wait": "#bf8a12", "stopped": "#c8442f",
     "text": "#222", "dim": "#5f5f5f", "grid": "#e2e2e2", "axis": "#8a8a8a", "quota": "#222",
 }  # fmt: skip
 DARK = {
     "paper": "#16181c", "own": "#43b389", "borrowed": "#c08ad8", "wait": "#e0b04a", "stopped": "#e8705c",
     "text": "#e8e8e8", "dim": "#a8a8a8", "grid": "#33373d", "axis": "#7d828a", "quota": "#f0f0f0",
 }  # fmt: skip
-"""Colours that stand out from the paper by 3:1 at least and that colour-blind people tell apart by their brightness;
-who waits is half as high besides.
+"""Colours that stand out from the paper by 3:1 at least. Form says the same to who cannot tell them apart: what is
+borrowed is above the line of the quota, who waits is half as high, and what was stopped is hollow.
 """
 Height = Callable[[float], float]
 """From an amount to vertical pixels."""
@@ -54,13 +54,14 @@ def style() -> str:
     """Rules for all pictures of a page, in daylight and in the dark."""
 
     def colours(chosen: Mapping[str, str]) -> str:
-        fills = "".join(f".{kind}{{fill:{chosen[kind]}}}" for kind in ("paper", *(kind for kind, _ in LEGEND), "dim"))
-        lines = "".join(f".{kind}{{stroke:{chosen[kind]}}}" for kind in ("grid", "axis", "quota"))
-        return f"svg text{{fill:{chosen['text']}}}svg {fills}{lines}".replace(".dim{", "svg text.dim{")
+        fills = "".join(f".{kind}{{fill:{chosen[kind]}}}" for kind in ("paper", "own", "borrowed", "wait"))
+        lines = "".join(f".{kind}{{stroke:{chosen[kind]}}}" for kind in ("grid", "axis", "quota", "stopped"))
+        return f"svg text{{fill:{chosen['text']}}}svg text.dim{{fill:{chosen['dim']}}}{fills}{lines}"
 
     return (
         "svg text{font:12px system-ui,sans-serif}svg .small{font-size:11px}svg .head{font-weight:bold}"
         "svg .title{font-size:15px}rect,path,line{shape-rendering:crispEdges}.quota{stroke-width:1.5}"
+        ".stopped{stroke-width:2;fill:none;pointer-events:all}"
         f"{colours(LIGHT)}@media(prefers-color-scheme:dark){{{colours(DARK)}}}"
     )
 

@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import application
+from cli.picture import DARK, LIGHT
 from cli.report import summary
 from cli.scenario import Scenario, ScenarioError, changed, duration, read
 from cli.simulator import play
@@ -157,6 +158,21 @@ def test_a_page_reads_in_the_dark_and_by_a_screen_reader(tmp_path: Path) -> None
     assert "@media(prefers-color-scheme:dark)" in text
     assert 'role="img" aria-label="' in text
     assert "<pre" in text[text.index("</svg>") :], "what the picture shows stands below it in words"
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["by day", "in the dark"])
+def test_every_colour_stands_out_from_the_paper(colours: dict[str, str]) -> None:
+    """As WCAG counts it: 3:1 for what is drawn, 4.5:1 for what is to be read."""
+
+    def light(colour: str) -> float:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+        parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05
+
+    for kind, least in {"own": 3, "borrowed": 3, "wait": 3, "stopped": 3, "quota": 3, "text": 4.5, "dim": 4.5}.items():
+        pair = sorted((light(colours[kind]), light(colours["paper"])))
+        assert pair[1] / pair[0] >= least, kind
 
 
 def test_names_too_long_for_the_picture_are_whole_where_the_pointer_is(tmp_path: Path) -> None:
