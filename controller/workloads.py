@@ -91,6 +91,7 @@ class WorkloadReconciler:
             cluster_queue=cluster_queue,
             active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
             namespace=state.namespaces.get(workload.key.namespace),
+            bypassed=state.lines.bypassed(workload.key),
         )
 
     async def _apply(self, workload: Workload, step: Step) -> float | None:

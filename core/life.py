@@ -34,6 +34,11 @@ _OF_THE_CYCLE = frozenset(
     }
 )
 """What the cycle said last stays until it speaks again; the other reasons are judged here, and pass."""
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+_UNTOLD = frozenset(
+    {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
+)
+"""Reasons under which the cycle has not spoken since the workload came (back) to the queue."""
 
 
 Rule = Callable[[Workload, Surroundings], Step | None]
@@ -289,8 +294,12 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     if w.active and old is not None and old.reason == PendingReason.ON_HOLD:
         return "", ""
     reason, message = why_not_queued(w, s)
-    if reason or w.gates or old is None or old.reason in _OF_THE_CYCLE:
+    if reason or w.gates or old is None:
         return reason, message
+    if s.bypassed and old.reason in _UNTOLD:
+        return s.bypassed, BYPASSED
+    if old.reason in _OF_THE_CYCLE:
+        return "", ""
     return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 
 

@@ -57,6 +57,11 @@ class Lines:
             return None
         return entry
 
+    def bypassed(self, key: Key) -> str:
+        """Why those like a workload wait, where it came when they were parked and so is not looked at itself."""
+        entry = self.entry(key)
+        return entry.family.reason if entry is not None and entry.bypassed and entry.family.parked else ""
+
     def head(self, name: str) -> Pending | None:
         """The head of a ClusterQueue's queue."""
         return self.queues[name].head(self.local_usage)

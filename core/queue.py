@@ -27,9 +27,11 @@ Lane = Key | None
 
 
 class Pending:
-    """A workload in its queue. ``asleep`` ones are parked alone, not with their class."""
+    """A workload in its queue. ``asleep`` ones are parked alone, not with their class; ``bypassed`` ones came when that
+    was parked.
+    """
 
-    __slots__ = ("_stops", "asleep", "circles", "family", "key", "serial", "shape", "tried", "workload")
+    __slots__ = ("_stops", "asleep", "bypassed", "circles", "family", "key", "serial", "shape", "tried", "workload")
 
     def __init__(self, workload: Workload, key: QueueKey, shape: Shape) -> None:
         self.workload = workload
@@ -40,6 +42,7 @@ class Pending:
         """Whether its search for flavors stopped where it had stopped before, and so will for ever."""
         self._stops: frozenset[_Stop] = _NOWHERE
         self.asleep = False
+        self.bypassed = False
         self.serial = _GONE
         self.family: _Family
 
@@ -62,7 +65,7 @@ class Pending:
 class _Family:
     """The class of workloads of one shape and priority (and LocalQueue, where that matters)."""
 
-    __slots__ = ("awake", "heap", "hopeless", "lane", "members", "parked", "priority", "shape")
+    __slots__ = ("awake", "heap", "hopeless", "lane", "members", "parked", "priority", "reason", "shape")
 
     def __init__(self, shape: Shape, priority: int, lane: Lane) -> None:
         self.shape = shape
@@ -70,6 +73,8 @@ class _Family:
         self.lane = lane
         self.heap: list[tuple[QueueKey, int, Pending]] = []
         self.parked = False
+        self.reason = ""
+        """Why it is parked, as its head was told."""
         self.hopeless = False
         """Parked, and no quota that becomes free helps."""
         self.members = 0
@@ -154,7 +159,7 @@ class Queue:
         family = self._families.get(name)
         if family is None:
             family = self._families[name] = _Family(entry.shape, entry.workload.priority, lane)
-        entry.family = family
+        entry.family, entry.bypassed = family, family.parked
         family.members += 1
         self._priorities[family.priority] += 1
         self._entries[key] = entry
@@ -183,14 +188,14 @@ class Queue:
                 best, best_rank = top, rank
         return best
 
-    def park(self, key: Key, *, family: bool, hopeless: bool = False) -> None:
+    def park(self, key: Key, *, family: bool, hopeless: bool = False, reason: str = "") -> None:
         """Do not look at the workload (with ``family``: and at those like it) until woken.
 
         With ``hopeless`` it takes more than quota that becomes free to wake them.
         """
         entry = self._entries[key]
         if family and not self.strict:
-            entry.family.hopeless = hopeless
+            entry.family.hopeless, entry.family.reason = hopeless, reason
             if not entry.family.parked:
                 entry.family.parked = True
                 self._active -= entry.family.awake

@@ -262,8 +262,8 @@ class _Simulation:
 
     def _around(self, workload: Workload, now: float) -> Surroundings:
         """As the controller's; but no check is required, for all pass at once."""
-        state = self.state
-        local_queue = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+        state, key = self.state, workload.key
+        local_queue = state.lines.local_queues.get(Key(key.namespace, workload.queue))
         cluster_queue = state.holdings.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
         return Surroundings(
             now=self.start + now,
@@ -271,7 +271,8 @@ class _Simulation:
             local_queue=local_queue,
             cluster_queue=replace(cluster_queue, checks=()) if cluster_queue else None,
             active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
-            namespace=state.namespaces.get(workload.key.namespace),
+            namespace=state.namespaces.get(key.namespace),
+            bypassed=state.lines.bypassed(key),
         )
 
     def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
@@ -391,8 +392,7 @@ def _has_deadline(workload: Workload) -> bool:
 
 def _with_pods(workload: Workload, now: float, *, ready: bool) -> Workload:
     """With the PodsReady condition, in the words of the controller."""
-    reasons = names.PodsReadyReason
-    reason = reasons.STARTED if ready else reasons.WAIT_FOR_START
+    reason = names.PodsReadyReason.STARTED if ready else names.PodsReadyReason.WAIT_FOR_START
     message = (
         "All pods reached readiness and the workload is running" if ready else "Not all pods are ready or succeeded"
     )

@@ -314,10 +314,10 @@ class State:
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
-            queue.park(key, family=decision.alike, hopeless=decision.hopeless)
+            queue.park(key, family=decision.alike, hopeless=decision.hopeless, reason=decision.reason)
             return True
         if entry.circles and decision.alike and not queue.strict and name not in self._stirred:
-            queue.park(key, family=True)
+            queue.park(key, family=True, reason=decision.reason)
             return True
         return advanced or bool(decision.victims)
 

@@ -33,7 +33,8 @@ class LifePolicy:
 class Surroundings:
     """What a Workload's life depends on. ``cluster_queue`` is the one its LocalQueue names, if both exist.
 
-    ``active`` is whether that admits workloads. ``namespace`` are the labels of the Workload's.
+    ``active`` is whether that admits workloads. ``namespace`` are the labels of the Workload's. ``bypassed`` is the
+    reason that those like it wait for, where it is not looked at itself because of them.
     """
 
     now: float
@@ -42,6 +43,7 @@ class Surroundings:
     cluster_queue: ClusterQueue | None = None
     active: bool = True
     namespace: Labels | None = None
+    bypassed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

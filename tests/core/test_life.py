@@ -338,3 +338,18 @@ def test_every_life_comes_to_rest(
         after = live(transitions.released(after, NOW), surroundings)
     assert (after.admission is None) == (not after.holds("QuotaReserved"))
     assert not after.holds("Admitted") or after.holds("QuotaReserved")
+
+
+@pytest.mark.parametrize("before", ["Suspended", "PendingEvaluation", "Deactivated"])
+def test_who_comes_back_while_those_like_it_are_parked_is_told_why_they_are(before: str) -> None:
+    waits = transitions.waiting(PENDING, before, "", NOW - 5)
+    told = live(waits, around(bypassed="WaitingForQuota"))
+    assert facts(told)["QuotaReserved"] == "False/WaitingForQuota"
+    assert message(told, "QuotaReserved").startswith("Bypassed scheduling evaluation")
+    assert facts(live(waits, around()))["QuotaReserved"] == "False/PendingEvaluation"
+
+
+def test_what_the_cycle_said_of_a_workload_itself_stands_whatever_others_wait_for() -> None:
+    waits = transitions.waiting(PENDING, "ExceedsMaxQuota", "9 more", NOW - 5)
+    assert live(waits, around(bypassed="WaitingForQuota")) == waits
+    assert live(PENDING, around(bypassed="WaitingForQuota")) == PENDING, "a new one is told by the cycle"

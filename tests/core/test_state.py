@@ -113,6 +113,22 @@ def test_a_workload_in_backoff_waits_for_its_time_and_nobody_polls() -> None:
     assert (names(found, 60.0), found.next_wake(60.0)) == (["w"], None)
 
 
+def test_a_workload_that_comes_back_while_its_like_are_parked_waits_for_what_they_wait_for() -> None:
+    """Kueue calls that bypassed: whoever waits in a LocalQueue that was stopped and resumed is not judged anew."""
+    found = state(cluster_queue("a", 1))
+    found.set_workload(Key("ns", "big"), workload("big", 2))
+    list(drain(found, found.policy, 0.0))
+    assert found.lines.bypassed(Key("ns", "big")) == "", "it was told itself"
+    running = LocalQueue(Key("ns", "lq"), "a")
+    found.set_local_queue(running.key, LocalQueue(running.key, "a", stop_policy=StopPolicy.HOLD))
+    assert found.lines.bypassed(Key("ns", "big")) == "", "it is in no line"
+    found.set_local_queue(running.key, running)
+    assert (found.heads(0.0), found.lines.bypassed(Key("ns", "big"))) == ((), "ExceedsMaxQuota")
+    found.set_cluster_queue("a", cluster_queue("a", 2))
+    assert [head.workload.key.name for head in found.heads(0.0)] == ["big"]
+    assert found.lines.bypassed(Key("ns", "big")) == ""
+
+
 def test_a_stopped_local_queue_offers_nothing_until_it_is_resumed() -> None:
     found = state(cluster_queue("a", 5))
     found.set_workload(Key("ns", "w"), workload("w", 1))
