@@ -1,21 +1,24 @@
 """How long a scheduling cycle takes, and how that grows: `python -m bench.cycle` (part of `make bench`).
 
 Measures, on States filled as a cluster would fill them: a cycle with nothing to preempt over 1,000 ClusterQueues in 50
-cohorts with 100,000 pending and 20,000 admitted workloads, the same with fewer and more pending, preemption among 1,000
-candidates, draining a deep queue, and the memory of a pending workload. Targets are those of issue 4: 50 ms, 20 ms, 5
-KB.
+cohorts with 100,000 pending and 20,000 admitted workloads, the same with fewer pending, with nothing remembered and
+after a change of quota, preemption among 1,000 candidates, draining a deep queue, and the memory of a pending workload.
+Targets are those of issue 4: 50 ms, 20 ms, 5 KB.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import json
 import math
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+
+from msgspec import structs
 
 from core import decode
 from core.cycle import drain, schedule
@@ -141,6 +144,31 @@ def applying(state: State) -> float:
     return best_of(1, lambda: state.apply(made))[0]
 
 
+def anew(state: State) -> float:
+    """Milliseconds of a cycle that remembers no search for flavors."""
+
+    def forget() -> None:
+        for tree in state.holdings.trees.values():
+            for queue in tree.queues.values():
+                queue.known.clear()
+        plan(state)
+
+    return best_of(10, forget)[0]
+
+
+def respecified(state: State) -> float:
+    """Milliseconds of the first cycle after the quota of one ClusterQueue was changed, its taking in included."""
+    steps = itertools.cycle((1, -1))
+
+    def change() -> None:
+        queue, step = state.holdings.cluster_queues["cq-0000"], next(steps)
+        quotas = {fr: structs.replace(quota, nominal=quota.nominal + step) for fr, quota in queue.quotas.items()}
+        state.set_cluster_queue(queue.name, structs.replace(queue, quotas=quotas))
+        plan(state)
+
+    return best_of(10, change)[0]
+
+
 def preemption(policy: Policy) -> float:
     """Milliseconds for a head that has 1,000 candidates in another ClusterQueue of its cohort, 200 of which must go."""
     state = State(policy)
@@ -246,6 +274,8 @@ def main() -> int:
     for pending, state in zip(sizes, states, strict=True):
         what = f"cycle, 1,000 queues, 50 cohorts, 20,000 admitted, {pending:,} pending"
         report(what, by_pending[pending], "ms", 50)
+        report("  the same with nothing remembered of looks before", anew(state), "ms", 50)
+        report("  the first after a ClusterQueue's quota has changed", respecified(state), "ms", 100)
         report("  applying its plan", applying(state), "ms")
     heads = (10, 100, 250, 500, 1000)
     states = [cluster(queues=n, cohorts=max(1, n // 20), pending=n * 100, admitted=n * 20) for n in heads]

@@ -70,6 +70,15 @@ class Tree:
             queues[name].parent = cohorts[member.parent.name] if member.parent else None
         return Tree(self.root, queues, cohorts, self.generation)
 
+    def is_like(self, other: Tree) -> bool:
+        """Whether both are of the same specifications, whatever is in use in them."""
+        return (
+            self.queues.keys() == other.queues.keys()
+            and self.cohorts.keys() == other.cohorts.keys()
+            and all(_alike(node, other.queues[name]) for name, node in self.queues.items())
+            and all(_alike(node, other.cohorts[name]) for name, node in self.cohorts.items())
+        )
+
     def reserve(self, key: Key, held: Reservation) -> None:
         """Count a reservation in its ClusterQueue."""
         node = self.queues[held.cluster_queue]
@@ -101,6 +110,15 @@ class Tree:
                 kept = {fr: amount for fr, amount in node.usage.items() if amount}
                 anew = {fr: amount for fr, amount in theirs[name].usage.items() if amount}
                 assert kept == anew, f"usage of {name}: {kept} is kept, {anew} is used"
+
+
+def _alike(one: Node, other: Node) -> bool:
+    if isinstance(one, QueueNode) and isinstance(other, QueueNode):
+        if one.spec is not other.spec or one.active != other.active:
+            return False
+    elif one.quotas != other.quotas or one.weight != other.weight:
+        return False
+    return (one.parent and one.parent.name) == (other.parent and other.parent.name)
 
 
 def _copy_node(old: Node, new: Node) -> None:

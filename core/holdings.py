@@ -17,7 +17,9 @@ from core.usage import Reservation
 
 
 class Holdings:
-    """Specifications, trees and reservations. Reading a tree after a change of specification costs building all."""
+    """Specifications, trees and reservations. Reading a tree after a change of specification costs planting all, and
+    counting anew what is held in those that are not as they were.
+    """
 
     def __init__(self) -> None:
         self.flavors: dict[str, ResourceFlavor] = {}
@@ -34,6 +36,7 @@ class Holdings:
         self._roots: dict[str, str] = {}
         self._standings: dict[str, Standing] = {}
         self._planted = True
+        self._changed: set[str] = set()
         self._generation = 0
 
     @property
@@ -41,9 +44,10 @@ class Holdings:
         """Whether the trees are those of the specifications."""
         return self._planted
 
-    def respecify(self) -> None:
-        """A specification has changed: the trees are to be built anew."""
+    def respecify(self, names: Iterable[str]) -> None:
+        """A specification has changed, of these ClusterQueues or of what they refer to: build the trees anew."""
         self._planted = False
+        self._changed.update(names)
 
     def grow(self) -> None:
         """Build the trees anew where a specification has changed."""
@@ -51,14 +55,23 @@ class Holdings:
             return
         self._generation = max([self._generation, *(tree.generation for tree in self._trees.values())]) + 1
         self._standings = {name: self._stands(queue) for name, queue in self.cluster_queues.items()}
-        inactive = {name for name, standing in self._standings.items() if not standing.active}
-        self._trees = plant(self.cohorts, self.cluster_queues, inactive, self._generation)
-        self._roots = {name: root for root, tree in self._trees.items() for name in tree.queues}
+        trees = self._plant()
+        for root, tree in self._trees.items():
+            if root in trees and self._changed.isdisjoint(tree.queues) and tree.is_like(trees[root]):
+                trees[root] = tree
+        fresh = {name for root, tree in trees.items() if tree is not self._trees.get(root) for name in tree.queues}
+        self._trees = trees
+        self._roots = {name: root for root, tree in trees.items() for name in tree.queues}
         self._planted = True
+        self._changed.clear()
         for key, held in self._held.items():
-            root = self._roots.get(held.cluster_queue)
-            if root is not None:
-                self._trees[root].reserve(key, held)
+            if held.cluster_queue in fresh:
+                self._trees[self._roots[held.cluster_queue]].reserve(key, held)
+
+    def _plant(self) -> dict[str, Tree]:
+        """The trees of the specifications, with no usage."""
+        inactive = {name for name, standing in self._standings.items() if not standing.active}
+        return plant(self.cohorts, self.cluster_queues, inactive, self._generation)
 
     @property
     def trees(self) -> dict[str, Tree]:
@@ -133,6 +146,9 @@ class Holdings:
         counted = {key for tree in self.trees.values() for queue in tree.queues.values() for key in queue.reserved}
         here = {key for key, held in self._held.items() if held.cluster_queue in self.cluster_queues}
         assert counted == here, f"counted {counted - here} too many, {here - counted} too few"
+        planted = self._plant()
+        assert planted.keys() == self._trees.keys(), "the trees are not those of the specifications"
+        assert all(tree.is_like(planted[root]) for root, tree in self._trees.items()), "a tree is not as specified"
         for tree in self._trees.values():
             tree.check()
 
@@ -140,6 +156,9 @@ class Holdings:
         return cluster_queue_standing(queue, self.flavors, self.checks, self.cohorts)
 
     def _counts(self, held: Reservation) -> bool:
+        """Whether a tree is to show a change of the reservation at once; else it is built anew, and shows it then."""
+        if not self._planted:
+            self._changed.add(held.cluster_queue)
         return self._planted and held.cluster_queue in self._roots
 
     def _own(self, name: str) -> Tree:

@@ -379,7 +379,7 @@ class State:
             queue = self.lines.queues.get(name)
             if queue is not None:
                 self._stir(self.lines.rouse([entry for entry in queue if entry.asleep]))
-        self.holdings.respecify()
+        self.holdings.respecify(changed)
 
     def _wake(self, name: str, resources: set[str] | None) -> None:
         """Look again at whoever waits in the tree of a ClusterQueue for one of the resources (None: for whatever)."""

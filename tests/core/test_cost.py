@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from bench.cycle import NOW, cluster
 from core.afs import USAGE_BASED
@@ -103,3 +104,25 @@ def test_a_change_to_a_large_cohort_costs_in_proportion_to_its_queues() -> None:
 
     small, large = times(changing(100), changing(1000))
     assert large < 3 * 10 * small, f"{large * 1000:.2f} ms with 1,000 queues, {small * 1000:.2f} ms with 100"
+
+
+def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
+    """Other trees stay as they are: what is held in them is not counted anew."""
+
+    def changing(admitted: int) -> Callable[[], None]:
+        found = cluster(queues=100, cohorts=20, pending=100, admitted=admitted)
+        for number in range(admitted):
+            if number % 20 == 0:  # nobody in the cohort that changes
+                found.set_workload(Key("ns", f"run-{number}"), None)
+        turns = itertools.count(1)
+
+        def change() -> None:
+            queue = found.holdings.cluster_queues["cq-0000"]
+            quotas = {fr: replace(quota, nominal=next(turns)) for fr, quota in queue.quotas.items()}
+            found.set_cluster_queue(queue.name, replace(queue, quotas=quotas))
+            assert found.heads(NOW)
+
+        return change
+
+    small, large = times(changing(100), changing(10_000))
+    assert large < 3 * small, f"{large * 1000:.2f} ms where 10,000 are admitted, {small * 1000:.2f} ms where 100 are"
