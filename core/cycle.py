@@ -208,10 +208,8 @@ class _Cycle:
 
     def _decide(self, entry: Entry, nomination: Nomination) -> Decision:
         preempted = self.preempted.setdefault(entry.tree.root, {})
-        fits = self._fits(entry, preempted)
         if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
-            fits = self._fits(entry, preempted)
         mode = entry.assignment.mode
         preempts = mode.preempts
         if mode is Mode.NO_FIT:
@@ -228,7 +226,7 @@ class _Cycle:
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
         if entry.targets and _overlaps(entry.targets, preempted):
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
-        if not fits:
+        if not self._fits(entry, preempted):
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})

@@ -33,10 +33,10 @@ def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
 
     Room for a number of pods is looked for by itself alone (``Assignment.requests``).
     """
-    if preemptor.hopeless((fr,)):
-        return True
     classical = preemptor.policy.fair_sharing is None
-    return classical and fr.resource != PODS_RESOURCE and out_of_reach(preemptor, {fr: amount})
+    if classical and fr.resource != PODS_RESOURCE and out_of_reach(preemptor, {fr: amount}):
+        return True
+    return preemptor.hopeless((fr,))
 
 
 def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) -> tuple[Mode, int]:

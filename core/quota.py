@@ -60,13 +60,17 @@ class Node:
 
     def available(self, fr: FlavorResource) -> int:
         """What may still be used here, from own and borrowed quota; negative when more is used than there is."""
-        parent = self.parent
-        used = self.usage.get(fr, 0)
-        if parent is None:
-            return self.subtree.get(fr, 0) - used
+        node: Node = self
+        while not node.limited and node.parent is not None:
+            node = node.parent
+        if node.parent is None:
+            return node.subtree.get(fr, 0) - node.usage.get(fr, 0)
+        return node._available_within(fr, node.parent)
+
+    def _available_within(self, fr: FlavorResource, parent: CohortNode) -> int:
+        """``available`` where limits stand between this node and its parent."""
         above = parent.available(fr)
-        if not self.limited:
-            return above
+        used = self.usage.get(fr, 0)
         kept = self.kept.get(fr, 0)
         quota = self.quotas.get(fr)
         if quota is not None and quota.borrowing_limit is not None:
