@@ -20,6 +20,9 @@ from webhook.settings import Settings
 
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
 
+STRANGERS_SECONDS: Final = 2
+"""For so long a job that names no queue waits where our packets are swallowed; it is then created without us."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -93,7 +96,7 @@ def webhook(hook: Hook, options: Options) -> Raw:
         "failurePolicy": options.failure_policy if hook.failure_policy == "Fail" else hook.failure_policy,
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
-        "timeoutSeconds": options.timeout_seconds,
+        "timeoutSeconds": STRANGERS_SECONDS if hook.reach is Reach.UNQUEUED_JOBS else options.timeout_seconds,
     }
     if hook.phase is Phase.MUTATING:
         found["reinvocationPolicy"] = options.reinvocation_policy

@@ -181,3 +181,8 @@ def test_one_webhook_in_full() -> None:
             ]
         },
     }
+
+
+def test_a_job_that_names_no_queue_waits_for_us_two_seconds_at_most_and_then_goes_without_us() -> None:
+    webhook = _webhook("mjob-default.kb.io", Options(timeout_seconds=10))
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
