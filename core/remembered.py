@@ -46,8 +46,8 @@ def assign(search: Search, preemptor: Preemptor) -> tuple[Assignment, bool]:
     if search.pinned is not None or len(shape.totals) != 1 or (search.resume is not None and search.resume.unfinished):
         return search.assign(shape.totals), False
     memory = _memory(search)
-    figures = _figures(search.node, memory, preemptor)
-    if figures is None:
+    figures = _figures(search.node, memory, preemptor) if memory is not None else None
+    if memory is None or figures is None:
         return search.assign(shape.totals), False
     found = memory.ends.get(figures)
     if found is None:
@@ -82,13 +82,17 @@ def _figures(node: QueueNode, memory: Memory, preemptor: Preemptor) -> tuple[_Fi
     return tuple(found)
 
 
-def _memory(search: Search) -> Memory:
-    known = search.node.known
-    memory = known.get(search.shape)
-    if not isinstance(memory, Memory) or memory.policy is not search.policy:
+def _memory(search: Search) -> Memory | None:
+    """What is remembered of the shape; None at the first look: what comes once is not worth it."""
+    known, shape = search.node.known, search.shape
+    if shape not in known:
         if len(known) >= MOST_SHAPES:
             known.clear()
-        memory = known[search.shape] = Memory(search.policy, tuple(_groups(search)))
+        known[shape] = None
+        return None
+    memory = known[shape]
+    if not isinstance(memory, Memory) or memory.policy is not search.policy:
+        memory = known[shape] = Memory(search.policy, tuple(_groups(search)))
     return memory
 
 

@@ -449,3 +449,14 @@ def test_whom_to_preempt_where_the_number_of_pods_is_short_is_looked_for_by_what
         head = found.heads(NOW)
         (decision,) = schedule(found.snapshot(), head, found.policy, NOW).decisions
         assert why(decision) == ("WaitingForQuota", messages.NO_LONGER_FITS, Requeue.HEAP)
+
+
+def test_who_begins_to_borrow_comes_after_who_does_not_however_often_its_like_was_admitted_without() -> None:
+    found = state(cluster_queue("a", 4, cohort="all"), cluster_queue("b", 4, cohort="all"), local={"a": "a", "b": "b"})
+    put(found, *(workload(f"a{n}", 2, queue="a", created=float(n)) for n in range(3)))
+    for name in ("a0", "a1"):
+        assert isinstance(cycle(found)[name], Reserve)
+    put(found, workload("late", 4, queue="b", created=9.0))
+    decisions = cycle(found)
+    assert isinstance(decisions["late"], Reserve)
+    assert why(decisions["a2"]) == ("WaitingForQuota", messages.NO_LONGER_FITS, Requeue.HEAP)
