@@ -27,7 +27,7 @@ from core.jobs import meta
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+_NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""

@@ -124,6 +124,13 @@ class Caches:
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
 
+    def workload_of(self, uid: str) -> Workload | None:
+        """The Workload of the object of that uid; of several one that is not finished, and of these an admitted one."""
+        found = (self.get(decode.key(raw)) for raw in self.workloads.by_index("job-uid", uid))
+        known = [each for each in found if each is not None]
+        finished, admitted = names.Condition.FINISHED, names.Condition.ADMITTED
+        return max(known, key=lambda each: (not each.holds(finished), each.holds(admitted)), default=None)
+
     @property
     def classes(self) -> PriorityClasses:
         """The values of all priority classes."""

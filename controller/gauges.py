@@ -27,6 +27,9 @@ Rows = dict[str, list[Sample]]
 STATUSES = ("pending", "active", "terminating")
 ACTIVE = ("True", "False", "Unknown")
 
+SAMPLES = 500
+"""So many are put together without letting others run."""
+
 _QUEUE = ("cluster_queue",)
 _LOCAL = ("name", "namespace")
 _COHORT = ("cohort",)
@@ -98,7 +101,9 @@ class Gauges:
             yield None
         for key in sorted(key for key in lines.local_queues if self.local_queues(key)):
             if key in lines.local_queues:
-                self._local_queue(key, rows)
+                waiting = yield from figures.pending_locally_in_steps(self.state, key)
+                if key in lines.local_queues:
+                    self._local_queue(key, waiting, rows)
             yield None
         for root in sorted(holdings.trees):
             if root in holdings.trees:
@@ -106,7 +111,7 @@ class Gauges:
             yield None
         for name, samples in rows.items():
             if samples:
-                yield self._gauge(name, samples)
+                yield from self._gauge(name, samples)
 
     def _cluster_queue(self, name: str, rows: Rows) -> None:
         spec = self.state.holdings.cluster_queues[name]
@@ -138,9 +143,8 @@ class Gauges:
         if share is not None:
             rows["cluster_queue_weighted_share"].append(((name, spec.cohort), share))
 
-    def _local_queue(self, key: Key, rows: Rows) -> None:
-        labels = (key.name, key.namespace)
-        waiting, held = figures.pending_locally(self.state, key), status.holders(self.state, key)
+    def _local_queue(self, key: Key, waiting: figures.Counts, rows: Rows) -> None:
+        labels, held = (key.name, key.namespace), status.holders(self.state, key)
         rows["local_queue_pending_workloads"] += [
             ((*labels, "active"), waiting.active),
             ((*labels, "inadmissible"), waiting.inadmissible),
@@ -172,13 +176,15 @@ class Gauges:
             if share is not None:
                 rows["cohort_weighted_share"].append(((node.name,), share))
 
-    def _gauge(self, name: str, samples: Iterable[Sample]) -> Metric:
+    def _gauge(self, name: str, samples: Iterable[Sample]) -> Iterator[Metric | None]:
         labels = (*LABELS[name], ROLE)
         family = GaugeMetricFamily(f"kueue_{name}", f"See Kueue's reference of metrics: {name}.", labels=labels)
         role = self.role()
-        for values, value in samples:
+        for number, (values, value) in enumerate(samples, start=1):
             family.add_metric((*values, role), value)
-        return family
+            if number % SAMPLES == 0:
+                yield None
+        yield family
 
     def _status_of(self, name: str) -> str:
         queue = self.state.holdings.cluster_queues[name]

@@ -117,14 +117,8 @@ class JobReconciler:
     def _ancestor_admitted(self, job: Raw) -> bool | None:
         """None for a job of its own; for one that another object is queued for, whether that one is admitted."""
         external = self.settings.external_frameworks
-        found = owners.queued_for(job, job["metadata"]["namespace"], external, self._workload_of)
+        found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
         return None if found is None else found.holds(names.Condition.ADMITTED)
-
-    def _workload_of(self, uid: str) -> Workload | None:
-        """The Workload of the object of that uid; of several one that is admitted."""
-        found = (self.caches.get(decode.key(raw)) for raw in self.caches.workloads.by_index("job-uid", uid))
-        known = [each for each in found if each is not None]
-        return max(known, key=lambda each: each.holds(names.Condition.ADMITTED), default=None)
 
     async def _let_go(self, key: Key) -> None:
         """The job is gone: its Workloads are finished, and then nothing holds them."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 from controller.caches import Caches
 from controller.kube.resource import Raw
 from controller.kube.store import Store
-from core import decode
-from core.model import Labels, Workload
+from core.model import Labels
 from core.requests import RequestRules
 from core.state_lookup import StateLookup
 
@@ -24,11 +23,6 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
     Of ``nodes`` nothing is known until they were listed, which nobody waits for: they matter to a warning alone.
     """
 
-    def workload_of(job_uid: str) -> Workload | None:
-        for raw in caches.workloads.by_index("job-uid", job_uid):
-            return caches.get(decode.key(raw))
-        return None
-
     def rules(namespace: str) -> RequestRules:
         return caches.context(namespace).rules
 
@@ -37,6 +31,6 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
         ready=lambda: caches.started,
         classes=lambda: caches.classes,
         rules=rules,
-        job_workload=workload_of,
+        job_workload=caches.workload_of,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
     )

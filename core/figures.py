@@ -7,6 +7,7 @@ Separate from ``core.status``, which speaks in the API's shape: the visibility A
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from core.holdings import local_queue_of
@@ -16,6 +17,10 @@ from core.state import State
 
 MAX_SHARE = 2**63 - 1
 """How the API shows an infinite share."""
+
+
+STEP = 2_000
+"""So many are counted in a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +39,32 @@ def pending(state: State, name: str) -> Counts:
 
 def pending_locally(state: State, key: Key) -> Counts:
     """Who waits in a LocalQueue. Costs their number."""
+    steps = pending_locally_in_steps(state, key)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            counts: Counts = end.value
+            return counts
+
+
+def pending_locally_in_steps(state: State, key: Key) -> Generator[None, None, Counts]:
+    """The same; others may run after every ``STEP`` of them. Who comes and goes meanwhile may be counted or not."""
     local_queue = state.lines.local_queues.get(key)
     waiting = state.lines.by_local_queue.get(key, set())
     queue = state.lines.queues.get(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
         return Counts(0, len(waiting))
-    entries = (queue.get(each) for each in waiting)
-    active = sum(1 for entry in entries if entry is not None and queue.is_active(entry))
-    return Counts(active, len(waiting) - active)
+    active = inadmissible = 0
+    for number, each in enumerate(tuple(waiting), start=1):
+        entry = queue.get(each)
+        if entry is not None and queue.is_active(entry):
+            active += 1
+        else:
+            inadmissible += 1
+        if number % STEP == 0:
+            yield
+    return Counts(active, inadmissible)
 
 
 def asked(state: State, name: str) -> dict[str, int]:

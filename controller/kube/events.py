@@ -31,6 +31,8 @@ BURST_PER_OBJECT = 25
 SECONDS_PER_EVENT = 300.0
 """As client-go's spam filter: 25 events at once about one object, then one in five minutes."""
 LONGEST_MESSAGE = 1024
+GIVE_WAY_SECONDS = 0.1
+"""What each event waits while admission calls come, before it takes its turn among the writes."""
 SPARE_POLL_SECONDS = 0.05
 
 log = structlog.get_logger(__name__)
@@ -137,8 +139,10 @@ class Recorder:
                 self._news.clear()
                 await self._news.wait()
                 continue
-            while not (self._client.precedence.free and self._client.throttle.spare()) and not self._closed:
+            while not self._client.throttle.spare() and not self._closed:
                 await self._sleep(SPARE_POLL_SECONDS)
+            if not self._client.precedence.free:
+                await self._sleep(GIVE_WAY_SECONDS)
             await self._throttle.take()
             said, _ = self._waiting.popitem(last=False)
             await self._deliver(said)

@@ -12,15 +12,15 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 TICK_SECONDS = 0.005
-LATE_SECONDS = 0.002
-"""A loop that comes to its timers later than this has too much to do."""
+LATE_SECONDS = 0.004
+"""A loop that comes to its timers later than this has too much to do; a slice of a cycle takes half of it."""
 FADING = 0.8
 """A lateness still counts for so much a tick later."""
 WIDENING = 0.05
 """So many more writes at once may be under way after each punctual tick: ten more after a second."""
 WIDEST = 32.0
-LONGEST_SECONDS = 0.1
-"""A write waits no longer than this for the loop: we go on, if slowly, whatever else the machine does."""
+LONGEST_SECONDS = 1.0
+"""No write waits longer than this, in line or for the loop: we go on, if slowly, whatever else the machine does."""
 QUIET_SECONDS = 1.0
 """When no call has come for so long, writes are made as they come."""
 
@@ -58,8 +58,8 @@ class Precedence:
     async def turn(self) -> AsyncIterator[None]:
         """A write is made inside: at once while no calls come, else first come first served."""
         if self._watching:
+            last = self._clock() + LONGEST_SECONDS
             async with self._first:  # the first in line looks at the loop, the others wait for it
-                last = self._clock() + LONGEST_SECONDS
                 while not self._may_begin() and self._clock() < last:  # noqa: ASYNC110 - the loop itself is looked at
                     await asyncio.sleep(TICK_SECONDS)
         self._under_way += 1

@@ -7,7 +7,7 @@ an owner counts here only where
 
 - its controller really makes jobs: of the kinds that are queued here none does (the Job controller makes pods), those
   in ``integrations.externalFrameworks`` are the operator's word for it; and
-- it is queued: a Workload stands for the very object (kind, name and uid), and so takes the quota.
+- it is queued: a Workload stands for the very object (kind, name and uid) and is not finished, and so takes the quota.
 
 A framework of Kueue's that is enabled but not queued here takes none, so its jobs are queued one by one. What cannot be
 told is who wrote the reference to such an object: who declares an external framework trusts those who may create jobs
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from api import names
 from core.jobs import meta
 from core.model import Raw, Workload
 
@@ -36,6 +37,8 @@ def queued_for(
     if (kind, group) not in map(kind_and_group, external):
         return None
     found = workload_of(str(owner.get("uid") or ""))
+    if found is not None and found.holds(names.Condition.FINISHED):
+        return None
     same = found is not None and (found.key.namespace, found.owner) == (namespace, f"{kind}/{owner.get('name')}")
     return found if same else None
 

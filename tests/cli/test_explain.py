@@ -315,3 +315,14 @@ def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wai
     said = text(told)
     assert "  team-b: 0\n  team-a: 250\n" in said
     assert "may go to those that wait too: 1 in other ClusterQueues of the cohort." in said
+
+
+def test_a_path_of_cohorts_that_reads_like_a_workload_is_left_alone() -> None:
+    path = "preemptor path: /team-a/job-next; preemptee path: /team-a/b"
+    waiting = workload("next", 4, at=3)
+    waiting["status"]["conditions"] = [
+        {"type": "Evicted", "status": "True", "reason": "Preempted", "message": path, "lastTransitionTime": None}
+        | {"lastTransitionTime": "1970-01-01T00:00:04Z"}
+    ]
+    objects = [*FULL, waiting]
+    assert path in text(explained(*objects, of="next"), jobs_of(objects))

@@ -6,6 +6,7 @@ import pytest
 
 from core.cycle import schedule
 from core.figures import (
+    STEP,
     Capacity,
     Counts,
     asked,
@@ -14,6 +15,7 @@ from core.figures import (
     most,
     pending,
     pending_locally,
+    pending_locally_in_steps,
     place,
     places,
     shown_share,
@@ -53,6 +55,16 @@ def test_a_queue_that_borrows_has_a_share(found: State) -> None:
 def test_parked_workloads_count_as_inadmissible_in_both_queues(found: State) -> None:
     found.apply(schedule(found.snapshot(), found.heads(9.0), found.policy, 9.0))
     assert (pending(found, "a"), pending_locally(found, Key("ns", "l2"))) == (Counts(1, 1), Counts(0, 1))
+
+
+def test_many_in_one_local_queue_are_counted_in_steps(found: State) -> None:
+    for number in range(2 * STEP):
+        found.set_workload(Key("ns", f"w-{number}"), workload(f"w-{number}", 1, created=3.0 + number))
+    steps = pending_locally_in_steps(found, Key("ns", "lq"))
+    next(steps)
+    found.set_workload(Key("ns", "w-0"), None)  # others run meanwhile
+    assert sum(1 for _ in steps) == 1
+    assert pending_locally(found, Key("ns", "lq")) == Counts(2 * STEP, 0)
 
 
 def test_places_are_counted_in_both_queues(found: State) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import Annotation, Label
+from core import transitions
 from core.lookup import Lookup
 from core.model import Key, Raw, Workload
 from tests.webhook.cluster import ask, cluster, job, review
@@ -36,9 +37,11 @@ def with_default_queue(**fields: Any) -> Lookup:
     return cluster(default_queue_in=["team-a"], **fields)
 
 
-def standing_for(uid: str, owner: str, namespace: str = "team-a") -> Lookup:
+def standing_for(uid: str, owner: str, namespace: str = "team-a", *, finished: bool = False) -> Lookup:
     """A cluster with a default queue, in which an object of that uid is queued."""
     found = Workload(Key(namespace, "w"), "w", 0.0, "main", 0, (), owner=owner, job_uid=uid)
+    if finished:
+        found = transitions.finished(found, "Succeeded", "", 1.0)
     return with_default_queue(workloads={uid: found})
 
 
@@ -120,6 +123,9 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
         ),
         pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, which nobody queues here"),
         pytest.param(CRON_JOB, cluster(), EXTERNAL, True, id="a CronJob"),
+        pytest.param(
+            WRAPPER, standing_for("w-1", "Wrapper/w", finished=True), EXTERNAL, True, id="its owner has finished"
+        ),
     ],
 )
 def test_a_queued_job_waits_unless_its_owner_really_is_queued_in_its_place(

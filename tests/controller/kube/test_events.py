@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controller.kube.client import Client
-from controller.kube.events import ObjectReference, Recorder
+from controller.kube.events import GIVE_WAY_SECONDS, ObjectReference, Recorder
 from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
 from tests.faults import FaultProxy, Reset, status
@@ -196,3 +196,16 @@ async def test_long_messages_are_cut_and_long_names_still_make_a_valid_one(place
     (event,) = place.events
     assert len(event["message"]) == 1024 and event["message"].endswith("...")
     assert len(event["metadata"]["name"]) <= 253
+
+
+async def test_events_are_sent_however_long_admission_calls_go_on(place: Place) -> None:
+    for number in range(5):
+        place.recorder.record(JOB, "Normal", "Started", f"message {number}")
+    sending = asyncio.create_task(place.recorder.run())
+    async with asyncio.timeout(10):
+        while len(place.events) < 5:
+            place.client.precedence.called()
+            await asyncio.sleep(0.002)
+    assert (place.client.precedence.free, place.slept) == (False, [GIVE_WAY_SECONDS] * 5)
+    place.recorder.close()
+    await sending

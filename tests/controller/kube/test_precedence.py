@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import LATE_SECONDS, QUIET_SECONDS, Precedence
+from controller.kube.precedence import LATE_SECONDS, LONGEST_SECONDS, QUIET_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -104,6 +104,16 @@ async def test_a_loop_that_is_always_late_lets_every_write_begin_in_the_end(
     await writers.come(5)
     await while_calls_come(precedence, lambda: writers.begun == 5)
     assert precedence.late > LATE_SECONDS
+
+
+async def test_those_behind_in_line_wait_no_longer_than_the_first(
+    precedence: Precedence, clock: Clock, writers: Writers
+) -> None:
+    precedence.called()
+    await writers.come(30)
+    clock.slow = LATE_SECONDS
+    clock.held_up += LONGEST_SECONDS
+    await eventually(lambda: writers.begun == 30, within=LONGEST_SECONDS)
 
 
 async def test_a_while_after_the_last_call_writes_are_free_again(
