@@ -199,10 +199,10 @@ class Wakes:
         self.queues.changed(resources.RESOURCE_FLAVORS, Key("", name))
         if not _spec_changed(old, new):
             return
-        users = [raw["metadata"]["name"] for raw in self.caches.cluster_queues.by_index("flavor", name)]
-        if old is None or new is None:
-            self._respecified(users)
-        for user in users:
+        for queue in self.caches.cluster_queues.by_index("flavor", name):
+            user = queue["metadata"]["name"]
+            if old is None or new is None:
+                self._statuses_of(user)
             self._workloads_of(user)
             for workload in self.caches.workloads.by_index("cluster-queue", user):
                 self._job_of(workload)  # it may not have started because its flavor was gone
