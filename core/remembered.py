@@ -20,9 +20,9 @@ from core.policy import Policy
 from core.preemption import impossible
 from core.quota import QueueNode, borrowing_level
 
-MOST_SHAPES = 64
-MOST_ENDS = 32
-"""Of one shape in one ClusterQueue."""
+MOST_SHAPES = 16
+MOST_ENDS = 8
+"""Of one shape in one ClusterQueue; one takes some 2 KB."""
 
 _Figure = int | tuple[int, int, bool]
 """The level where enough is available; else what is, the level, and whether that is less than the whole tree."""

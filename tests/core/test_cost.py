@@ -15,8 +15,9 @@ from core.afs import USAGE_BASED
 from core.cycle import schedule
 from core.model import Key, LocalQueue, QueueingStrategy, ResourceFlavor
 from core.policy import AdmissionFairSharing, Policy
+from core.remembered import MOST_ENDS, MOST_SHAPES, Memory
 from core.state import State
-from tests.builders import cluster_queue, state, workload
+from tests.builders import cluster_queue, reserved, state, workload
 
 
 def looking(state: State) -> Callable[[], None]:
@@ -126,3 +127,18 @@ def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
 
     small, large = times(changing(100), changing(10_000))
     assert large < 3 * small, f"{large * 1000:.2f} ms where 10,000 are admitted, {small * 1000:.2f} ms where 100 are"
+
+
+def test_what_is_remembered_of_a_clusterqueue_is_bounded_however_much_comes_and_goes() -> None:
+    found = state(cluster_queue("a", 1000))
+    for used in range(1, 3 * MOST_ENDS):
+        found.set_workload(Key("ns", f"r{used}"), reserved(f"r{used}", 1, "a"))
+        for asked in range(1001 - used, 1001 - used + 2 * MOST_SHAPES):
+            found.set_workload(Key("ns", "w"), workload("w", asked))
+            for _ in range(2):
+                schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
+    known = found.holdings.trees["queue/a"].queues["a"].known
+    memories = [memory for memory in known.values() if isinstance(memory, Memory)]
+    assert memories, "nothing was remembered, and nothing is shown"
+    assert len(known) <= MOST_SHAPES
+    assert max(len(memory.ends) for memory in memories) <= MOST_ENDS
