@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.measure import BEHIND, Usage, bare_plane, counts, timed, waited_seconds, weigh_all
+from bench.measure import AHEAD, BEHIND, Usage, bare_plane, counts, timed, waited_seconds, weigh_all
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import hooks_at, served
@@ -162,11 +162,19 @@ async def _with_us(plane: ControlPlane, client: Client, program: Program, size: 
     await _until_still(plane)
     with program.caller() as caller:
         await asyncio.to_thread(caller.run, pace.rate, WARM_SECONDS)  # code is warm, caches have settled
-        await measured(f"webhook call, idle, {size.jobs} pending", caller, pace, program)
+        await _twice(plane, f"webhook call, idle, {size.jobs} pending", caller, pace, program)
         await _release(client, size)
-        await measured(f"webhook call, {size.jobs} being scheduled", caller, pace, program)
-        if weigh_all(plane, BEHIND):  # as on a machine of its own it then takes no processor from the program
-            await measured("the same, API server and etcd behind", caller, pace, program)
+        await _twice(plane, f"webhook call, {size.jobs} being scheduled", caller, pace, program)
+
+
+async def _twice(plane: ControlPlane, title: str, caller: Caller, pace: Pace, program: Program) -> None:
+    """With the API server and etcd on the program's processors, and standing back as if they had a machine of their
+    own.
+    """
+    await measured(title, caller, pace, program)
+    if weigh_all(plane, BEHIND):
+        await measured("the same, API server and etcd behind", caller, pace, program)
+        weigh_all(plane, AHEAD)
 
 
 async def _until_still(plane: ControlPlane) -> None:
