@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,7 @@ import structlog
 from api.crds import CONVERSION_PATH
 from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
+from app.collector import reading
 from app.install import await_admission, install_definitions, take_name
 from app.metrics import Metrics
 from app.probes import Heartbeat, dial, probe
@@ -104,15 +104,10 @@ class Composition:
         if self.setup.install:
             await await_admission(self.client)
         self.tasks.start("certificates", self.certificates.run())
-        # Objects read now live as long as the process: collecting garbage would look at each of them again and again
-        # (135 ms at a time over 50,000 Workloads, 12 ms without), so it waits until they are set aside.
-        gc.disable()
-        self.tasks.start("controller", self.controller.run())
-        while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
-            await asyncio.sleep(0.02)
-        # What was read so far lives as long as the process: never look at it again when collecting garbage. Nothing is
-        # collected first: that would stall the webhooks for a second or two over 50,000 objects.
-        gc.freeze()
+        with reading():
+            self.tasks.start("controller", self.controller.run())
+            while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
+                await asyncio.sleep(0.02)
 
     async def stop(self) -> list[str]:
         """Take no more work, answer the calls in flight, end; returns the names of tasks that would not stop."""
