@@ -101,7 +101,7 @@ class Gauges:
             yield None
         for key in sorted(key for key in lines.local_queues if self.local_queues(key)):
             if key in lines.local_queues:
-                waiting = yield from figures.pending_locally_in_steps(self.state, key)
+                waiting = yield from figures.pending_locally(self.state, key)
                 if key in lines.local_queues:
                     self._local_queue(key, waiting, rows)
             yield None

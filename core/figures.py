@@ -37,19 +37,10 @@ def pending(state: State, name: str) -> Counts:
     return Counts(queue.active, len(queue) - queue.active) if queue is not None else Counts(0, 0)
 
 
-def pending_locally(state: State, key: Key) -> Counts:
-    """Who waits in a LocalQueue. Costs their number."""
-    steps = pending_locally_in_steps(state, key)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            counts: Counts = end.value
-            return counts
-
-
-def pending_locally_in_steps(state: State, key: Key) -> Generator[None, None, Counts]:
-    """The same; others may run after every ``STEP`` of them. Who comes and goes meanwhile may be counted or not."""
+def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
+    """Who waits in a LocalQueue. Costs their number: others may run after every ``STEP`` of them, and who comes and
+    goes meanwhile may be counted or not.
+    """
     local_queue = state.lines.local_queues.get(key)
     waiting = state.lines.by_local_queue.get(key, set())
     queue = state.lines.queues.get(local_queue.cluster_queue) if local_queue is not None else None

@@ -166,7 +166,7 @@ class Node:
         return node
 
     def path(self) -> str:
-        """The names from the root down, as in `/root/team/queue`."""
+        """The names from the root down, as in `/research/team/queue`."""
         names = [self.name, *(ancestor.name for ancestor in self.ancestors())]
         return "/" + "/".join(reversed(names))
 

@@ -324,7 +324,7 @@ class State:
     def _assume(self, key: Key, decision: Reserve) -> None:
         workload = self.workloads[key]
         self.lines.dequeue(key)
-        names = (Condition.QUOTA_RESERVED, Condition.ADMITTED)[: 1 + decision.admitted]
+        names = (Condition.QUOTA_RESERVED, Condition.ADMITTED) if decision.admitted else (Condition.QUOTA_RESERVED,)
         kept = tuple(c for c in workload.conditions if c.type not in (*names, Condition.EVICTED))
         since = self.lines.now
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))

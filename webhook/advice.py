@@ -24,11 +24,10 @@ from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
 from core.feedback.submission import of_workload
 from core.lookup import Lookup
 from core.model import Labels, LocalQueue, Raw
-from core.requests import RequestRules
 from webhook import expressions
 from webhook.kinds import malformed
 from webhook.policy import judge
-from webhook.review import Request, Response, allow, bad_request, deny
+from webhook.review import Request, Response, allow, bad_request
 from webhook.settings import Context
 
 _Value = TypeVar("_Value")
@@ -66,27 +65,23 @@ def advise(request: Request, context: Context) -> Response:
             return bad_request(why)
     if _spec(old) == _spec(new) or _invalid(settings.gates, old, new):
         return allow()
-    labels = lookup.namespace_labels(request.namespace) if request.namespace and lookup.synced else None
+    labels = context.labels_of(request.namespace)
     if request.kind == Kind.WORKLOAD:
         found = _of_workload(request.new(), request, labels, context)
     else:
         resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
         own = expressions.findings(settings.expressions, resource, request, labels) if new is not None else ()
         found = (*own, *_KINDS[request.kind](old, new, lookup))
-    verdict = judge(found, settings.feedback, labels)
-    if verdict.refusals:
-        return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
-    return allow(warnings=verdict.warnings)
+    return judge(found, settings.feedback, labels).response()
 
 
 def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
     """What a job would be told, of a Workload without one: as long as it waits."""
     if common.has_reservation(workload) or common.is_true(workload, Condition.FINISHED):
         return ()
-    lookup = context.lookup
-    asked = of_workload(workload, lookup.request_rules(request.namespace) if lookup.synced else RequestRules())
+    asked = of_workload(workload, context.rules_of(request.namespace))
     own = expressions.findings(context.settings.expressions, request.resource, request, labels, asked)
-    return (*own, *of_job(asked, lookup))
+    return (*own, *of_job(asked, context.lookup))
 
 
 def _invalid(gates: Gates, *found: Raw | None) -> bool:

@@ -18,12 +18,11 @@ from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.jobs import meta, owners
 from core.model import Key, Raw
-from core.requests import RequestRules
 from webhook import expressions, job_rules, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
 from webhook.policy import Verdict, judge
-from webhook.review import Request, Response, allow, bad_request, deny, refuse
+from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 from webhook.shape import misshapen
 
@@ -42,10 +41,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
         raise RuntimeError(f"the defaults of {request.resource} {request.name} do not settle: {again}")
     if _to_be_queued(patch.apply(job, operations), request, context):
         return allow(patch=operations)
-    verdict = _of_keys(kind, None, job, request, context)  # nobody asks about it again
-    if verdict.refusals:
-        return deny("; ".join(verdict.refusals), warnings=verdict.warnings)
-    return allow(patch=operations, warnings=verdict.warnings)
+    return _of_keys(kind, None, job, request, context).response(patch=operations)  # nobody asks about it again
 
 
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
@@ -152,16 +148,13 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     if errors:
         return refuse(errors, warnings=keys.warnings)
     verdict = _feedback(kind, old, new, request, context)
-    refusals, warnings = keys.refusals + verdict.refusals, keys.warnings + verdict.warnings
-    return deny("; ".join(refusals), warnings=warnings) if refusals else allow(warnings=warnings)
+    return Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
 
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of labels and annotations, when they come."""
     change = Change(None if old is None else _keys(kind, old), _keys(kind, new))
-    lookup = context.lookup
-    labels = lookup.namespace_labels(request.namespace) if lookup.synced else None
-    return judge(of_keys(change, lookup), context.settings.feedback, labels)
+    return judge(of_keys(change, context.lookup), context.settings.feedback, context.labels_of(request.namespace))
 
 
 def _keys(kind: JobKind, job: Raw) -> Keys:
@@ -222,12 +215,10 @@ def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, contex
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(new)
     ]
-    lookup = context.lookup
-    rules = lookup.request_rules(request.namespace) if lookup.synced else RequestRules()
-    labels = lookup.namespace_labels(request.namespace) if lookup.synced else None
-    asked = submission(request.namespace, queue, meta.priority_class(new), pods, rules)
+    labels = context.labels_of(request.namespace)
+    asked = submission(request.namespace, queue, meta.priority_class(new), pods, context.rules_of(request.namespace))
     own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
-    return judge((*own, *of_job(asked, lookup)), context.settings.feedback, labels)
+    return judge((*own, *of_job(asked, context.lookup)), context.settings.feedback, labels)
 
 
 def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:

@@ -11,6 +11,8 @@ from api.v1beta2.base import LabelSelector
 from core import decode, placement
 from core.feedback import Finding
 from core.model import Labels, Raw, Selector
+from webhook.patch import Operation
+from webhook.review import Response, allow, deny
 
 DEFAULT: Final[Action] = "Warn"
 
@@ -60,6 +62,12 @@ class Verdict:
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+
+    def response(self, *, patch: tuple[Operation, ...] = ()) -> Response:
+        """Refused where any rule does so, else let through with the warnings (and ``patch``)."""
+        if self.refusals:
+            return deny("; ".join(self.refusals), warnings=self.warnings)
+        return allow(patch=patch, warnings=self.warnings)
 
 
 def judge(found: Iterable[Finding], policy: Policy, labels: Labels | None) -> Verdict:

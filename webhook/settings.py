@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from api import feature_gates, names
 from core.lookup import Lookup
-from core.model import Raw
+from core.model import Labels, Raw
+from core.requests import RequestRules
 from webhook.expressions import Expression
 from webhook.policy import Policy
 
@@ -40,3 +41,11 @@ class Context:
 
     settings: Settings
     lookup: Lookup
+
+    def labels_of(self, namespace: str) -> Labels | None:
+        """The labels of a namespace; None for none, or as long as the caches do not know."""
+        return self.lookup.namespace_labels(namespace) if namespace and self.lookup.synced else None
+
+    def rules_of(self, namespace: str) -> RequestRules:
+        """What pods of a namespace really ask for follows from; nothing is added as long as the caches do not know."""
+        return self.lookup.request_rules(namespace) if self.lookup.synced else RequestRules()

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from core.feedback.rules import HINTS, closest, fitted, hint, shortened, unknown
 from core.lookup import Lookup
-from core.model import AdmissionCheck, ClusterQueue, Labels, LocalQueue, ResourceFlavor, StopPolicy
+from core.model import ClusterQueue, Labels, LocalQueue, ResourceFlavor, StopPolicy
 
 _Kind = TypeVar("_Kind")
 
@@ -67,12 +67,6 @@ def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str
             f"{count} do not exist ({', '.join(map(shortened, strange[:2]))}, ...): {several}",
             or_else=[f"{count} do not exist: {several}"],
         )
-
-
-def inactive_checks(names: Iterable[str], lookup: Lookup) -> list[AdmissionCheck]:
-    """Those of these AdmissionChecks that exist, and that no controller looks after."""
-    found = (lookup.admission_check(name) for name in sorted(set(names)))
-    return [check for check in found if check is not None and not check.active]
 
 
 def node_count(lookup: Lookup) -> str:

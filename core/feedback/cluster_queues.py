@@ -15,15 +15,14 @@ from core.feedback.change import (
     Change,
     cycle,
     drained,
-    inactive_checks,
     lacks_nodes,
     missing_flavors,
     node_count,
     workloads,
     written,
 )
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
-from core.feedback.waiting import preempts
+from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
+from core.feedback.waiting import inactive_checks, preempts
 from core.lookup import Lookup
 from core.model import ClusterQueue, Quota
 
@@ -66,19 +65,19 @@ def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
 
 def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = sorted({rule.name for rule in change.new.checks}) if change.new else []
-    known = tuple(lookup.admission_check_names())
     for name in (name for name in named if lookup.admission_check(name) is None):
-        told = did_you_mean(name, known, several="AdmissionChecks")
-        yield fitted(
-            f'AdmissionCheck "{name}" does not exist, the ClusterQueue admits nothing until it does: {told}',
-            f'AdmissionCheck "{name}" does not exist: {told}',
-            *unknown("AdmissionCheck", name, known, told, several="AdmissionChecks"),
+        yield missing(
+            "AdmissionCheck",
+            name,
+            lookup.admission_check_names(),
+            f'AdmissionCheck "{name}" does not exist, the ClusterQueue admits nothing until it does',
+            f'AdmissionCheck "{name}" does not exist',
+            several="AdmissionChecks",
         )
 
 
 def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    named = [rule.name for rule in change.new.checks] if change.new else []
-    for check in inactive_checks(named, lookup):
+    for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
         yield fitted(f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing until {controller} runs it')
 

@@ -8,7 +8,7 @@ from typing import Final
 from api.names import ClusterQueueReason
 from core import placement
 from core.feedback.elsewhere import elsewhere
-from core.feedback.rules import did_you_mean, fitted, shortened, unknown
+from core.feedback.rules import fitted, missing, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
 from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selector, StopPolicy
@@ -36,12 +36,13 @@ def no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
 def queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     """A LocalQueue that is not there, and the closest that is."""
     if local_queue_of(job, lookup) is None:
-        known = tuple(lookup.local_queue_names(job.namespace))
-        hint = did_you_mean(job.queue, known, several="LocalQueues")
-        yield fitted(
-            f'LocalQueue "{job.queue}" does not exist in namespace "{shortened(job.namespace)}": {hint}',
-            f'LocalQueue "{job.queue}" does not exist here: {hint}',
-            *unknown("LocalQueue", job.queue, known, hint, several="LocalQueues"),
+        yield missing(
+            "LocalQueue",
+            job.queue,
+            lookup.local_queue_names(job.namespace),
+            f'LocalQueue "{job.queue}" does not exist in namespace "{shortened(job.namespace)}"',
+            f'LocalQueue "{job.queue}" does not exist here',
+            several="LocalQueues",
         )
 
 
@@ -49,12 +50,13 @@ def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     """A ClusterQueue that is not there, and the closest that is."""
     queue = local_queue_of(job, lookup)
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
-        known = tuple(lookup.cluster_queue_names())
-        hint = did_you_mean(queue.cluster_queue, known, several="ClusterQueues")
-        yield fitted(
-            f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist: {hint}',
-            f'ClusterQueue "{queue.cluster_queue}" does not exist: {hint}',
-            *unknown("ClusterQueue", queue.cluster_queue, known, hint, several="ClusterQueues"),
+        yield missing(
+            "ClusterQueue",
+            queue.cluster_queue,
+            lookup.cluster_queue_names(),
+            f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist',
+            f'ClusterQueue "{queue.cluster_queue}" does not exist',
+            several="ClusterQueues",
         )
 
 

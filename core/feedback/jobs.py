@@ -11,7 +11,7 @@ from typing import Final
 
 from core.feedback import capacity, job_queue, waiting
 from core.feedback.job_queue import cluster_queue_of
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
+from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
 
@@ -23,19 +23,21 @@ def of_job(job: Submission, lookup: Lookup) -> tuple[Finding, ...]:
 
 def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.priority_class and lookup.priority_class(job.priority_class) is None:
-        known, several = tuple(lookup.priority_class_names()), "WorkloadPriorityClasses"
-        hint = did_you_mean(job.priority_class, known, several=several)
-        yield fitted(
-            f'WorkloadPriorityClass "{job.priority_class}" does not exist: {hint}',
-            *unknown("WorkloadPriorityClass", job.priority_class, known, hint, several=several),
+        yield missing(
+            "WorkloadPriorityClass",
+            job.priority_class,
+            lookup.priority_class_names(),
+            f'WorkloadPriorityClass "{job.priority_class}" does not exist',
+            several="WorkloadPriorityClasses",
         )
     if lookup.pod_priority_class(job.pod_priority_class) is None:
-        known, several = tuple(lookup.pod_priority_class_names()), "PriorityClasses"
-        hint = did_you_mean(job.pod_priority_class, known, several=several)
-        yield fitted(
-            f'PriorityClass "{job.pod_priority_class}" does not exist, so no pod can be made: {hint}',
-            f"the PriorityClass does not exist, so no pod can be made: {hint}",
-            *unknown("PriorityClass", job.pod_priority_class, known, hint, several=several),
+        yield missing(
+            "PriorityClass",
+            job.pod_priority_class,
+            lookup.pod_priority_class_names(),
+            f'PriorityClass "{job.pod_priority_class}" does not exist, so no pod can be made',
+            "the PriorityClass does not exist, so no pod can be made",
+            several="PriorityClasses",
         )
 
 
@@ -74,11 +76,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 def _of_capacity(says: capacity.Judgement) -> capacity.OfJob:
-    def texts(job: Submission, lookup: Lookup) -> Iterable[str]:
-        queue = cluster_queue_of(job, lookup)
-        return says(job, queue, lookup) if queue is not None and queue.groups else ()
-
-    return texts
+    return _of_queue(lambda job, queue, lookup: says(job, queue, lookup) if queue.groups else ())
 
 
 def _of_queue(says: capacity.Judgement) -> capacity.OfJob:

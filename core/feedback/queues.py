@@ -8,7 +8,7 @@ from typing import Final
 from api import quantity
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
-from core.feedback.rules import Finding, Rule, did_you_mean, findings, fitted, shortened, unknown
+from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
 from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor
 
@@ -36,12 +36,13 @@ def of_flavor(change: Change[ResourceFlavor], lookup: Lookup) -> tuple[Finding, 
 def _leads_nowhere(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
-        known = tuple(lookup.cluster_queue_names())
-        told = did_you_mean(queue.cluster_queue, known, several="ClusterQueues")
-        yield fitted(
-            f'ClusterQueue "{queue.cluster_queue}" does not exist, and clusterQueue cannot be changed later: {told}',
-            f"the ClusterQueue does not exist, and clusterQueue cannot be changed later: {told}",
-            *unknown("ClusterQueue", queue.cluster_queue, known, told, several="ClusterQueues"),
+        yield missing(
+            "ClusterQueue",
+            queue.cluster_queue,
+            lookup.cluster_queue_names(),
+            f'ClusterQueue "{queue.cluster_queue}" does not exist, and clusterQueue cannot be changed later',
+            "the ClusterQueue does not exist, and clusterQueue cannot be changed later",
+            several="ClusterQueues",
         )
 
 

@@ -141,13 +141,19 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return best[1] if best else None
 
 
-def did_you_mean(name: str, known: Collection[str], *, several: str) -> str:
-    """``did you mean "main"?``, else the first names there are, else that there is none of these ``several``."""
-    return hint(closest(name, known), known, several=several)
+def missing(kind: str, name: str, known: Iterable[str], *sentences: str, several: str) -> str:
+    """That there is nothing of a kind with that name, and which of the ``known`` was meant: the first of the sentences
+    that fits with that, else a short one.
+    """
+    there = tuple(known)
+    told = hint(closest(name, there), there, several=several)
+    return fitted(*(f"{each}: {told}" for each in sentences), *unknown(kind, name, there, told, several=several))
 
 
 def hint(meant: str | None, known: Collection[str], *, several: str) -> str:
-    """The text of ``did_you_mean`` for what ``closest`` has found."""
+    """``did you mean "main"?`` where ``closest`` has found it, else the first names there are, else that there is none
+    of these ``several``.
+    """
     if meant is not None:
         return f'did you mean "{meant}"?'
     if not known:

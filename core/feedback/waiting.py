@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from api import quantity
 from api.names import PreemptionPolicy
 from core.feedback import capacity
+from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
@@ -109,18 +110,14 @@ def priority(job: Submission, lookup: Lookup) -> int:
 def _place(ahead: int) -> str:
     if not ahead:
         return "next in line"
-    return f"place {ahead + 1} in line, {_workloads(ahead)} ahead"
-
-
-def _workloads(count: int) -> str:
-    return f"{count} {'workload' if count == 1 else 'workloads'}"
+    return f"place {ahead + 1} in line, {workloads(ahead)} ahead"
 
 
 def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """How many admitted workloads must have their pods ready first, where one starts after the other."""
     awaited = lookup.pods_awaited()
     if awaited:
-        whose = f"the pods of {_workloads(len(awaited))}"
+        whose = f"the pods of {workloads(len(awaited))}"
         here = sorted(key.name for key in awaited if key.namespace == job.namespace)
         mend = f"see {shortened(here[0])}" if here else "all are of other namespaces"
         yield fitted(
@@ -131,14 +128,13 @@ def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
 
 def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """A check that no controller looks after: the ClusterQueue admits nothing as long."""
-    for check in _checks(queue, lookup):
-        if not check.active:
-            yield fitted(
-                f'AdmissionCheck "{shortened(check.name)}" is inactive, ClusterQueue "{shortened(queue.name)}" admits'
-                f" nothing until {shortened(check.controller_name)} runs it",
-                f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until'
-                f" {shortened(check.controller_name)} runs it",
-            )
+    for check in inactive_checks(queue, lookup):
+        yield fitted(
+            f'AdmissionCheck "{shortened(check.name)}" is inactive, ClusterQueue "{shortened(queue.name)}" admits'
+            f" nothing until {shortened(check.controller_name)} runs it",
+            f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until'
+            f" {shortened(check.controller_name)} runs it",
+        )
 
 
 def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -148,11 +144,16 @@ def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Itera
         if held:
             wait = "waits" if held == 1 else "wait"
             yield fitted(
-                f'AdmissionCheck "{shortened(check.name)}": {_workloads(held)} with quota {wait} for it, as this one'
+                f'AdmissionCheck "{shortened(check.name)}": {workloads(held)} with quota {wait} for it, as this one'
                 f" will; it is decided by {shortened(check.controller_name)}",
-                f'AdmissionCheck "{shortened(check.name)}": {_workloads(held)} with quota {wait} for it, as this one'
+                f'AdmissionCheck "{shortened(check.name)}": {workloads(held)} with quota {wait} for it, as this one'
                 " will",
             )
+
+
+def inactive_checks(queue: ClusterQueue, lookup: Lookup) -> list[AdmissionCheck]:
+    """The AdmissionChecks of a ClusterQueue that exist, and that no controller looks after."""
+    return [check for check in _checks(queue, lookup) if not check.active]
 
 
 def _checks(queue: ClusterQueue, lookup: Lookup) -> list[AdmissionCheck]:

@@ -260,7 +260,7 @@ def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
 def test_a_stopped_queue_takes_back_what_is_only_reserved(checked: World, kind: str, policy: str) -> None:
-    resource, name = ("clusterqueues", checked.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    resource, name = checked.either("team", kind)
     checked.patch(resource, name, {"spec": {"stopPolicy": policy}})
     checked.until("nothing is reserved", lambda: checked.reason("job", "QuotaReserved") == "False/Suspended")
     assert "admission" not in checked.workload("job")["status"]
@@ -270,7 +270,7 @@ def test_a_stopped_queue_takes_back_what_is_only_reserved(checked: World, kind: 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
 def test_a_deleted_queue_takes_back_what_is_only_reserved(checked: World, kind: str) -> None:
-    resource, name = ("clusterqueues", checked.full("team")) if kind == "ClusterQueue" else ("localqueues", "team")
+    resource, name = checked.either("team", kind)
     before, workload = checked.version("workloads"), checked.workload("job")["metadata"]["name"]
     checked.delete(resource, name)
     checked.until("nothing is reserved", lambda: checked.reason("job", "QuotaReserved") == "False/Misconfigured")

@@ -67,6 +67,10 @@ class World:
         """The name of a ClusterQueue."""
         return f"{self.namespace}-{name}"
 
+    def either(self, name: str, kind: str) -> tuple[str, str]:
+        """Plural and name of the ClusterQueue or the LocalQueue that ``queue`` made."""
+        return ("clusterqueues", self.full(name)) if kind == "ClusterQueue" else ("localqueues", name)
+
     def get(self, resource: str, name: str = "") -> Raw:
         """An object, or all of a resource (its plural) as a list; {} where there is none."""
         base = API.get(resource, f"/apis/{GROUP}/v1beta2")

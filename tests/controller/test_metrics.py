@@ -1,11 +1,11 @@
 """The series a dashboard made for Kueue looks for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
+from app.metrics import Metrics as Process
 from controller.gauges import Gauges
 from controller.metrics import Metrics
 from core.model import Key
@@ -19,30 +19,24 @@ def shown(registry: CollectorRegistry) -> set[str]:
     return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
 
 
-def told(gauges: Gauges, between: Callable[[], None] = lambda: None) -> set[str]:
-    """What the gauges say, where so much happens between two steps."""
-    families = []
-    for family in gauges.steps():
-        if family is not None:
-            families.append(family)
-        between()
+async def told(gauges: Gauges, between: Callable[[], None] = lambda: None) -> set[str]:
+    """What a scrape has of the gauges, where so much happens between two steps."""
 
-    class Read(Collector):
-        def describe(self) -> list[Metric]:
-            return []
+    def steps() -> Iterator[Metric | None]:
+        for family in gauges.steps():
+            yield family
+            between()
 
-        def collect(self) -> list[Metric]:
-            return families
-
-    registry = CollectorRegistry()
-    registry.register(Read())
-    return shown(registry)
+    process = Process()
+    process.steps.append(steps)
+    page = (await process.page()).decode()
+    return {line for line in page.splitlines() if line.startswith("kueue_")}
 
 
-def test_gauges_tell_what_the_caches_hold() -> None:
+async def test_gauges_tell_what_the_caches_hold() -> None:
     caches = filled()
     gauges = Gauges(caches, role=lambda: "leader", resources=True)
-    assert told(gauges) == set(), "nothing is told before the caches have been read"
+    assert await told(gauges) == set(), "nothing is told before the caches have been read"
     caches.start()
     assert {
         'kueue_pending_workloads{cluster_queue="cq",replica_role="leader",status="active"} 1.0',
@@ -52,10 +46,10 @@ def test_gauges_tell_what_the_caches_hold() -> None:
         'kueue_local_queue_pending_workloads{name="lq",namespace="ns",replica_role="leader",status="active"} 1.0',
         'kueue_cluster_queue_nominal_quota{cluster_queue="cq",cohort="",flavor="default",replica_role="leader",'
         'resource="cpu"} 4.0',
-    } <= told(gauges)
+    } <= await told(gauges)
 
 
-def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
+async def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
     caches = filled()
     caches.start()
     names = [f"more-{number}" for number in range(3)]
@@ -66,7 +60,7 @@ def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
         if names:
             caches.state.set_cluster_queue(names.pop(), None)
 
-    lines = told(Gauges(caches, role=lambda: "leader"), lose_one)
+    lines = await told(Gauges(caches, role=lambda: "leader"), lose_one)
     assert any('cluster_queue="cq"' in line for line in lines)
     assert not any('cluster_queue="more-2"' in line for line in lines)
 

@@ -15,7 +15,6 @@ from core.figures import (
     most,
     pending,
     pending_locally,
-    pending_locally_in_steps,
     place,
     places,
     shown_share,
@@ -43,6 +42,16 @@ def found() -> State:
     return made
 
 
+def counted(found: State, local_queue: str) -> Counts:
+    """Who waits in a LocalQueue of the namespace, where nobody else runs meanwhile."""
+    steps = pending_locally(found, Key("ns", local_queue))
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(steps)
+    counts: Counts = end.value.value
+    return counts
+
+
 def test_what_all_who_wait_ask_for_counts_each_of_them(found: State) -> None:
     found.set_workload(Key("ns", "three"), workload("three", 1, created=3.0))
     assert (asked(found, "a"), asked(found, "b"), asked(found, "none")) == ({"cpu": 52}, {}, {})
@@ -54,17 +63,17 @@ def test_a_queue_that_borrows_has_a_share(found: State) -> None:
 
 def test_parked_workloads_count_as_inadmissible_in_both_queues(found: State) -> None:
     found.apply(schedule(found.snapshot(), found.heads(9.0), found.policy, 9.0))
-    assert (pending(found, "a"), pending_locally(found, Key("ns", "l2"))) == (Counts(1, 1), Counts(0, 1))
+    assert (pending(found, "a"), counted(found, "l2")) == (Counts(1, 1), Counts(0, 1))
 
 
 def test_many_in_one_local_queue_are_counted_in_steps(found: State) -> None:
     for number in range(2 * STEP):
         found.set_workload(Key("ns", f"w-{number}"), workload(f"w-{number}", 1, created=3.0 + number))
-    steps = pending_locally_in_steps(found, Key("ns", "lq"))
+    steps = pending_locally(found, Key("ns", "lq"))
     next(steps)
     found.set_workload(Key("ns", "w-0"), None)  # others run meanwhile
     assert sum(1 for _ in steps) == 1
-    assert pending_locally(found, Key("ns", "lq")) == Counts(2 * STEP, 0)
+    assert counted(found, "lq") == Counts(2 * STEP, 0)
 
 
 def test_places_are_counted_in_both_queues(found: State) -> None:
