@@ -67,7 +67,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
     parts = value.split("/")
     if len(parts) > 2:
         return (
-            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/'"
+            f"a valid label key {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/'"
             " (e.g. 'example.com/MyName')",
         )
     errors = []

@@ -6,7 +6,7 @@ LocalQueue somebody made by the same name is left alone, and told of all the sam
 
 from __future__ import annotations
 
-from api.convert.queue import local_queue, status
+from api.convert.queue import local_queue, moved, status
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import AlreadyExists, NotFound
@@ -42,7 +42,9 @@ class QueueMirror:
         await self.queue.run(WORKERS, self.reconcile)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make the LocalQueue where there is none, else copy what it says. Its end is the garbage collector's."""
+        """Make the LocalQueue where there is none, have it follow, else copy what it says. The garbage collector ends
+        it.
+        """
         raw = self.store.get(key)
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             return None
@@ -50,6 +52,8 @@ class QueueMirror:
         try:
             if found is None:
                 await self.writer.create(resources.LOCAL_QUEUES, local_queue(raw))
+            elif change := moved(raw, found):
+                await self.writer.patch(resources.LOCAL_QUEUES, key, change)
             elif (raw.get("status") or {}) != (told := status(found)):
                 patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": told}
                 await self.writer.patch(resources.QUEUES, key, patch, subresource="status")

@@ -7,7 +7,11 @@ none is: one that cannot be fails the call with its name, and the API server sho
 from typing import Any, Final
 
 from api.convert import ConversionError, convert
+from api.errors import aggregate
+from api.kinds import KINDS
 from api.names import GROUP
+from api.schema import structural
+from api.structural import violations
 
 Raw = dict[str, Any]
 
@@ -54,10 +58,21 @@ def _converted(obj: Any, version: str) -> Raw:
         metadata = obj.get("metadata")
         named = metadata if isinstance(metadata, dict) else {}
         name = f"{named.get('namespace', '')}/{named.get('name', '')}".strip("/")
-        raise ConversionError(
-            f"{obj.get('kind')} {name} is not as the schema of {obj.get('apiVersion')} has it"
-            f" ({type(error).__name__}: {error})"
-        ) from error
+        raise ConversionError(f"{obj.get('kind')} {name}: {_wrong(obj) or repr(error)}") from error
+
+
+def _wrong(obj: Raw) -> str:
+    """What the schema of the object's own version refuses. The API server would, but has it converted first."""
+    version = str(obj.get("apiVersion")).removeprefix(f"{GROUP}/")
+    models = (
+        found.model
+        for kind in KINDS
+        if kind.kind == obj.get("kind")
+        for found in kind.versions
+        if found.name == version
+    )
+    errors = [error for model in models for error in violations(structural(model), obj)]
+    return aggregate(errors) if errors else ""
 
 
 def _failed(message: str) -> Raw:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from api.v1beta2.base import (
     ATOMIC,
+    ATOMIC_MAP,
     IMMUTABLE,
     SUBDOMAIN_PATTERN,
     Int32,
@@ -69,7 +70,9 @@ class ClusterQueueSpec(Model):
     """The namespaces that may submit here: absent is none, {} is all."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
     """Whether a head that does not fit blocks those behind it (StrictFIFO) or not."""
-    resources: Annotated[list[Resource], Field(max_length=64, json_schema_extra=list_map("name"))] | None = None
+    # Atomic, as resourceGroups are, which it becomes: who applies it server-side has it as a whole. Merged element by
+    # element, what is taken out of a manifest would come back while somebody else writes the stored version (status).
+    resources: Annotated[list[Resource], Field(max_length=64, json_schema_extra=ATOMIC)] | None = None
     """Resources, flavors and quotas."""
 
 
@@ -138,7 +141,7 @@ class ResourceFlavor(Model):
 
     api_version: str | None = None
     kind: str | None = None
-    labels: Annotated[dict[str, str], Field(max_length=8)] | None = None
+    labels: Annotated[dict[str, str], Field(max_length=8, json_schema_extra=ATOMIC_MAP)] | None = None
     """Labels of the nodes."""
     metadata: dict[str, Any] | None = None
     taints: Annotated[list[Taint], Field(max_length=8, json_schema_extra=ATOMIC)] | None = None

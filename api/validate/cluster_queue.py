@@ -1,5 +1,6 @@
 """Rules of a ClusterQueue beyond its schema."""
 
+import difflib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from api.validate.quotas import resource_groups, totals
 Raw = dict[str, Any]
 
 _MOST_CONCURRENT_FLAVORS: Final = 16
+_SELECTOR_FIELDS: Final = ("matchLabels", "matchExpressions")
 
 
 def validate_create(obj: Raw, gates: Gates) -> list[FieldError]:
@@ -52,16 +54,23 @@ def _spec(spec: Raw, gates: Gates) -> Iterator[FieldError]:
 
 def _namespaces(selector: Raw | None) -> list[FieldError]:
     """A label selector, and nothing else: what is written beside its fields would be lost, and {} selects all."""
-    unknown = sorted(set(selector or ()) - {"matchLabels", "matchExpressions"})
+    unknown = sorted(set(selector or ()) - set(_SELECTOR_FIELDS))
     errors = [
         forbidden(
             f"spec.namespaceSelector.{key}",
-            f"unknown field; it would be dropped and leave a selector that matches more namespaces than meant"
-            f" (write matchLabels: {{{key}: ...}})",
+            "unknown field; it would be dropped and leave a selector that matches more namespaces than meant"
+            f" (write {_meant(key)})",
         )
         for key in unknown
     ]
     return errors + label_selector("spec.namespaceSelector", selector)
+
+
+def _meant(key: str) -> str:
+    """What somebody who wrote this key beside the fields of a selector had in mind: a label, or a field misspelt."""
+    fields = {field.lower(): field for field in _SELECTOR_FIELDS}
+    close = difflib.get_close_matches(key.lower(), fields, n=1, cutoff=0.8)
+    return f"{fields[close[0]]}: ..." if close else f"matchLabels: {{{key}: ...}}"
 
 
 def _preemption(preemption: Raw) -> list[FieldError]:

@@ -7,6 +7,7 @@ from api.errors import FieldError, invalid, too_long
 from api.names import Condition
 from api.quantity import canonical, exact
 from api.syntax import checked, qualified_name
+from api.validate.alike import alike
 
 Raw = dict[str, Any]
 
@@ -37,8 +38,8 @@ def has_reservation(workload: Raw) -> bool:
 
 
 def immutable(path: str, old: Any, new: Any) -> list[FieldError]:
-    """An error where the value changed."""
-    return [] if old == new else [invalid(path, new, IMMUTABLE)]
+    """An error where the value changed, and not only the way it is written."""
+    return [] if alike(old, new) else [invalid(path, new, IMMUTABLE)]
 
 
 def not_negative(path: str, value: Any) -> list[FieldError]:

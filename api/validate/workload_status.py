@@ -8,7 +8,8 @@ from api.names import Annotation
 from api.quantity import amount, canonical
 from api.syntax import checked, labels, qualified_name, tolerations
 from api.validate import topology_assignment
-from api.validate.common import Raw, annotations, has_reservation, immutable, spec_of, status_of
+from api.validate.alike import alike
+from api.validate.common import IMMUTABLE, Raw, annotations, has_reservation, immutable, spec_of, status_of
 
 _ADMISSION = "status.admission"
 _RECLAIMABLE = "status.reclaimablePods"
@@ -159,7 +160,8 @@ def _same_admission(old: Raw, new: Raw) -> list[FieldError]:
     before, after = status_of(old).get("admission"), status_of(new).get("admission")
     if before is None or after is None:
         return []
-    return [] if _without_topology(before) == _without_topology(after) else immutable(_ADMISSION, before, after)
+    same = alike(_without_topology(before), _without_topology(after))
+    return [] if same else [invalid(_ADMISSION, after, IMMUTABLE)]
 
 
 def _without_topology(admission: Raw) -> Raw:

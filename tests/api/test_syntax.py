@@ -38,7 +38,7 @@ def test_a_qualified_name_is_accepted(key: str) -> None:
         "": "name part must be non-empty",
         "/x": "prefix part must be non-empty",
         "A/x": "prefix part a lowercase RFC 1123 subdomain",
-        "a/b/c": "a qualified name must consist of",
+        "a/b/c": "a valid label key must consist of",
         "-x": "name part must consist of",
         "x" * 64: "name part must be no more than 63 bytes",
     }.items(),

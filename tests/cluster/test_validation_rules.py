@@ -92,6 +92,29 @@ def test_who_breaks_a_rule_reads_which_one(server: Server, rule: Rule) -> None:
         assert each_of(said.removeprefix(head)) == each_of(rule.said)
 
 
+def test_a_client_that_writes_a_workload_back_in_its_own_words_changes_nothing(server: Server) -> None:
+    """Go clients do: quantities made canonical, nulls and empty objects where nothing was."""
+    found = stored(server, workloads.HELD)
+    status, found = server.ask("GET", server.path(found, named=True))
+    assert status == 200
+    (pod_set,) = found["spec"]["podSets"]
+    pod_set["template"]["metadata"] = {"creationTimestamp": None}
+    (container,) = pod_set["template"]["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "1"}}
+    container["resources"]["requests"]["cpu"] = "1000m"
+    (assignment,) = found["status"]["admission"]["podSetAssignments"]
+    assert assignment["resourceUsage"] == {"cpu": "2"}
+    assignment["resourceUsage"]["cpu"] = "2000m"
+    found["spec"]["active"] = False
+    status, found = server.put(found, found)
+    assert (status, found.get("spec", {}).get("active")) == (200, False), found
+    status, found = server.put(found, found, "/status")
+    assert status == 200, found
+    container["image"] = "another"
+    status, answer = server.put(found, {**found, "spec": {**found["spec"], "podSets": [pod_set]}})
+    assert (status, "field is immutable" in answer["message"]) == (403, True), answer
+
+
 def each_of(said: str) -> list[str]:
     """The errors, without the remark that CEL looks only at what has the right form."""
     return [error for error in said.split("\n* ") if error and CUT_SHORT not in error]

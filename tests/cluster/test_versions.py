@@ -115,6 +115,20 @@ def test_a_queue_of_v01_acts_through_a_local_queue_and_ends_with_it(plane: Contr
     asyncio.run(eventually(lambda: mirrored() == "", within=30))
 
 
+def test_a_queue_of_v01_may_name_its_cluster_queue_later(plane: ControlPlane) -> None:
+    queue = V01.split("---")[2].replace("name: main", "name: later")
+    apply(plane, queue.replace("{clusterQueue: tenant-a}", "{}"))
+
+    def named() -> list[str]:
+        shown = plane.kubectl("get", "localqueue", "later", "-o", "jsonpath={.metadata.name},{.spec.clusterQueue}")
+        return shown.stdout.split(",")
+
+    asyncio.run(eventually(lambda: named() == ["later", ""], within=30))
+    apply(plane, queue)
+    asyncio.run(eventually(lambda: named() == ["later", "tenant-a"], within=30))
+    plane.kubectl("delete", "queues.v1alpha1.kueue.x-k8s.io", "later", check=True)
+
+
 def test_applying_the_same_manifests_again_changes_nothing(plane: ControlPlane) -> None:
     apply(plane, V01 + "---" + V1BETA1)
     again = apply(plane, V01 + "---" + V1BETA1)
@@ -127,6 +141,46 @@ def test_an_older_manifest_reads_back_as_it_was_written(plane: ControlPlane) -> 
     seen = read(plane, "clusterqueues", "team-a-cq", "v1beta1")["spec"]
     assert seen["flavorFungibility"]["whenCanBorrow"] == "Borrow"
     assert seen["cohort"] == "team-ab"
+
+
+APPLIED = """
+apiVersion: kueue.x-k8s.io/v1alpha1
+kind: ClusterQueue
+metadata: {name: applied}
+spec:
+  cohort: borrowing-cohort
+  namespaceSelector: {}
+  resources:
+  - name: cpu
+    flavors: [{name: spot, quota: {min: 10, max: 20}}, {name: k80, quota: {min: 5}}]
+---
+apiVersion: kueue.x-k8s.io/v1alpha1
+kind: ResourceFlavor
+metadata: {name: applied}
+labels: {a: b, c: d}
+"""
+
+
+def test_what_is_taken_out_of_an_older_manifest_goes_by_server_side_apply_too(plane: ControlPlane) -> None:
+    def told() -> bool:  # another manager has written the stored version meanwhile
+        return bool(read(plane, "clusterqueues", "applied").get("status", {}).get("conditions"))
+
+    ours = ("--server-side", "--field-manager=test")
+    assert apply(plane, APPLIED, *ours).returncode == 0
+    asyncio.run(eventually(told, within=30))
+    plane.kubectl("annotate", "flavor", "applied", "by=another", check=True)
+    less = APPLIED.replace(", max: 20", "").replace(", {name: k80, quota: {min: 5}}", "").replace(", c: d", "")
+    assert apply(plane, less, *ours).returncode == 0
+    (group,) = read(plane, "clusterqueues", "applied")["spec"]["resourceGroups"]
+    assert group["flavors"] == [{"name": "spot", "resources": [{"name": "cpu", "nominalQuota": 10}]}]
+    assert read(plane, "resourceflavors", "applied")["spec"] == {"nodeLabels": {"a": "b"}}
+    plane.kubectl("delete", "cq/applied", "flavor/applied", "--wait=false", check=True)
+
+
+def test_an_older_manifest_of_the_wrong_form_is_told_which(plane: ControlPlane) -> None:
+    done = apply(plane, V01.split("---")[1].replace("{min: 10, max: 20}", "10"), "--dry-run=server")
+    assert done.returncode == 1
+    assert 'spec.resources[0].flavors[0].quota in body must be of type object: "integer"' in done.stderr
 
 
 def test_an_old_client_that_replaces_an_object_loses_nothing_of_it(plane: ControlPlane) -> None:
@@ -186,6 +240,9 @@ def test_queue_and_queues_mean_local_queues_although_there_is_a_kind_queue(plane
         stop = ("--type=merge", "-p", '{"spec":{"stopPolicy":"Hold"}}')
         assert plane.kubectl("patch", name, "today", *stop, check=True).stdout.startswith("localqueue.kueue.x-k8s.io/")
     assert read(plane, "localqueues", "today")["metadata"]["labels"] == {"by": "localqueue"}
+    # With its group the name is the kind's, so that what `-o name` prints of a Queue can be given back to kubectl.
+    for name in ("queue.kueue.x-k8s.io", "queue.v1alpha1.kueue.x-k8s.io", "queues.kueue.x-k8s.io"):
+        assert "today" not in plane.kubectl("get", name, "-o", "name", check=True).stdout
     assert plane.kubectl("delete", "queue", "today", check=True).stdout.startswith("localqueue.kueue.x-k8s.io")
 
 

@@ -50,8 +50,8 @@ FAILURES: dict[str, tuple[Raw, str]] = {
                 }
             ]
         ),
-        "objects[0]: ClusterQueue x is not as the schema of kueue.x-k8s.io/v1alpha1 has it (AttributeError: 'int'"
-        " object has no attribute 'get')",
+        'objects[0]: ClusterQueue x: spec.resources[0]: Invalid value: "integer": spec.resources[0] in body must be of'
+        ' type object: "integer"',
     ),
 }
 

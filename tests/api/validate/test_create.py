@@ -164,6 +164,14 @@ CASES: dict[str, tuple[Raw, list[str]]] = {
             " matches more namespaces than meant (write matchLabels: {team: ...})"
         ],
     ),
+    "a field of the selector misspelt": (
+        cluster_queue(namespaceSelector={"matchlabels": {"team": "team-a"}, "matchExpression": []}),
+        [
+            f"spec.namespaceSelector.{written}: Forbidden: unknown field; it would be dropped and leave a selector that"
+            f" matches more namespaces than meant (write {meant}: ...)"
+            for written, meant in (("matchExpression", "matchExpressions"), ("matchlabels", "matchLabels"))
+        ],
+    ),
     "concurrent admission with everything wrong": (
         cluster_queue(
             queueingStrategy="StrictFIFO",

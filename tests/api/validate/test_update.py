@@ -122,6 +122,15 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
         changed(RESERVED, "spec.podSets[0].count", 3),
         ["spec.podSets.0: Invalid value: ", "is immutable"],
     ),
+    "its pod sets and its admission in the words of a Go client": (
+        RESERVED,
+        changed(
+            changed(RESERVED, "spec.podSets[0].template.metadata", {"creationTimestamp": None}),
+            "status.admission.podSetAssignments[0].resourceUsage",
+            {"cpu": "2000m"},
+        ),
+        [],
+    ),
     "fewer pods": (RESERVED, changed(RESERVED, "spec.podSets[0].count", 1), []),
     "its admission": (
         RESERVED,

@@ -1,0 +1,49 @@
+"""Whether two parts of an object say the same, however they are written.
+
+Kueue's webhooks compare what they have decoded into Go types, so `1000m` of cpu is `1`, and `creationTimestamp: null`,
+`resources: {}` or an empty list say what their absence says. A client that decodes into such types writes all this
+back in its own way, with no wish to change it, where only raw documents would differ.
+"""
+
+from typing import Any, Final
+
+from api.quantity import canonical
+
+_QUANTITIES: Final = frozenset({"requests", "limits", "overhead", "resourceUsage"})
+"""Maps from resources to quantities."""
+_STRUCTS: Final = frozenset(
+    {"metadata", "resources", "labels", "annotations", "nodeSelector", "matchLabels", "flavors", *_QUANTITIES}
+)
+"""Objects that say nothing where they are empty; of others, as `emptyDir` and `securityContext`, being there counts."""
+
+
+def alike(first: Any, second: Any) -> bool:
+    """Whether both say the same."""
+    return bool(first == second or _plain(first) == _plain(second))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            fields = {name: _field(name, child) for name, child in value.items()}
+            return {name: child for name, child in fields.items() if not _says_nothing(name, child)}
+        case list():
+            return [_plain(element) for element in value]
+    return value
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in _QUANTITIES and isinstance(value, dict):
+        return {resource: _quantity(found) for resource, found in value.items()}
+    return _plain(value)
+
+
+def _quantity(value: Any) -> Any:
+    try:
+        return canonical(value)
+    except ValueError:
+        return value
+
+
+def _says_nothing(name: str, value: Any) -> bool:
+    return value is None or value == [] or (value == {} and name in _STRUCTS)
