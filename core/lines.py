@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from api.names import Condition, PendingReason
+from api.names import Condition, EvictedReason, PendingReason
 from core.afs import USAGE_BASED
 from core.holdings import discard, local_queue_of
 from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
@@ -29,6 +29,8 @@ class Lines:
         self.policy = policy
         self.local_queues: dict[Key, LocalQueue] = {}
         self.queues: dict[str, Queue] = {}
+        self.stopped: set[str] = set()
+        """ClusterQueues that are stopped."""
         self.by_local_queue: dict[Key, set[Key]] = {}
         """Pending workloads by LocalQueue, queued or not."""
         self.local_usage: dict[Key, float] = {}
@@ -74,17 +76,27 @@ class Lines:
         return replace(workload, pod_sets=shape.pod_sets)
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
-        """Have a queue for the ClusterQueue, with the workloads that wait for it; or none any more."""
-        old = self.queues.pop(name, None)
-        for entry in old or ():
+        """Have a queue for the ClusterQueue, with the workloads that wait for it; or none any more.
+
+        One in which the order stays what it is is left alone.
+        """
+        (self.stopped.add if queue is not None and queue.stop_policy != StopPolicy.NONE else self.stopped.discard)(name)
+        old = self.queues.get(name)
+        made = None if queue is None else self._queue_for(queue)
+        if old is not None and made is not None and made.order == old.order:
+            return
+        for entry in self.queues.pop(name, ()):
             del self._where[entry.workload.key]
-        if queue is not None:
-            strict = queue.strategy == QueueingStrategy.STRICT_FIFO
-            by_usage = self.policy.admission_fair_sharing is not None and queue.admission_mode == USAGE_BASED
-            self.queues[name] = Queue(strict=strict, by_local_queue=by_usage)
+        if made is not None:
+            self.queues[name] = made
             for key, local_queue in self.local_queues.items():
                 if local_queue.cluster_queue == name:
                     self.reroute(key)
+
+    def _queue_for(self, queue: ClusterQueue) -> Queue:
+        strict = queue.strategy == QueueingStrategy.STRICT_FIFO
+        by_usage = self.policy.admission_fair_sharing is not None and queue.admission_mode == USAGE_BASED
+        return Queue(strict=strict, by_local_queue=by_usage)
 
     def reroute(self, local_queue: Key) -> set[str]:
         """Queue the workloads of a LocalQueue where they belong now; the ClusterQueues whose head may have changed.
@@ -209,7 +221,11 @@ class Lines:
     def _in_backoff(self, workload: Workload) -> bool:
         requeued = workload.condition(Condition.REQUEUED)
         if requeued is not None and not requeued.status:
-            return True
+            # One that was drained keeps its place: who came while the queue was stopped does not overtake it while the
+            # write that says Requeued=True is under way. Kueue waits for that write.
+            drained = requeued.reason == EvictedReason.CLUSTER_QUEUE_STOPPED
+            if not drained or self._route(local_queue_of(workload)) in self.stopped:
+                return True
         return self._backoff(workload) > self.now
 
     def _backoff(self, workload: Workload) -> float:

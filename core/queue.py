@@ -133,6 +133,11 @@ class Queue:
         return self._entries.get(key)
 
     @property
+    def order(self) -> tuple[bool, bool]:
+        """What decides who comes first, beside the workloads themselves."""
+        return self.strict, self.by_local_queue
+
+    @property
     def active(self) -> int:
         """How many may be looked at; the others are inadmissible for now."""
         return self._active

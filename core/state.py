@@ -85,14 +85,8 @@ class State:
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
-        old = self.holdings.cluster_queues.get(name)
         if put(self.holdings.cluster_queues, name, queue):
-            if (
-                old is None
-                or queue is None
-                or (old.strategy, old.admission_mode) != (queue.strategy, queue.admission_mode)
-            ):
-                self.lines.set_cluster_queue(name, queue)
+            self.lines.set_cluster_queue(name, queue)
             self._respecify([name])
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
@@ -114,6 +108,7 @@ class State:
         """Judge by other rules from now on: everything is queued anew."""
         self.policy = self.lines.policy = policy
         for name, queue in self.holdings.cluster_queues.items():
+            self.lines.set_cluster_queue(name, None)
             self.lines.set_cluster_queue(name, queue)
         self._respecify(self.holdings.cluster_queues)
 

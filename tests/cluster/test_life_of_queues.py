@@ -31,8 +31,10 @@ def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind:
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_drained_queue_stops_its_jobs_and_starts_them_again_when_it_does(world: World, kind: str) -> None:
-    world.queue("team", 2)
+def test_a_drained_queue_stops_its_jobs_and_starts_them_again_before_those_who_came_meanwhile(
+    world: World, kind: str
+) -> None:
+    world.queue("team", 1)
     world.job("job", "team", seconds=600)
     runs(world, "job")
     resource, name = world.either("team", kind)
@@ -42,12 +44,15 @@ def test_a_drained_queue_stops_its_jobs_and_starts_them_again_when_it_does(world
     assert world.told("job", "Evicted") == ("True", *stopped)
     assert world.told("job", "Requeued") == ("False", *stopped)
     world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/Suspended")
+    world.outlive_second_of("job")
     world.job("meanwhile", "team", seconds=600)
     told = ("False", "Suspended", f"{kind} {name} is inactive")
     world.until("so does the next one", lambda: world.told("meanwhile", "QuotaReserved") == told)
     assert not world.running()
     world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
-    runs(world, "job", "meanwhile")
+    turned_away = ("False", "WaitingForQuota")
+    world.until("the younger one is looked at", lambda: world.told("meanwhile", "QuotaReserved")[:2] == turned_away)
+    runs(world, "job")
     world.until(
         "it says why",
         lambda: (

@@ -170,10 +170,34 @@ def test_workloads_of_a_queue_that_is_started_again_do_not_wait_to_be_told_so() 
     found.check()
 
 
-def test_a_workload_evicted_because_its_queue_was_stopped_waits_until_it_is_requeued() -> None:
-    found = state(cluster_queue("a", 5))
+def test_a_workload_that_was_drained_keeps_its_place_before_those_who_came_while_its_queue_was_stopped() -> None:
+    found = state(cluster_queue("a", 1, stop_policy=StopPolicy.HOLD_AND_DRAIN))
     stopped = Condition("Requeued", False, "ClusterQueueStopped")
-    found.set_workload(Key("ns", "evicted"), workload("evicted", 1, conditions=(stopped,)))
+    found.set_workload(Key("ns", "drained"), workload("drained", 1, created=1.0, conditions=(stopped,)))
+    found.set_workload(Key("ns", "younger"), workload("younger", 1, created=2.0))
+    assert names(found) == []
+    assert found.lines.queues["a"].active == 1, "what was drained is not looked at"
+    found.set_cluster_queue("a", cluster_queue("a", 1))
+    assert names(found) == ["drained"], "although nobody has written yet that it is requeued"
+    found.check()
+
+
+def test_a_workload_kept_out_by_the_stop_of_a_queue_it_is_no_longer_in_is_looked_at() -> None:
+    found = state(cluster_queue("a", 1, stop_policy=StopPolicy.HOLD), cluster_queue("b", 1))
+    stopped = Condition("Requeued", False, "ClusterQueueStopped")
+    key = Key("ns", "moved")
+    found.set_workload(key, workload("moved", 1, conditions=(stopped,)))
+    assert names(found) == []
+    found.set_local_queue(Key("ns", "lq-b"), LocalQueue(Key("ns", "lq-b"), "b"))
+    found.set_workload(key, workload("moved", 1, queue="lq-b", conditions=(stopped,)))
+    assert names(found) == ["moved"]
+
+
+def test_a_backoff_outlasts_the_stop_of_a_queue() -> None:
+    found = state(cluster_queue("a", 1, stop_policy=StopPolicy.HOLD))
+    timeout = Condition("Requeued", False, "PodsReadyTimeout")
+    found.set_workload(Key("ns", "late"), workload("late", 1, conditions=(timeout,)))
+    found.set_cluster_queue("a", cluster_queue("a", 1))
     assert names(found) == []
 
 
