@@ -32,6 +32,10 @@ class Lookup(Protocol):
     def synced(self) -> bool:
         """Whether every cache has been read once."""
 
+    @property
+    def ignores_undeclared(self) -> bool:
+        """Whether a resource that a ClusterQueue does not name is simply not counted (``quotaCheckStrategy``)."""
+
     def local_queue(self, key: Key) -> LocalQueue | None:
         """The LocalQueue."""
 

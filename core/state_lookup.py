@@ -53,6 +53,11 @@ class StateLookup:
         """Whether every cache has been read once."""
         return self.ready()
 
+    @property
+    def ignores_undeclared(self) -> bool:
+        """Whether a resource that a ClusterQueue does not name is simply not counted."""
+        return self.state.policy.ignore_undeclared
+
     def local_queue(self, key: Key) -> LocalQueue | None:
         """The LocalQueue."""
         return self.state.lines.local_queues.get(key)

@@ -85,7 +85,7 @@ def lacking(asked: dict[str, int], flavor: str, queue: ClusterQueue, amount: Amo
 
 def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
     """Whether each pod set by itself fits a ClusterQueue."""
-    if _not_covered(job, queue) is not None:
+    if _not_covered(job, queue, lookup) is not None:
         return False
     return all(
         holds(demand, suitable(demand, lookup), queue, amount)
@@ -97,25 +97,32 @@ def _another(job: Submission, lookup: Lookup) -> str:
     return elsewhere(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most), "could hold it")
 
 
-def _not_covered(job: Submission, queue: ClusterQueue) -> tuple[str, int] | None:
+def _not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[str, int] | None:
+    if lookup.ignores_undeclared:
+        return None
     covered = {name for group in queue.groups for name in group.resources}
     for pod_set in job.pod_sets:
         for name, amount in sorted(pod_set.requests.items()):
-            if amount and name not in covered:
+            if amount and pod_set.count and name not in covered:
                 return name, amount * pod_set.count
     return None
 
 
 def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """The first resource that no group of the queue covers."""
-    found = _not_covered(job, queue)
+    found = _not_covered(job, queue, lookup)
     if found is None:
         return
     asked = quantity.text(found[0], found[1])
     covered = ", ".join(sorted({name for group in queue.groups for name in group.resources}))
     gives = f'ClusterQueue "{shortened(queue.name)}" gives no {shortened(found[0])} (asked: {asked})'
-    mend = _another(job, lookup) or "ask for none of it"
-    yield fitted(f"{gives}: it covers {covered}; {mend}", f"{gives}; {mend}")
+    another = _another(job, lookup)
+    if covered:
+        mend = another or "ask for none of it"
+        yield fitted(f"{gives}: it covers {covered}; {mend}", f"{gives}; {mend}")
+    else:
+        mend = another or "an administrator has to give it quota"
+        yield fitted(f"{gives}: it has no resourceGroups; {mend}", f"{gives}; {mend}")
 
 
 def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -218,11 +225,16 @@ def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
             resource = sorted(short[0])[0]
             most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
             asked, given = (quantity.text(resource, amount) for amount in (demand.full[resource], most))
+            of, all_ask = f"starts with {fit} of", f"all ask for {asked} {shortened(resource)}"
+            set_to = f"set {job.words.pods} to {fit}"
+            # The least number of pods has to be less than all.
+            mend = f"{set_to} without {job.words.least}" if fit == demand.pod_set.min_count else set_to
+            where = f'ClusterQueue "{shortened(queue.name)}"'
             yield fitted(
-                f"starts with {fit} of its {count} pods at most: all ask for {asked} {shortened(resource)},"
-                f' ClusterQueue "{shortened(queue.name)}" gives {given}; set {job.words.pods} to {fit}',
-                f"starts with {fit} of its {count} pods at most: all ask for {asked} {shortened(resource)},"
-                f" {given} can be given; set {job.words.pods} to {fit}",
+                f"{of} its {count} pods at most: {all_ask}, {where} gives {given}; {mend}",
+                f"{of} its {count} pods at most: {all_ask}, {given} can be given; {mend}",
+                f"{of} {count} pods at most: {all_ask}, {given} can be given; {mend}",
+                or_else=[f"{of} its {count} pods at most: {all_ask}, {given} can be given; {set_to}"],
             )
 
 
@@ -278,22 +290,25 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
 
 
 def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """What fits no flavor's own quota, though it fits with what can be borrowed."""
+    """What fits no flavor's own quota and cannot be borrowed now, though it fits with what can be borrowed."""
     for demand in demands(job, queue):
         flavors = suitable(demand, lookup)
-        if not flavors or not holds(demand, flavors, queue, lookup.most):
+        able = [name for name in flavors if not lacking(demand.least, name, queue, lookup.most)]
+        beyond = {name: _borrowed(demand, name, queue) for name in flavors}
+        if not able or not all(beyond.values()) or holds(demand, flavors, queue, lookup.available):
             continue
-        beyond = [
-            {r for r, amount in demand.least.items() if amount > _quota(queue, name, r).nominal} for name in flavors
-        ]
-        if not all(beyond):
-            continue
-        resource = sorted(beyond[0])[0]
-        own = max(_quota(queue, name, resource).nominal for name in flavors)
-        missing = quantity.text(resource, demand.least[resource] - own)
-        asks = f"{demand.asks(resource)}, {quantity.text(resource, own)} is its own"
+        flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of what is asked for
+        resource = min(beyond[flavor])
+        own, missing = _quota(queue, flavor, resource).nominal, quantity.text(resource, beyond[flavor][resource])
+        asks = f"{demand.asks(resource)}, {quantity.text(resource, own)} is its own in {shortened(flavor)}"
         mend = f"; ask for {quantity.text(resource, own)} or less" if own else ""
         yield fitted(
             f'{asks}: starts only while {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{mend}',
             f"{asks}: starts only while {missing} can be borrowed{mend}",
         )
+
+
+def _borrowed(demand: Demand, flavor: str, queue: ClusterQueue) -> dict[str, int]:
+    """What is asked for beyond the own quota of a flavor."""
+    own = {resource: _quota(queue, flavor, resource).nominal for resource in demand.least}
+    return {resource: amount - own[resource] for resource, amount in demand.least.items() if amount > own[resource]}

@@ -24,7 +24,7 @@ from core.feedback.change import (
 from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
 from core.feedback.waiting import inactive_checks, preempts
 from core.lookup import Lookup
-from core.model import ClusterQueue, Quota
+from core.model import ClusterQueue, FlavorResource, Quota
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Finding, ...]:
@@ -79,7 +79,8 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
 def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
-        yield fitted(f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing until {controller} runs it')
+        inactive = f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing until {controller} runs it'
+        yield fitted(f"{inactive}; start that or drop the check", f"{inactive}; start it", or_else=[inactive])
 
 
 def _no_namespaces(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -167,20 +168,40 @@ def _below_usage(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     if old is None or new is None:
         return
     for fr in sorted(old.quotas):
-        before, after = old.quotas[fr].nominal, new.quotas.get(fr, Quota()).nominal
+        before, after = old.quotas[fr], new.quotas.get(fr, Quota())
         used = lookup.usage(old.name, fr)
-        if after < before and used > after:
-            texts = [quantity.text(fr.resource, amount) for amount in (before, after, used, used - after)]
-            then = (
-                f"{texts[3]} is borrowed from now on"
-                if new.cohort
-                else f"{texts[3]} must be released before anything starts"
-            )
-            goes = f"{shortened(fr.resource)} in {shortened(fr.flavor)} goes from {texts[0]} to {texts[1]}"
-            yield fitted(
-                f"{goes}, but {texts[2]} is in use: {then}; keep {texts[2]} to avoid it",
-                f"{goes}, but {texts[2]} is in use; keep {texts[2]}",
-            )
+        if after.nominal < before.nominal and used > after.nominal:
+            yield _less(fr, before.nominal, after, used, new)
+        elif new.cohort and _lowered(before.borrowing_limit, after.borrowing_limit):
+            limit, borrowed = after.borrowing_limit or 0, used - after.nominal
+            if borrowed > limit:
+                yield _less_to_borrow(fr, limit, borrowed)
+
+
+def _less(fr: FlavorResource, before: int, after: Quota, used: int, queue: ClusterQueue) -> str:
+    over = used - after.nominal
+    limit = after.borrowing_limit if queue.cohort else 0
+    beyond = 0 if limit is None else max(0, over - limit)
+    texts = [quantity.text(fr.resource, amount) for amount in (before, after.nominal, used, beyond or over)]
+    then = f"{texts[3]} must be released before anything starts" if beyond else f"{texts[3]} is borrowed from now on"
+    goes = f"{shortened(fr.resource)} in {shortened(fr.flavor)} goes from {texts[0]} to {texts[1]}"
+    return fitted(
+        f"{goes}, but {texts[2]} is in use: {then}; keep {texts[2]} to avoid it",
+        f"{goes}, but {texts[2]} is in use; keep {texts[2]}",
+    )
+
+
+def _lowered(before: int | None, after: int | None) -> bool:
+    return after is not None and (before is None or after < before)
+
+
+def _less_to_borrow(fr: FlavorResource, limit: int, borrowed: int) -> str:
+    texts = [quantity.text(fr.resource, amount) for amount in (limit, borrowed, borrowed - limit)]
+    of = f"borrowingLimit of {shortened(fr.resource)} in {shortened(fr.flavor)} is then {texts[0]}"
+    return fitted(
+        f"{of}, but {texts[1]} is borrowed: {texts[2]} must be released before anything starts; keep {texts[1]}",
+        f"{of}, but {texts[1]} is borrowed; keep {texts[1]}",
+    )
 
 
 def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -207,11 +228,12 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
         return
     then = new if new is not None else replace(old, cohort="")
     for fr, lacking in sorted(lookup.overdrawn(then, old.cohort).items()):
-        short = f"is then short of {quantity.text(fr.resource, lacking)} {shortened(fr.resource)} in"
-        released = "nobody borrows there until that is released or added"
+        amount = quantity.text(fr.resource, lacking)
+        short = f"is then short of {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+        released = f"nobody borrows there until that is released; add {amount} first"
         yield fitted(
-            f'cohort "{shortened(old.cohort)}" {short} {shortened(fr.flavor)}: {released}',
-            f"the cohort {short} {shortened(fr.flavor)}: {released}",
+            f'cohort "{shortened(old.cohort)}" {short}: {released}',
+            f"the cohort {short}: {released}",
         )
 
 
@@ -220,13 +242,18 @@ def _drains(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
 
 
 def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    if change.new is None and change.old is not None:
-        running, waiting = lookup.admitted(change.old.name), lookup.pending(change.old.name)
-        if running or waiting:
-            holds = "holds" if running == 1 else "hold"
-            waits = "waits" if waiting == 1 else "wait"
-            ends = "it goes when the last has finished; HoldAndDrain ends them now"
-            yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: {ends}"
+    if change.new is not None or change.old is None:
+        return
+    running, waiting = lookup.admitted(change.old.name), lookup.pending(change.old.name)
+    if running:
+        holds = "holds" if running == 1 else "hold"
+        waits = "waits" if waiting == 1 else "wait"
+        ends = "it goes when the last has finished; HoldAndDrain ends them now"
+        yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: {ends}"
+    elif waiting:
+        waits = "waits here and stays" if waiting == 1 else "wait here and stay"
+        them = "it" if waiting == 1 else "them"
+        yield f"{workloads(waiting)} {waits} pending until a ClusterQueue of this name is made again; move {them} first"
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
@@ -267,7 +294,8 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "A ClusterQueue names an AdmissionCheck that no controller looks after.",
         _inactive_checks,
         example=(
-            'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it'
+            'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it;'
+            " start it"
         ),
     ),
     Rule(
@@ -317,7 +345,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
     ),
     Rule(
         "quota-below-usage",
-        "Quota is lowered below what is in use.",
+        "Quota, or a borrowingLimit, is lowered below what is in use.",
         _below_usage,
         example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
     ),
@@ -335,7 +363,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "A ClusterQueue leaves its cohort, or is deleted, while others there use its quota.",
         _lender_leaves,
         example='cohort "research" is then short of 2 cpu in standard: nobody borrows'
-        " there until that is released or added",
+        " there until that is released; add 2 first",
     ),
     Rule(
         "drain-stops-workloads",

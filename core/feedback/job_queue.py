@@ -145,8 +145,10 @@ def _mend(selector: Selector, labels: Labels) -> str:
         case "In":
             wanted = _either(unmet)
             return f"{has} has to be {wanted}" if has else f"label it {key}={wanted}"
-        case "NotIn" | "DoesNotExist":
-            return f"{has} keeps it out"
+        case "NotIn":
+            return f"{has} keeps it out; change it"
+        case "DoesNotExist":
+            return f"{has} keeps it out; remove it"
         case "Exists":
             return f"give it the label {key}"
     return f"its label {key} has to be {unmet.operator} {', '.join(unmet.values)}"

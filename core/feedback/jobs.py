@@ -75,10 +75,6 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(map(shortened, names[:2])) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def _of_capacity(says: capacity.Judgement) -> capacity.OfJob:
-    return _of_queue(lambda job, queue, lookup: says(job, queue, lookup) if queue.groups else ())
-
-
 def _of_queue(says: capacity.Judgement) -> capacity.OfJob:
     def texts(job: Submission, lookup: Lookup) -> Iterable[str]:
         queue = cluster_queue_of(job, lookup)
@@ -127,20 +123,20 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
         "resource-not-covered",
         "The ClusterQueue gives none of a resource that the job asks for.",
-        _of_capacity(capacity.not_covered),
+        _of_queue(capacity.not_covered),
         example='ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory; ask for none of it',
     ),
     Rule(
         "no-matching-flavor",
         "Node selector, affinity or missing tolerations keep the pods off every flavor of the queue.",
-        _of_capacity(capacity.no_flavor),
+        _of_queue(capacity.no_flavor),
         example='no flavor of ClusterQueue "team-a" takes pod set main: standard has'
         " pool=standard, not fast; ask for pool=standard",
     ),
     Rule(
         "nobody-lends",
         "More than the queue's own quota is asked, and nobody in its cohort lends any.",
-        _of_capacity(capacity.nobody_lends),
+        _of_queue(capacity.nobody_lends),
         example=(
             'never starts: asks for 40Gi memory, "team-a" owns 32Gi, nobody in cohort'
             ' "research" lends; ask for 32Gi or less'
@@ -149,7 +145,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
         "request-too-large",
         "No flavor could ever hold the request, with all that can be borrowed.",
-        _of_capacity(capacity.too_large),
+        _of_queue(capacity.too_large),
         example=(
             'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
             " ask for 12 or less"
@@ -158,7 +154,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
         "min-parallelism-too-large",
         "Even the least number of pods could never start together.",
-        _of_capacity(capacity.min_too_large),
+        _of_queue(capacity.min_too_large),
         example=(
             'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
             " set job-min-parallelism to 6 or less"
@@ -210,22 +206,22 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "only-by-borrowing",
-        "The request is above the queue's own quota: it starts only when others leave theirs unused.",
-        _of_capacity(capacity.only_by_borrowing),
-        example="asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in"
-        ' cohort "research"; ask for 8 or less',
+        "The request is above the queue's own quota, and what is missing cannot be borrowed now.",
+        _of_queue(capacity.only_by_borrowing),
+        example="asks for 10 cpu, 8 is its own in standard: starts only while 2 can be borrowed"
+        ' in cohort "research"; ask for 8 or less',
     ),
     Rule(
         "only-partly",
         "With job-min-parallelism the job may start, but never with all of its pods.",
-        _of_capacity(capacity.only_partly),
+        _of_queue(capacity.only_partly),
         example="starts with 6 of its 10 pods at most: all ask for 20 cpu, ClusterQueue"
         ' "team-a" gives 12; set parallelism to 6',
     ),
     Rule(
         "will-wait",
         "The job will not start at once: its place in line, what is ahead of it, and what is missing.",
-        _of_capacity(waiting.will_wait),
+        _of_queue(waiting.will_wait),
         example=(
             'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 3 in line, 2 workloads ahead;'
             " it starts by itself"

@@ -63,11 +63,16 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
         running, waiting = lookup.admitted_for(change.old.key), lookup.pending_for(change.old.key)
         if waiting:
             run = f"; {running} that {'runs goes' if running == 1 else 'run go'} on" if running else ""
-            waits = "waits here and stays" if waiting == 1 else "wait here and stay"
-            yield f"{workloads(waiting)} {waits} pending until this LocalQueue is made again{run}"
+            waits, them = ("waits here", "it") if waiting == 1 else ("wait here", "them")
+            again = f"pending until this LocalQueue is made again; move {them} to another one first"
+            yield fitted(
+                f"{workloads(waiting)} {waits}, {again}{run}",
+                or_else=[f"{workloads(waiting)} {waits}, {again}"],
+            )
         elif running:
-            run = "runs: it goes on, and holds" if running == 1 else "run: they go on, and hold"
-            yield f"{workloads(running)} of this LocalQueue still {run} quota until the end"
+            holds = "runs from here: it goes on, and holds" if running == 1 else "run from here: they go on, and hold"
+            them = "it" if running == 1 else "them"
+            yield f"{workloads(running)} {holds} quota until the end; HoldAndDrain before that stops {them}"
 
 
 def _name_taken(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
@@ -99,8 +104,9 @@ def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]
     before = lookup.overdrawn(old, old.name)
     for fr, lacking in sorted(lookup.overdrawn(new, new.name).items()):
         if lacking > before.get(fr, 0):
-            amount = f"{quantity.text(fr.resource, lacking)} {shortened(fr.resource)} in {shortened(fr.flavor)}"
-            yield fitted(f"the cohort is then short of {amount}: nobody borrows in it until that is released or added")
+            amount = quantity.text(fr.resource, lacking)
+            short = f"the cohort is then short of {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+            yield fitted(f"{short}: nobody borrows in it until that is released; keep {amount} more")
 
 
 def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
@@ -143,10 +149,12 @@ def _flavor_in_use(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[s
             if (queue := lookup.cluster_queue(name)) and any(change.old.name in group.flavors for group in queue.groups)
         )
         if users:
-            more = f" and {len(users) - 2} more" if len(users) > 2 else ""
+            several, more = len(users) > 1, f" and {len(users) - 2} more" if len(users) > 2 else ""
+            used = f"ClusterQueue{'s' if several else ''} {', '.join(map(shortened, users[:2]))}{more}"
+            they, drop = ("they", "drop") if several else ("it", "drops")
             yield fitted(
-                f"the flavor is used by ClusterQueue {', '.join(map(shortened, users[:2]))}{more}: it goes when they"
-                " drop it",
+                f"{used} {'use' if several else 'uses'} the flavor: it stays until {they} {drop} it;"
+                " take it out of resourceGroups first"
             )
 
 
@@ -181,7 +189,8 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         "local-queue-in-use",
         "A LocalQueue with workloads is deleted.",
         _queue_in_use,
-        example="1 workload waits here and stays pending until this LocalQueue is made again; 2 that run go on",
+        example="1 workload waits here, pending until this LocalQueue is made again; move it to another one first;"
+        " 2 that run go on",
     ),
 )
 QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
@@ -217,7 +226,8 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         "quota-below-usage",
         "The quota of a Cohort, or its parent, is taken away while it is in use.",
         _cohort_below_usage,
-        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released or added",
+        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released;"
+        " keep 2 more",
     ),
     Rule(
         "cohort-in-use",
@@ -237,6 +247,7 @@ FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
         "flavor-in-use",
         "A ResourceFlavor that ClusterQueues use is deleted.",
         _flavor_in_use,
-        example="the flavor is used by ClusterQueue team-a, team-b: it goes when they drop it",
+        example="ClusterQueues team-a, team-b use the flavor: it stays until they drop it;"
+        " take it out of resourceGroups first",
     ),
 )

@@ -42,10 +42,11 @@ _OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
 class Submission:
     """A job, or a Workload that somebody made without one. ``requests`` in ``pod_sets`` are effective and per pod.
 
-    ``silent`` names containers that neither request nor limit anything, ``by_limit`` says of the others which limits
-    (container, resource, amount as written) stand in for a request. ``complaints`` are sentences: what Kubernetes
-    itself, or else a LimitRange, has against the pods, with paths below the pod spec. ``pod_priority_class`` is
-    the PriorityClass that the pods name. ``priority`` is what a Workload says it has, None where its classes say it.
+    ``silent`` names containers that neither request nor limit anything and get nothing from a LimitRange, ``by_limit``
+    says of the others which limits (container, resource, amount as written) stand in for a request that counts.
+    ``complaints`` are sentences: what Kubernetes itself, or else a LimitRange, has against the pods, with paths below
+    the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
+    it has, None where its classes say it.
     """
 
     namespace: str
@@ -66,8 +67,6 @@ def submission(
     """A job of these pods."""
     pods = tuple(pods)
     asked = [effective(pod.spec, rules) for pod in pods]
-    containers = [container for pod in pods for container in pod.spec.get("containers") or ()]
-    pod_level = any((pod.spec.get("resources") or {}) for pod in pods)
     return Submission(
         namespace,
         queue,
@@ -76,8 +75,8 @@ def submission(
             PodSet(pod.name, pod.count, each.requests, pod.min_count, decode.placement(pod.spec))
             for pod, each in zip(pods, asked, strict=True)
         ),
-        () if pod_level else tuple(str(each.get("name") or "?") for each in containers if not _resources(each)),
-        tuple(limit for each in containers for limit in _standing_in(each)),
+        tuple(name for pod in pods for name in _silent(pod.spec, rules)),
+        tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
         next((sentences for each in asked if (sentences := _complaints(each))), ()),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
     )
@@ -122,17 +121,26 @@ def _complaint(found: Beyond) -> str:
     return f"{found.path.removesuffix('resources') or 'the pod'} asks for {amounts[0]} {shortened(resource)}, {why}"
 
 
-def _resources(container: Raw) -> bool:
-    resources = container.get("resources") or {}
-    return bool(resources.get("requests") or resources.get("limits"))
+def _silent(spec: Raw, rules: RequestRules) -> Iterable[str]:
+    bounds = rules.limits.container
+    if spec.get("resources") or (bounds and (bounds.default or bounds.default_request)):
+        return
+    for container in spec.get("containers") or ():
+        resources = container.get("resources") or {}
+        if not (resources.get("requests") or resources.get("limits")):
+            yield str(container.get("name") or "?")
 
 
-def _standing_in(container: Raw) -> Iterable[tuple[str, str, str]]:
-    resources = container.get("resources") or {}
-    requests = resources.get("requests") or {}
-    for name, amount in sorted((resources.get("limits") or {}).items()):
-        if name not in requests and not _extended(name):
-            yield str(container.get("name") or "?"), name, str(amount)
+def _standing_in(spec: Raw, rules: RequestRules) -> Iterable[tuple[str, str, str]]:
+    bounds = rules.limits.container
+    given = {*((spec.get("resources") or {}).get("requests") or ()), *(bounds.default_request if bounds else ())}
+    for container in spec.get("containers") or ():
+        resources = container.get("resources") or {}
+        requests = resources.get("requests") or {}
+        for name, amount in sorted((resources.get("limits") or {}).items()):
+            counts = name not in given and not name.startswith(rules.excluded_prefixes)
+            if counts and name not in requests and not _extended(name):
+                yield str(container.get("name") or "?"), name, str(amount)
 
 
 def _extended(resource: str) -> bool:

@@ -80,7 +80,8 @@ def _now(
         return ""
     if demand.pod_set.count > 1:
         fit = capacity.pods_that_fit(demand, flavors, queue, lookup.available)
-        return f"set {job.words.pods} to {fit} to start now" if fit else ""
+        field = job.words.least if demand.partial else job.words.pods
+        return f"set {field} to {fit} to start now" if fit else ""
     free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
     return f"ask for {quantity.text(resource, free)} to start now" if free else ""
 

@@ -331,4 +331,5 @@ def test_a_deletion_has_no_new_object_and_is_looked_at() -> None:
     body = review_of(old, resource="resourceflavors")
     body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
     response = ask(f"{FEEDBACK}-resourceflavor", body, knows=world())
-    assert response["warnings"] == ["the flavor is used by ClusterQueue team-b: it goes when they drop it"]
+    (warning,) = response["warnings"]
+    assert warning.startswith("ClusterQueue team-b uses the flavor: it stays until it drops it")

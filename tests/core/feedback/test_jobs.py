@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
-from core.feedback.submission import Submission
+from core.feedback.submission import PodSpec, Submission, submission
+from core.model import Raw
+from core.requests import RequestRules, limits
 from tests.core.feedback.world import job, running, waiting, world
 
 STOPPED = """
@@ -37,6 +39,11 @@ MISSING = """
 GOING = """
 - kind: ClusterQueue
   metadata: {name: team-a, deletionTimestamp: "2026-01-01T00:00:00Z"}
+  spec: {namespaceSelector: {}}
+"""
+EMPTY = """
+- kind: ClusterQueue
+  metadata: {name: team-a}
   spec: {namespaceSelector: {}}
 """
 NOBODY = """
@@ -291,10 +298,46 @@ CASES = [
     ),
     pytest.param(
         job(requests={"cpu": "10"}),
-        "",
+        running("big", "team-a", "team-a", "4"),
         "only-by-borrowing",
-        'asks for 10 cpu, 8 is its own: starts only while 2 can be borrowed in cohort "research"; ask for 8 or less',
+        "asks for 10 cpu, 8 is its own in standard: starts only while 2 can be borrowed"
+        ' in cohort "research"; ask for 8 or less',
         id="only by borrowing",
+    ),
+    pytest.param(
+        job(requests={"cpu": "10"}), "", "", "", id="nothing to say where what is missing is borrowed at once"
+    ),
+    pytest.param(
+        job(namespace="team-b", requests={"cpu": "9", "memory": "9Gi"}, tolerations=[{"key": "spot"}]),
+        running("big", "team-a", "team-a", "12"),
+        "only-by-borrowing",
+        "asks for 9 cpu, 8 is its own in standard: starts only while 1 can be borrowed"
+        ' in cohort "research"; ask for 8 or less',
+        id="only by borrowing in the flavor that comes nearest",
+    ),
+    pytest.param(
+        job(),
+        EMPTY,
+        "resource-not-covered",
+        'ClusterQueue "team-a" gives no cpu (asked: 1): it has no resourceGroups; an'
+        " administrator has to give it quota",
+        id="a ClusterQueue that gives nothing at all",
+    ),
+    pytest.param(
+        job(requests={"cpu": "2"}, count=10, min_count=6),
+        "",
+        "only-partly",
+        "starts with 6 of 10 pods at most: all ask for 20 cpu, 12 can be given;"
+        " set parallelism to 6 without job-min-parallelism",
+        id="never with more than the least number of pods",
+    ),
+    pytest.param(
+        job(requests={"cpu": "1"}, count=8, min_count=4),
+        running("big", "team-a", "team-a", "10"),
+        "will-wait",
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; next in line;'
+        " set job-min-parallelism to 2 to start now",
+        id="as few pods as fit now",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
@@ -442,8 +485,11 @@ CASES = [
                 "{matchExpressions: [{key: team, operator: In, values: [b, c, d, e, f]}]}",
                 "its label team=a has to be b, c or 3 others",
             ),
-            ("{matchExpressions: [{key: team, operator: NotIn, values: [a]}]}", "its label team=a keeps it out"),
-            ("{matchExpressions: [{key: team, operator: DoesNotExist}]}", "its label team=a keeps it out"),
+            (
+                "{matchExpressions: [{key: team, operator: NotIn, values: [a]}]}",
+                "its label team=a keeps it out; change it",
+            ),
+            ("{matchExpressions: [{key: team, operator: DoesNotExist}]}", "its label team=a keeps it out; remove it"),
             ("{matchExpressions: [{key: gold, operator: Exists}]}", "give it the label gold"),
         )
     ),
@@ -506,6 +552,37 @@ def test_what_is_said(submitted: Submission, more: str, rule: str, message: str)
     assert [(finding.rule, finding.message) for finding in found if finding.rule == rule or not rule] == (
         [(rule, message)] if message else []
     )
+
+
+DEFAULTED = limits(
+    [{"metadata": {"name": "d"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}}]
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "resources", "spec"),
+    [
+        pytest.param(RequestRules(limits=DEFAULTED), {}, {}, id="a LimitRange gives them a request"),
+        pytest.param(
+            RequestRules(limits=DEFAULTED), {"limits": {"cpu": "4"}}, {}, id="that, and not the limit, counts"
+        ),
+        pytest.param(RequestRules(excluded_prefixes=("cpu",)), {"limits": {"cpu": "4"}}, {}, id="cpu is not counted"),
+        pytest.param(
+            RequestRules(), {"limits": {"cpu": "4"}}, {"resources": {"requests": {"cpu": "1"}}}, id="the pod requests"
+        ),
+    ],
+)
+def test_of_containers_without_requests_nothing_is_said_where_something_else_counts(
+    rules: RequestRules, resources: Raw, spec: Raw
+) -> None:
+    pods = PodSpec("main", 1, {"containers": [{"name": "main", "image": "i", "resources": resources}], **spec})
+    assert of_job(submission("team-a", "main", "", [pods], rules), world()) == ()
+
+
+def test_a_resource_that_no_queue_names_is_nobodys_concern_where_undeclared_ones_are_ignored() -> None:
+    asked = job(requests={"cpu": "1", "nvidia.com/gpu": "2"})
+    assert [each.rule for each in of_job(asked, world())] == ["resource-not-covered"]
+    assert of_job(asked, world(undeclared=True)) == ()
 
 
 def test_every_rule_has_its_case() -> None:

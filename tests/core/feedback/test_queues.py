@@ -166,7 +166,8 @@ CASES = [
         None,
         IDLE_CHECK,
         "admission-check-inactive",
-        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it',
+        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it;'
+        " start it",
         id="a check that nobody looks after",
     ),
     pytest.param(
@@ -305,12 +306,38 @@ CASES = [
         id="a threshold for nothing",
     ),
     pytest.param(
-        with_cpu(nominalQuota=4),
-        team_a(),
+        with_cpu(nominalQuota=4, borrowingLimit=8),
+        with_cpu(borrowingLimit=8),
         BUSY,
         "quota-below-usage",
         "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
         id="less quota than is in use",
+    ),
+    pytest.param(
+        with_cpu(nominalQuota=4),
+        team_a(),
+        BUSY,
+        "quota-below-usage",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 2 must be released"
+        " before anything starts; keep 10 to avoid it",
+        id="less quota than is in use, and not enough may be borrowed",
+    ),
+    pytest.param(
+        with_cpu(borrowingLimit=1),
+        team_a(),
+        BUSY,
+        "quota-below-usage",
+        "borrowingLimit of cpu in standard is then 1, but 2 is borrowed: 1 must be"
+        " released before anything starts; keep 2",
+        id="less than is borrowed may be borrowed",
+    ),
+    pytest.param(
+        with_cpu(borrowingLimit=2),
+        team_a(),
+        BUSY,
+        "",
+        "",
+        id="no less than is borrowed may be borrowed",
     ),
     pytest.param(
         alone(nominalQuota=4),
@@ -326,7 +353,8 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released or added',
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released;'
+        " add 2 first",
         id="leaving a cohort that borrows from here",
     ),
     pytest.param(
@@ -334,7 +362,8 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released or added',
+        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released;'
+        " add 2 first",
         id="deleting a ClusterQueue that others borrow from",
     ),
     pytest.param(
@@ -362,6 +391,14 @@ CASES = [
         "cluster-queue-in-use",
         "2 workloads hold quota here and 1 waits: it goes when the last has finished; HoldAndDrain ends them now",
         id="deleting a busy ClusterQueue",
+    ),
+    pytest.param(
+        None,
+        team_a(),
+        waiting("w", "team-a", "9"),
+        "cluster-queue-in-use",
+        "1 workload waits here and stays pending until a ClusterQueue of this name is made again; move it first",
+        id="deleting a ClusterQueue in which somebody waits and nobody runs",
     ),
     pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
     pytest.param(
@@ -393,7 +430,8 @@ CASES = [
         MAIN,
         BUSY,
         "local-queue-in-use",
-        "1 workload waits here and stays pending until this LocalQueue is made again; 2 that run go on",
+        "1 workload waits here, pending until this LocalQueue is made again; move it to another one first;"
+        " 2 that run go on",
         id="deleting a LocalQueue in which somebody waits",
     ),
     pytest.param(
@@ -401,7 +439,7 @@ CASES = [
         MAIN,
         running("one", "team-a", "team-a", "6"),
         "local-queue-in-use",
-        "1 workload of this LocalQueue still runs: it goes on, and holds quota until the end",
+        "1 workload runs from here: it goes on, and holds quota until the end; HoldAndDrain before that stops it",
         id="deleting a LocalQueue of which somebody runs",
     ),
     pytest.param(
@@ -438,7 +476,7 @@ CASES = [
         pool(standard=4),
         GREEDY,
         "quota-below-usage",
-        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released or added",
+        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released; keep 2 more",
         id="less quota of a cohort than is in use",
     ),
     pytest.param(
@@ -464,8 +502,16 @@ CASES = [
         known("ResourceFlavor", "standard"),
         "",
         "flavor-in-use",
-        "the flavor is used by ClusterQueue team-a, team-b: it goes when they drop it",
+        "ClusterQueues team-a, team-b use the flavor: it stays until they drop it; take it out of resourceGroups first",
         id="deleting a flavor that is used",
+    ),
+    pytest.param(
+        None,
+        known("ResourceFlavor", "spot"),
+        "",
+        "flavor-in-use",
+        "ClusterQueue team-b uses the flavor: it stays until it drops it; take it out of resourceGroups first",
+        id="deleting a flavor that one ClusterQueue uses",
     ),
 ]
 

@@ -69,12 +69,13 @@ def world(
     synced: bool = True,
     nodes: list[dict[str, str]] | None = None,
     one_by_one: bool = False,
+    undeclared: bool = False,
 ) -> StateLookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
-    ``one_by_one`` is `waitForPodsReady.blockAdmission`.
+    ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`.
     """
-    state = State(Policy(block_admission=one_by_one))
+    state = State(Policy(block_admission=one_by_one, ignore_undeclared=undeclared))
     state.set_namespace("team-a", {"team": "a"})
     state.set_namespace("team-b", {"team": "b"})
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
