@@ -61,7 +61,9 @@ def run(options: Options) -> int:
 def _configuration(options: Options) -> Loaded:
     text = options.config.read_text() if options.config else ""
     namespace = options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE
-    loaded = configuration.load(text, namespace=namespace, feedback_rules=catalog.NAMES)
+    loaded = configuration.load(
+        text, namespace=namespace, feedback_rules=catalog.NAMES, cluster_rules=catalog.OF_NO_NAMESPACE
+    )
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
     if options.config:

@@ -53,7 +53,11 @@ class Rules:
 def rules(config: Path | None = None) -> Rules:
     """The rules of a Configuration file, those of an empty one without; ScenarioError with all its mistakes."""
     try:
-        loaded = load(config.read_text() if config is not None else "", feedback_rules=catalog.NAMES)
+        loaded = load(
+            config.read_text() if config is not None else "",
+            feedback_rules=catalog.NAMES,
+            cluster_rules=catalog.OF_NO_NAMESPACE,
+        )
     except ConfigurationError as error:
         raise ScenarioError(*(f"{config}: {mistake}" for mistake in error.errors)) from None
     except (OSError, UnicodeDecodeError) as error:

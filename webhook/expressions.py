@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api import quantity
 from api.configuration import Feedback
+from api.configuration.expressions import counted, trouble, value
 from core.feedback import Finding, Submission
 from core.feedback.rules import fitted
 from core.model import Labels
@@ -22,13 +22,14 @@ Variables = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled rule; the programs are ``cel.Program``."""
+    """A compiled rule; the programs are ``cel.Program``, ``counted`` are resources that a job may not ask for."""
 
     name: str
     resources: frozenset[str]
     program: Any
     message: str
     message_program: Any = None
+    counted: frozenset[str] = frozenset()
 
 
 def compiled(feedback: Feedback) -> tuple[Expression, ...]:
@@ -44,6 +45,7 @@ def compiled(feedback: Feedback) -> tuple[Expression, ...]:
             cel.compile(own.expression),
             own.message,
             cel.compile(own.message_expression) if own.message_expression else None,
+            counted(own.expression) | counted(own.message_expression or ""),
         )
         for own in feedback.expressions
     )
@@ -60,12 +62,12 @@ def findings(
     chosen = [each for each in expressions if resource in each.resources]
     if not chosen:
         return ()
-    variables = _variables(request, labels, job)
-    texts = ((each.name, _judged(each, variables)) for each in chosen)
+    variables = _variables(request, labels)
+    texts = ((each.name, _judged(each, {**variables, "job": _job(job, each.counted)})) for each in chosen)
     return tuple(Finding(name, text) for name, text in texts if text)
 
 
-def _variables(request: Request, labels: Labels | None, job: Submission | None) -> Variables:
+def _variables(request: Request, labels: Labels | None) -> Variables:
     namespace = {"metadata": {"name": request.namespace, "labels": dict(labels or {})}} if request.namespace else None
     return {
         "object": request.object,
@@ -78,12 +80,13 @@ def _variables(request: Request, labels: Labels | None, job: Submission | None) 
             "dryRun": request.dry_run,
         },
         "namespaceObject": namespace,
-        "job": None if job is None else _job(job),
     }
 
 
-def _job(job: Submission) -> Variables:
-    requests: dict[str, int] = {}
+def _job(job: Submission | None, counted: frozenset[str]) -> Variables | None:
+    if job is None:
+        return None
+    requests = dict.fromkeys(counted, 0)
     for pod_set in job.pod_sets:
         for resource, amount in pod_set.requests.items():
             requests[resource] = requests.get(resource, 0) + amount * pod_set.count
@@ -98,24 +101,17 @@ def _job(job: Submission) -> Variables:
 def _judged(rule: Expression, variables: Variables) -> str:
     """What the rule says; '' where all is fine."""
     try:
-        if _value(rule.program, variables) is True:
+        if value(rule.program, variables) is True:
             return ""
     except Exception as error:  # whatever the operator's own rule runs into counts as false, and is told
-        why = str(error).partition(". ")[0]
-        return fitted(f"rule {rule.name} cannot be evaluated: {why}", f"rule {rule.name} cannot be evaluated")
+        return fitted(
+            f"rule {rule.name} cannot be evaluated: {trouble(error)}", f"rule {rule.name} cannot be evaluated"
+        )
     if rule.message_program is not None:
         try:
-            made = _value(rule.message_program, variables)
+            made = value(rule.message_program, variables)
         except Exception:
             return rule.message
         if isinstance(made, str) and made.strip():
             return fitted(made)
     return rule.message
-
-
-def _value(program: Any, variables: Variables) -> object:
-    import cel
-
-    context = cel.Context(dict(variables), {"amount": quantity.amount})
-    value: object = program.execute(context)
-    return value

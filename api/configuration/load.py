@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from api import feature_gates
 from api.configuration import rules
+from api.configuration.feedback import Feedback
 from api.configuration.model import Configuration, managed_by_default
 from api.errors import FieldError, forbidden, invalid, not_supported, required, too_many, type_invalid
 from api.names import CONFIG_GROUP, DISPATCHER_INCREMENTAL, NAMESPACE, V1BETA1, V1BETA2
@@ -38,11 +39,18 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
 
-def load(text: str, *, namespace: str = NAMESPACE, feedback_rules: Collection[str] | None = None) -> Loaded:
+def load(
+    text: str,
+    *,
+    namespace: str = NAMESPACE,
+    feedback_rules: Collection[str] | None = None,
+    cluster_rules: Collection[str] = (),
+) -> Loaded:
     """Read a Configuration of v1beta2 or v1beta1; an empty text is all defaults.
 
     `namespace` is where we run, where the text does not say. `feedback_rules`, where given, are the rules that exist:
-    others are errors. Raises ConfigurationError with all errors.
+    others are errors. `cluster_rules` are those about objects of no namespace only. Raises ConfigurationError with all
+    errors.
     """
     raw, errors = _document(text)
     version = raw.pop("apiVersion", _VERSIONS[0])
@@ -70,6 +78,7 @@ def load(text: str, *, namespace: str = NAMESPACE, feedback_rules: Collection[st
         for index, name in enumerate(configuration.integrations.frameworks)
         if name not in rules.QUEUED
     ]
+    told += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
     return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
 
 
@@ -266,6 +275,18 @@ def _known(configuration: Configuration, feedback_rules: Collection[str] | None)
             for index, rule in enumerate(feedback.rules)
             if rule.name not in known
         ),
+    ]
+
+
+def _idle_entries(feedback: Feedback, cluster_rules: Collection[str]) -> list[str]:
+    """Entries that count for no object: they choose namespaces, and their rule is about objects that are in none."""
+    within = {"jobs", "workloads", "localqueues"}
+    own = {each.name for each in feedback.expressions if within.isdisjoint(each.resources)}
+    return [
+        f"seiretsu.feedback.rules[{index}].namespaceSelector: {rule.name} is about objects that are in no namespace, so"
+        " this entry never counts; leave the selector out"
+        for index, rule in enumerate(feedback.rules)
+        if rule.namespace_selector is not None and (rule.name in cluster_rules or rule.name in own)
     ]
 
 

@@ -262,9 +262,10 @@ def _feedback(configuration: Configuration) -> Iterator[FieldError]:
         if own.name in seen:
             yield duplicate(f"{at}.name", own.name)
         seen.add(own.name)
-        for field, source in (("expression", own.expression), ("messageExpression", own.message_expression)):
-            if source is not None and (wrong := expressions.problem(source)):
-                yield invalid(f"{at}.{field}", source, wrong)
+        if wrong := expressions.problem(own.expression, own.resources, bool):
+            yield invalid(f"{at}.expression", own.expression, wrong)
+        if own.message_expression and (wrong := expressions.problem(own.message_expression, own.resources, str)):
+            yield invalid(f"{at}.messageExpression", own.message_expression, wrong)
 
 
 _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (

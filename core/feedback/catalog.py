@@ -22,3 +22,11 @@ TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
 """By what they are about; a name that stands in two tables is one rule to the Configuration."""
 
 NAMES: Final = tuple(dict.fromkeys(rule.name for rules in TABLES.values() for rule in rules))
+
+_WITHIN: Final = frozenset(
+    rule.name
+    for subject in ("jobs", "labels and annotations", "LocalQueues", "Queues of v0.1")
+    for rule in TABLES[subject]
+)
+OF_NO_NAMESPACE: Final = frozenset(NAMES) - _WITHIN
+"""Those that are about objects of no namespace only, so that no selector of namespaces matches."""

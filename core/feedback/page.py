@@ -36,8 +36,10 @@ seiretsu:
 ```
 
 Of several entries for a rule the first whose `namespaceSelector` matches counts (none matches all namespaces); a rule
-without entry warns. A refusal ends in `(rule NAME)`. Findings come from the caches: until those have been read once
-after a start nothing is said, and nothing is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
+without entry warns. An entry with a `namespaceSelector` never counts for what is in no namespace (ClusterQueues,
+Cohorts, ResourceFlavors); where its rule is about nothing else, `serve` says so at the start. A refusal ends in
+`(rule NAME)`. Findings come from the caches: until those have been read once after a start nothing is said, and nothing
+is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
 immutable fields) is always an error and no rule.
 
 ## Rules of your own
@@ -62,8 +64,13 @@ seiretsu:
 An expression sees `object`, `oldObject` (null on create), `request` (`operation`, `namespace`, `name`, `username`,
 `dryRun`), `namespaceObject` (name and labels) and, of jobs and of Workloads made without one, `job`: `queue`,
 `priorityClass`, `pods`, and `requests` by resource as they count for quota, in base units (cpu in thousandths).
-`amount(resource, quantity)` reads a quantity in the same units. Where an expression fails on an object, because a field
-is not there, it counts as false and says so.
+`amount(resource, quantity)` reads a quantity in the same units. A resource that the job does not ask for is 0, unless
+the expression asks whether it is there (`has(job.requests.cpu)`, `'nvidia.com/gpu' in job.requests`). Where an
+expression fails on an object, because another field is not there, it counts as false and says so.
+
+What can be known before any object comes is an error of the Configuration: syntax, unknown functions, variables and
+fields of `job`, `request` and `namespaceObject`, an expression that gives no truth value (or a message no text), and
+types that do not go together.
 """
 _SECTIONS: Final = {
     "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits; and to whoever\n"

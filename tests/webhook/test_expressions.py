@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from api.configuration import ConfigurationError, load
+from api.configuration.expressions import FIELDS
 from api.names import Label
-from core.feedback.catalog import NAMES
+from core.feedback.catalog import NAMES, OF_NO_NAMESPACE
 from core.model import Raw
 from tests.core.feedback.world import world
 from tests.webhook.cluster import ask, job, review, review_of
@@ -132,6 +133,23 @@ def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: st
         pytest.param(own("a &&"), "expression: Invalid value", id="half an expression"),
         pytest.param(own("quantity('1') == 1"), "unknown function quantity", id="a function nobody knows"),
         pytest.param(own("objekt.spec == 1"), "unknown variable objekt", id="a variable nobody knows"),
+        pytest.param(own("job.pods < 3 && x"), "unknown variable x", id="a variable beside one that is known"),
+        pytest.param(
+            own("job.request.cpu < 3"), "unknown field job.request; there are queue,", id="a field of the job"
+        ),
+        pytest.param(own("request.user == 'x'"), "unknown field request.user", id="a field of the request"),
+        pytest.param(own("job.pods"), "must be true or false, not 1", id="a number"),
+        pytest.param(own("job.pods < 'many'"), "No such overload", id="a number compared with a text"),
+        pytest.param(own("job.queue.startsWith(5)"), "startsWith does not take what", id="a function of texts"),
+        pytest.param(own("job.queue.matches('[')"), "matches: '[' not a valid regex", id="half a pattern"),
+        pytest.param(own("job.pods < amount('cpu', 'four')"), "amount: quantities must match", id="half a quantity"),
+        pytest.param(own("amount('cpu') > 3"), "amount: amount() missing 1", id="an argument too few"),
+        pytest.param(
+            own("job.pods < 3", resources=["clusterqueues"]),
+            "there is a job of jobs and workloads only, not of clusterqueues",
+            id="the job of a ClusterQueue",
+        ),
+        pytest.param(own(messageExpression="job.pods"), "must be a text, not 1", id="a message that is a number"),
         pytest.param(own(messageExpression="nope"), "messageExpression: Invalid value", id="the message's expression"),
         pytest.param(own(message="x" * 121), "message", id="a message too long for a terminal"),
         pytest.param({**own(), "name": "will-wait"}, "a built-in rule has this name", id="a name that is taken"),
@@ -146,6 +164,65 @@ def test_mistakes_are_found_when_the_configuration_is_read(rule: Raw, error: str
     assert str(found).startswith("seiretsu.feedback.expressions[0]")
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.spec.parallelism < 3",
+        "has(oldObject.spec) && oldObject.spec.suspend",
+        "oldObject == null || oldObject.spec.suspend == object.spec.suspend",
+        "job == null || job.pods < 3",
+        "job.requests['nvidia.com/gpu'] < 4",
+        "object.metadata.labels['request.user'] != 'job.nothing'",
+        "timestamp(object.metadata.creationTimestamp).getHours() < 18",
+        "object.metadata.labels.all(job, job != 'x')",
+    ],
+)
+def test_what_depends_on_the_object_is_no_mistake_of_the_configuration(expression: str) -> None:
+    assert settings(own(expression)).expressions
+
+
+@pytest.mark.parametrize(
+    ("expression", "warned"),
+    [
+        ("job.requests['nvidia.com/gpu'] <= 4", False),
+        ("job.requests.gpu >= 1", True),
+        ("has(job.requests.gpu) && job.requests.gpu < 4", True),
+        ("!('gpu' in job.requests) || job.requests['gpu'] < 4", False),
+        ("has(job.requests.cpu) && job.requests.cpu < 4000", False),
+    ],
+)
+def test_of_a_resource_that_a_job_does_not_ask_for_it_asks_for_none(expression: str, warned: bool) -> None:
+    assert said(queued(), settings(own(expression))) == (["add the label team"] if warned else [])
+
+
+def test_the_sample_that_expressions_are_tried_on_has_the_fields_there_are() -> None:
+    fields = {f"{name}.{field}" for name, known in FIELDS.items() for field in known}
+    every = " && ".join(f"{each} == {each}" for each in sorted(fields))
+    assert said(queued(), settings(own(every))) == []
+
+
 def test_two_rules_do_not_share_a_name() -> None:
     with pytest.raises(ConfigurationError, match="Duplicate value"):
         settings(own(), own("true"))
+
+
+def test_an_entry_that_chooses_namespaces_for_what_is_in_none_is_warned_of() -> None:
+    chosen = {"matchLabels": {"team": "a"}}
+    rules = [
+        {"name": "flavor-in-use", "action": "Deny", "namespaceSelector": chosen},
+        {"name": "cluster-queue-in-use", "action": "Deny"},
+        {"name": "cluster-queue-not-found", "action": "Deny", "namespaceSelector": chosen},
+        {"name": "needs-team", "action": "Deny", "namespaceSelector": chosen},
+        {"name": "of-both", "action": "Deny", "namespaceSelector": chosen},
+    ]
+    expressions = [
+        own(resources=["clusterqueues"]),
+        {**own(resources=["clusterqueues", "jobs"]), "name": "of-both"},
+    ]
+    text = yaml.safe_dump({**CONFIGURATION, "seiretsu": {"feedback": {"expressions": expressions, "rules": rules}}})
+    loaded = load(text, feedback_rules=NAMES, cluster_rules=OF_NO_NAMESPACE)
+    told = "is about objects that are in no namespace, so this entry never counts; leave the selector out"
+    assert loaded.warnings == (
+        f"seiretsu.feedback.rules[0].namespaceSelector: flavor-in-use {told}",
+        f"seiretsu.feedback.rules[3].namespaceSelector: needs-team {told}",
+    )
