@@ -102,6 +102,11 @@ class Lookup(Protocol):
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""
 
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet, and does not fit beside the others, would preempt its way in at
+        once; None where finding out takes too long.
+        """
+
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What workloads of the ClusterQueue hold of it now."""
 

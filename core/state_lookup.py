@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import CheckState, Condition
+from core import trial
 from core.forest import plant
 from core.model import (
     AdmissionCheck,
@@ -174,6 +175,10 @@ class StateLookup:
         """What a ClusterQueue could give of it now."""
         node = self._node(cluster_queue)
         return node.available(flavor_resource) if node else 0
+
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet would preempt its way in."""
+        return trial.starts(self.state, cluster_queue, newcomer)
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What workloads of the ClusterQueue hold of it now."""

@@ -5,6 +5,7 @@ Separate from `core.feedback.capacity` because it looks at what is there now, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from api import quantity
@@ -15,11 +16,13 @@ from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
-from core.model import AdmissionCheck, ClusterQueue, FlavorResource, QueueingStrategy
+from core.model import AdmissionCheck, ClusterQueue, FlavorResource, Key, QueueingStrategy, Workload
 
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The first thing that is missing now, of what fits in the long run, and how many wait before it."""
+    """The first thing that is missing now, of what fits in the long run, and how many wait before it; nothing of a job
+    that preempts its way in.
+    """
     standing = lookup.standing(queue.name)
     if standing is None or not standing.active:
         return  # which is said of the queue, and is why
@@ -31,7 +34,10 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             return
         short = [capacity.lacking(demand.least, name, queue, lookup.available) for name in flavors]
         if all(short):
-            yield _short_of(job, demand, sorted(short[0])[0], flavors, queue, ahead, lookup)
+            preempting = _preempting(job, queue, lookup) if preempts(queue) else False
+            if ahead or not preempting:
+                waits = "will wait" if preempting is False else "will wait unless it preempts"
+                yield _short_of(waits, job, demand, sorted(short[0])[0], flavors, queue, ahead, lookup)
             return
     if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
         mend = _with_room(job, lookup) or "it starts by itself"
@@ -41,7 +47,15 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         )
 
 
+def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | None:
+    """Whether the job, younger than all others, would preempt its way in at once; None where nobody knows."""
+    key = Key(job.namespace, "")
+    newcomer = Workload(key, "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
+    return lookup.starts(queue.name, newcomer)
+
+
 def _short_of(
+    waits: str,
     job: Submission,
     demand: capacity.Demand,
     resource: str,
@@ -50,19 +64,18 @@ def _short_of(
     ahead: int,
     lookup: Lookup,
 ) -> str:
-    unless = "will wait unless it preempts" if preempts(queue) else "will wait"
     free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
     given, more = quantity.text(resource, free), quantity.text(resource, demand.least[resource] - free)
-    asks = f"{unless}: {demand.asks(resource)}, {given} free in"
+    asks = f"{waits}: {demand.asks(resource)}, {given} free in"
     name, mend = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
     mend = mend or "it starts by itself"
     return fitted(
         f'{asks} ClusterQueue "{name}", {more} missing; {_place(ahead)}; {mend}',
         f'{asks} "{name}", {more} missing; {_place(ahead)}; {mend}',
-        f"{unless}: {demand.asks(resource)}, {given} free; {_place(ahead)}; {mend}",
+        f"{waits}: {demand.asks(resource)}, {given} free; {_place(ahead)}; {mend}",
         or_else=[
             f'{asks} "{name}", {more} missing; {_place(ahead)}',
-            f"{unless}: {demand.asks(resource)}, {given} free; {_place(ahead)}",
+            f"{waits}: {demand.asks(resource)}, {given} free; {_place(ahead)}",
         ],
     )
 

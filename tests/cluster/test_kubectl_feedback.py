@@ -282,8 +282,10 @@ CASES = [
             (
                 "will-wait",
                 job("preempts", asks={"cpu": "4"}),
-                'will wait unless it preempts: asks for 4 cpu, 2 free; next in line; LocalQueue "checked" has room',
+                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; next in line;'
+                ' LocalQueue "checked" has room',
             ),
+            ("will-wait", job("preempts", asks={"cpu": "4"}, urgent="urgent"), ""),
         )
     ),
     *(

@@ -365,9 +365,8 @@ CASES = [
         job(requests={"cpu": "4"}),
         PREEMPTING + running("big", "team-a", "team-a", "6"),
         "will-wait",
-        'will wait unless it preempts: asks for 4 cpu, 2 free in "team-a", 2'
-        " missing; next in line; ask for 2 to start now",
-        id="a queue that preempts",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; ask for 2 to start now',
+        id="a queue that preempts, but nobody of equal priority",
     ),
     pytest.param(
         job(requests={"cpu": "1"}),

@@ -1,0 +1,47 @@
+"""What the scheduler would make of a workload that is not there yet, for those who are told so while they wait.
+
+Separate from the cycle, which looks at heads only: the newcomer is judged as if it were the only head, on a copy of its
+tree. Bounded, because an admission request waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.candidates import Preemptor
+from core.cycle import schedule
+from core.model import Reserve, Workload
+from core.shape import Shapes
+from core.snapshot import Head, Snapshot
+from core.state import State
+
+QUEUES: Final = 100
+"""ClusterQueues in a tree that is still looked at: it is copied."""
+HOLDERS: Final = 100
+"""Workloads in it that hold quota: a search that needs all of them as victims takes 2.5 ms."""
+
+
+def starts(state: State, cluster_queue: str, newcomer: Workload) -> bool | None:
+    """Whether the newcomer would be let in as things are, if need be by preemption; None where finding out takes too
+    long.
+    """
+    holdings = state.holdings
+    root = holdings.roots.get(cluster_queue)
+    if root is None:
+        return False
+    tree, shape = holdings.trees[root], Shapes().of(newcomer)
+    node = tree.queues[cluster_queue]
+    if Preemptor(newcomer, newcomer.created, node, state.policy).hopeless(node.spec.quotas):
+        return False
+    if len(tree.queues) > QUEUES or sum(len(queue.reserved) for queue in tree.queues.values()) > HOLDERS:
+        return None
+    snapshot = Snapshot(
+        trees={root: tree},
+        roots={cluster_queue: root},
+        flavors=holdings.flavors,
+        namespaces=state.namespaces,
+        local_usage=state.lines.local_usage,
+    )
+    head = Head(newcomer, cluster_queue, shape, newcomer.created)
+    (decision,) = schedule(snapshot, [head], state.policy, state.lines.now).decisions
+    return isinstance(decision, Reserve) or bool(decision.victims)

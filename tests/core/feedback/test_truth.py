@@ -1,0 +1,99 @@
+"""What people are told comes true: feedback against what the cycle then does, on random worlds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core import trial
+from core.cycle import drain
+from core.feedback.jobs import of_job
+from core.feedback.submission import Submission
+from core.model import Key, Reserve, Workload
+from core.state import State
+from core.state_lookup import StateLookup
+from tests.core.feedback.world import job, running, world
+from tests.core.worlds import copy, workloads, worlds
+
+NEVER = {"request-too-large", "nobody-lends", "min-parallelism-too-large", "no-matching-flavor", "resource-not-covered"}
+NOT_NOW = {*NEVER, "will-wait", "only-by-borrowing"}
+
+
+def outcome(state: State, key: Key) -> str:
+    """What comes of a workload when the queues are drained."""
+    found = "waits"
+    for plan in drain(state, state.policy, 10.0):
+        for decision in plan.decisions:
+            if decision.workload.key == key:
+                found = "starts" if isinstance(decision, Reserve) else "preempts" if decision.victims else found
+    return found
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(worlds(), st.data())
+def test_nobody_is_told_to_wait_who_starts_at_once_nor_that_never_starts_what_can(
+    state: State, data: st.DataObject
+) -> None:
+    outcome(state, Key("", ""))
+    queue = data.draw(st.sampled_from(sorted(state.holdings.cluster_queues)))
+    made: Workload = replace(data.draw(workloads(99, queue)), created=100.0)
+    asked = Submission("ns", queue, pod_sets=made.pod_sets, priority=made.priority)
+    told = {finding.rule: finding.message for finding in of_job(asked, StateLookup(state))}
+    alone = not len(state.lines.queues[queue])
+    if NEVER & told.keys():
+        empty = copy(state)
+        for key in list(empty.workloads):
+            empty.set_workload(key, None)
+        empty.set_workload(made.key, made)
+        assert outcome(empty, made.key) == "waits", told
+    state.set_workload(made.key, made)
+    came = outcome(state, made.key)
+    state.check()
+    if came == "starts":
+        assert not NOT_NOW & told.keys()
+    elif came == "preempts":
+        assert not told.get("will-wait", "").startswith("will wait:")
+        assert not alone or not NOT_NOW & told.keys()
+    elif alone:
+        assert NOT_NOW & told.keys(), "who is alone and waits was told why"
+
+
+PREEMPTS = """
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    namespaceSelector: {}
+    preemption: {withinClusterQueue: LowerPriority}
+    resourceGroups: [{coveredResources: [cpu], flavors: [{name: standard, resources: [{name: cpu, nominalQuota: 8}]}]}]
+"""
+BIG = running("big", "team-a", "team-a", "6")
+
+
+def waiting_text(priority_class: str, more: str = "") -> str:
+    found = of_job(job(requests={"cpu": "4"}, priority_class=priority_class), world(PREEMPTS + BIG + more))
+    return "; ".join(each.message for each in found)
+
+
+def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = 'asks for 4 cpu, 2 free in "team-a", 2 missing; next in line; ask for 2 to start now'
+    assert waiting_text(
+        ""
+    ) == 'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line;' + (
+        " ask for 2 to start now"
+    )
+    assert waiting_text("urgent") == ""
+    monkeypatch.setattr(trial, "HOLDERS", 0)
+    assert waiting_text("urgent") == f"will wait unless it preempts: {rest}", "too many to look at"
+    assert waiting_text("").startswith("will wait:"), "that is seen at a glance"
+
+
+def test_to_be_told_leaves_no_trace() -> None:
+    lookup = world(PREEMPTS + BIG)
+    tree = lookup.state.holdings.trees[lookup.state.holdings.roots["team-a"]]
+    before = dict(tree.queues["team-a"].usage)
+    for _ in range(3):
+        of_job(job(requests={"cpu": "4"}, priority_class="urgent"), lookup)
+    lookup.state.check()
+    assert (dict(tree.queues["team-a"].usage), tree.readers) == (before, 0)
