@@ -93,6 +93,17 @@ def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
         return converted
     for part in (held, kept.additions(held)):
         candidate = kept.applied(converted, part)
-        if candidate is not None and kept.same(there_and_back(candidate), converted):
+        if candidate is not None and _agrees(candidate, converted, there_and_back):
             return candidate
     return converted
+
+
+def _agrees(candidate: Raw, converted: Raw, there_and_back: Step) -> bool:
+    """Whether what was put back says the same as what was converted; what cannot be converted does not.
+
+    The annotation is anybody's to write, and one object that nobody can convert would break every list of its kind.
+    """
+    try:
+        return kept.same(there_and_back(candidate), converted)
+    except kept.MALFORMED:
+        return False

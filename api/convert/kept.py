@@ -16,6 +16,8 @@ _OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})
 LIMIT: Final = 200_000
 """Bytes of a difference that is kept: an object may have 256 KiB of annotations in all."""
 _BULK: Final = "topologyAssignment"
+MALFORMED: Final = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""What a conversion stumbles over in an object that is not as its schema has it."""
 
 
 def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
@@ -92,7 +94,7 @@ def applied(obj: Raw, held: Any) -> Raw | None:
     """The object with the difference applied; None where the difference is none, or of another object."""
     try:
         content = _applied(_content(obj), held)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+    except MALFORMED:
         return None
     if not isinstance(content, dict):
         return None
@@ -172,7 +174,9 @@ def at(obj: Raw, field: str, change: Callable[[Raw], Raw]) -> Raw:
 def each(obj: Raw, field: str, change: Callable[[Raw], Raw]) -> Raw:
     """A copy with every object in a list changed; without the list, the object itself."""
     found = obj.get(field)
-    return {**obj, field: [change(element) for element in found]} if isinstance(found, list) else obj
+    if not isinstance(found, list):
+        return obj
+    return {**obj, field: [change(element) if isinstance(element, dict) else element for element in found]}
 
 
 def without(obj: Raw, *fields: str) -> Raw:

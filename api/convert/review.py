@@ -7,6 +7,7 @@ none is: one that cannot be fails the call with its name, and the API server sho
 from typing import Any, Final
 
 from api.convert import ConversionError, convert
+from api.convert.kept import MALFORMED
 from api.errors import aggregate
 from api.kinds import KINDS
 from api.names import GROUP
@@ -54,7 +55,9 @@ def _converted(obj: Any, version: str) -> Raw:
         raise ConversionError("not an object")
     try:
         return convert(obj, version)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except ConversionError:
+        raise
+    except MALFORMED as error:
         metadata = obj.get("metadata")
         named = metadata if isinstance(metadata, dict) else {}
         name = f"{named.get('namespace', '')}/{named.get('name', '')}".strip("/")

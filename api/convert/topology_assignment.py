@@ -1,15 +1,19 @@
 """Topology assignments: domain by domain (v1beta1), or in slices that write what domains share only once (v1beta2)."""
 
-from typing import Any
+from typing import Any, Final
 
 Raw = dict[str, Any]
+
+MOST: Final = 100_000
+"""Domains of one assignment that are written out: as many as a slice may tell apart. A slice that says the same of all
+of its domains may claim thousands of millions of them in a few bytes; what is left out the round trip keeps."""
 
 
 def domains(assignment: Raw) -> Raw:
     """Slices written out, domain by domain."""
-    found = []
+    found: list[Raw] = []
     for part in assignment.get("slices") or ():
-        for place in range(part["domainCount"]):
+        for place in range(min(part["domainCount"], MOST - len(found))):
             values = [_value(level, place) for level in part["valuesPerLevel"]]
             found.append({"values": values, "count": _count(part["podCounts"], place)})
     return {"levels": assignment.get("levels") or [], "domains": found}

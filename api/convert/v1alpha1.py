@@ -1,9 +1,9 @@
 """v1alpha1 to the stored version and back: v0.1's ClusterQueue and ResourceFlavor, Cohort and Topology as of 0.9."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from api.convert.kept import at, renamed, without
+from api.convert.kept import MALFORMED, at, renamed, without
 from api.names import Kind
 from api.quantity import difference, total
 
@@ -49,34 +49,49 @@ def _queue_down(obj: Raw) -> Raw:
 
 
 def _queue_spec_up(spec: Raw) -> Raw:
-    """Resources that have the same flavors in the same order become one group."""
-    in_cohort = bool(spec.get("cohort"))
-    groups: dict[tuple[str, ...], list[Raw]] = {}
-    for resource in spec.get("resources") or ():
-        flavors = tuple(flavor.get("name", "default") for flavor in resource.get("flavors") or ())
-        groups.setdefault(flavors, []).append(resource)
     stored = renamed(without(spec, "resources"), "cohort", "cohortName")
     if "resources" not in spec:
         return stored
-    return {
-        **stored,
-        "resourceGroups": [
-            {
-                "coveredResources": [resource["name"] for resource in resources],
-                "flavors": [
-                    {
-                        "name": name,
-                        "resources": [
-                            _quota_up(resource["name"], resource["flavors"][place].get("quota") or {}, in_cohort)
-                            for resource in resources
-                        ],
-                    }
-                    for place, name in enumerate(flavors)
-                ],
-            }
-            for flavors, resources in groups.items()
-        ],
-    }
+    return _unless_malformed(
+        lambda: {**stored, "resourceGroups": _resource_groups(spec["resources"] or (), bool(spec.get("cohort")))},
+        stored,
+    )
+
+
+def _unless_malformed(change: Callable[[], Raw], otherwise: Raw) -> Raw:
+    """What is of the wrong form is left out, and kept as it is in the annotation.
+
+    The API server has an object converted before it looks at its form; it refuses it then, in words that tell where. A
+    conversion that fails would make an internal error of it.
+    """
+    try:
+        return change()
+    except MALFORMED:
+        return otherwise
+
+
+def _resource_groups(found: Iterable[Raw], in_cohort: bool) -> list[Raw]:
+    """Resources that have the same flavors in the same order become one group."""
+    groups: dict[tuple[str, ...], list[Raw]] = {}
+    for resource in found:
+        flavors = tuple(flavor.get("name", "default") for flavor in resource.get("flavors") or ())
+        groups.setdefault(flavors, []).append(resource)
+    return [
+        {
+            "coveredResources": [resource["name"] for resource in resources],
+            "flavors": [
+                {
+                    "name": name,
+                    "resources": [
+                        _quota_up(resource["name"], resource["flavors"][place].get("quota") or {}, in_cohort)
+                        for resource in resources
+                    ],
+                }
+                for place, name in enumerate(flavors)
+            ],
+        }
+        for flavors, resources in groups.items()
+    ]
 
 
 def _quota_up(name: str, quota: Raw, in_cohort: bool) -> Raw:
@@ -125,14 +140,18 @@ def _quota_down(quota: Raw) -> Raw:
 
 
 def _queue_status_up(status: Raw) -> Raw:
+    stored = without(status, "usedResources")
+    if "usedResources" not in status:
+        return stored
+    return _unless_malformed(lambda: {**stored, "flavorsUsage": _flavors_usage(status["usedResources"] or {})}, stored)
+
+
+def _flavors_usage(used_resources: Raw) -> list[Raw]:
     usage: dict[str, list[Raw]] = {}
-    for resource, flavors in (status.get("usedResources") or {}).items():
+    for resource, flavors in used_resources.items():
         for flavor, used in flavors.items():
             usage.setdefault(flavor, []).append({"name": resource, **renamed(used, "borrowing", "borrowed")})
-    stored = without(status, "usedResources")
-    if "usedResources" in status:
-        stored["flavorsUsage"] = [{"name": flavor, "resources": resources} for flavor, resources in usage.items()]
-    return stored
+    return [{"name": flavor, "resources": resources} for flavor, resources in usage.items()]
 
 
 def _queue_status_down(status: Raw) -> Raw:

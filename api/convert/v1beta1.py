@@ -34,7 +34,8 @@ def _fungibility_up(fungibility: Raw) -> Raw:
 
 def _queue_spec_up(spec: Raw) -> Raw:
     spec = at(renamed(spec, "cohort", "cohortName"), "flavorFungibility", _fungibility_up)
-    if checks := spec.get("admissionChecks"):
+    checks = spec.get("admissionChecks")
+    if checks and isinstance(checks, list):
         spec = {**spec, "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]}}
     return without(spec, "admissionChecks")
 
@@ -72,7 +73,7 @@ def _cluster_up(obj: Raw) -> Raw:
     def spec_up(spec: Raw) -> Raw:
         source: Raw = {}
         kube_config = spec.get("kubeConfig")
-        if kube_config is not None and kube_config.get("location"):
+        if isinstance(kube_config, dict) and kube_config.get("location"):
             source["kubeConfig"] = kube_config
         if spec.get("clusterProfileRef") is not None:
             source["clusterProfileRef"] = spec["clusterProfileRef"]
@@ -99,7 +100,7 @@ def _config_down(obj: Raw) -> Raw:
 def _workload_spec_up(spec: Raw) -> Raw:
     name, source = spec.get("priorityClassName"), spec.get("priorityClassSource")
     spec = without(spec, "priorityClassName", "priorityClassSource")
-    if name and source in _REFERENCES:
+    if name and isinstance(source, str) and source in _REFERENCES:
         group, kind = _REFERENCES[source]
         spec = {**spec, "priorityClassRef": {"group": group, "kind": kind, "name": name}}
     return spec

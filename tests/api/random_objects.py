@@ -11,7 +11,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from api.kinds import KindSpec
+from api.kinds import KindSpec, Version
 from api.schema import structural
 from api.v1beta2.base import LABEL_KEY_PATTERN, LABEL_PATTERN, QUANTITY_PATTERN, SUBDOMAIN_PATTERN
 
@@ -34,16 +34,17 @@ _WRONG: tuple[Any, ...] = ("", "A b", "x" * 400, -1, 1 << 40, True, [], {}, ["a"
 class Maker:
     """Objects of one kind."""
 
-    def __init__(self, kind: KindSpec, seed: int, *, full: bool = False) -> None:
-        """`full`: every field is there, and every list has an element."""
+    def __init__(self, kind: KindSpec, seed: int, *, full: bool = False, version: Version | None = None) -> None:
+        """`full`: every field is there, and every list has an element. `version`: the stored one, unless given."""
         self.kind = kind
         self.full = full
+        self.version = version or kind.stored
         self.draw = Random(f"{kind.kind} {seed}")
-        self.schema = structural(kind.stored.model)
+        self.schema = structural(self.version.model)
 
     def object(self) -> Raw:
         """An object whose form is right; whether its rules hold is left to chance."""
-        made: Raw = {"apiVersion": f"kueue.x-k8s.io/{self.kind.stored.name}", "kind": self.kind.kind}
+        made: Raw = {"apiVersion": f"kueue.x-k8s.io/{self.version.name}", "kind": self.kind.kind}
         return made | {"metadata": {"name": "x"}} | self._fields(self._top(), self.schema.get("required", ()))
 
     def part(self, name: str) -> Any:

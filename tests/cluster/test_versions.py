@@ -180,7 +180,8 @@ def test_what_is_taken_out_of_an_older_manifest_goes_by_server_side_apply_too(pl
 def test_an_older_manifest_of_the_wrong_form_is_told_which(plane: ControlPlane) -> None:
     done = apply(plane, V01.split("---")[1].replace("{min: 10, max: 20}", "10"), "--dry-run=server")
     assert done.returncode == 1
-    assert 'spec.resources[0].flavors[0].quota in body must be of type object: "integer"' in done.stderr
+    wrong = 'spec.resources[0].flavors[0].quota: Invalid value: "integer"'
+    assert f'The ClusterQueue "tenant-a" is invalid: \n* {wrong}' in done.stderr
 
 
 def test_an_old_client_that_replaces_an_object_loses_nothing_of_it(plane: ControlPlane) -> None:

@@ -43,15 +43,16 @@ FAILURES: dict[str, tuple[Raw, str]] = {
         review(
             [
                 {
-                    "apiVersion": "kueue.x-k8s.io/v1alpha1",
+                    "apiVersion": "kueue.x-k8s.io/v1beta2",
                     "kind": "ClusterQueue",
                     "metadata": {"name": "x"},
-                    "spec": {"resources": [5]},
+                    "spec": {"resourceGroups": [5]},
                 }
-            ]
+            ],
+            to="kueue.x-k8s.io/v1alpha1",
         ),
-        'objects[0]: ClusterQueue x: spec.resources[0]: Invalid value: "integer": spec.resources[0] in body must be of'
-        ' type object: "integer"',
+        'objects[0]: ClusterQueue x: spec.resourceGroups[0]: Invalid value: "integer": spec.resourceGroups[0] in body'
+        ' must be of type object: "integer"',
     ),
 }
 

@@ -28,6 +28,10 @@ FLAVORS: dict[str, Rule] = {
     "a node label of a value that is none": hook(
         changed(FLAVOR, "spec.nodeLabels", {"a": "b c"}), f'spec.nodeLabels: Invalid value: "b c": {LABEL_VALUE}'
     ),
+    "a node label of a value that is too long": hook(
+        changed(FLAVOR, "spec.nodeLabels", {"a": "x" * 64}),
+        f'spec.nodeLabels: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
+    ),
     "nine node labels": schema(
         changed(FLAVOR, "spec.nodeLabels", {f"l{index}": "" for index in range(9)}),
         "spec.nodeLabels: Too many: 9: must have at most 8 items",

@@ -20,6 +20,11 @@ LABEL_VALUE = (
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
     " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+DNS_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
 SUBDOMAIN = r"'^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'"
 COHORT = VALID["Cohort"]()
 ROOT = changed(COHORT, "spec.parentName", ...)
@@ -71,6 +76,24 @@ CLUSTER_QUEUES: dict[str, Rule] = {
     "a flavor that lacks a resource": schema(
         changed(cluster_queue(), f"{RG}.flavors[0].resources", [quota("cpu")]),
         f"{RG}: Invalid value: flavors must have the same number of resources as the coveredResources",
+    ),
+    "a resource of an empty domain": hook(
+        cluster_queue(resourceGroups=[group("a", resources=("/gpu",))]),
+        f'{RG}.coveredResources[0]: Invalid value: "/gpu": prefix part must be non-empty',
+    ),
+    "a resource of a domain and no name": hook(
+        cluster_queue(resourceGroups=[group("a", resources=("example.com/",))]),
+        f'[{RG}.coveredResources[0]: Invalid value: "example.com/": name part must be non-empty,'
+        f' {RG}.coveredResources[0]: Invalid value: "example.com/": {NAME_PART}]',
+    ),
+    "a resource of a domain that is none": hook(
+        cluster_queue(resourceGroups=[group("a", resources=("Example.com/gpu",))]),
+        f'{RG}.coveredResources[0]: Invalid value: "Example.com/gpu": prefix part {DNS_SUBDOMAIN}',
+    ),
+    "a resource of two domains": hook(
+        cluster_queue(resourceGroups=[group("a", resources=("a.io/b/c",))]),
+        f'{RG}.coveredResources[0]: Invalid value: "a.io/b/c": a valid label key {NAME_PART.removeprefix("name part ")}'
+        " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
     ),
     "a resource covered by two groups": hook(
         cluster_queue(resourceGroups=[group("a", resources=("cpu",)), group("b", resources=("cpu",))]),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.api.objects import NOW, admitted, changed, condition, pod_set, workload
 from tests.cluster.rules import Rule, hook, hook_change, hook_status, schema, schema_change, schema_status
-from tests.cluster.rules.queues import LABEL_VALUE, NAME_PART, NEGATIVE, SUBDOMAIN
+from tests.cluster.rules.queues import DNS_SUBDOMAIN, LABEL_VALUE, NAME_PART, NEGATIVE, SUBDOMAIN
 
 Raw = dict[str, Any]
 
@@ -192,6 +192,12 @@ ASKED: dict[str, Rule] = {
     ),
     "a gate of no domain": hook(
         gated("gate"), f'{GATES}: Invalid value: "gate": must be a domain-prefixed path (such as "acme.io/foo")'
+    ),
+    "a gate whose domain is none": hook(gated("A.io/x"), f'{GATES}: Invalid value: "A.io": {DNS_SUBDOMAIN}'),
+    "a gate whose path is none": hook(
+        gated("a.io/x?"),
+        f'{GATES}: Invalid value: "x?": Invalid path (regex used for validation is'
+        r" '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')",
     ),
     "a gate that is too long": hook(gated(f"a.io/{'x' * 60}"), f"{GATES}: Too long: may not be more than 63 bytes"),
 }
