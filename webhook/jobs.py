@@ -6,6 +6,7 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from api import names
@@ -153,7 +154,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of labels and annotations, when they come."""
-    change = Change(None if old is None else _keys(kind, old), _keys(kind, new))
+    left = _switched_off(kind, new) and not _to_be_queued(new, request, context)
+    change = Change(None if old is None else _keys(kind, old), replace(_keys(kind, new), left=left))
     return judge(of_keys(change, context.lookup), context.settings.feedback, context.labels_of(request.namespace))
 
 

@@ -31,12 +31,16 @@ LOOKED_AT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The labels and annotations of a job and of its pod templates."""
+    """The labels and annotations of a job and of its pod templates.
+
+    ``left`` is a job that is suspended, and that nobody will start as it is.
+    """
 
     labels: Labels = field(default_factory=dict)
     annotations: Labels = field(default_factory=dict)
     pod_labels: Labels = field(default_factory=dict)
     pod_annotations: Labels = field(default_factory=dict)
+    left: bool = False
 
     @property
     def places(self) -> Iterable[tuple[str, Labels]]:
@@ -138,6 +142,15 @@ def _twice(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
         )
 
 
+def _withdrawn(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    if change.old is not None and change.new is not None and change.new.left and _queues_changed(change):
+        queue = next(filter(None, _queues(change.old)))
+        yield fitted(
+            f'leaves LocalQueue "{shortened(queue)}" and its place in line; it stays suspended until somebody starts it'
+            " or names a queue again"
+        )
+
+
 def _queues(keys: Keys) -> tuple[str, str]:
     """The queue by label, and by v0.1's annotation."""
     return keys.labels.get(Label.QUEUE_NAME) or "", keys.annotations.get(Annotation.QUEUE_NAME) or ""
@@ -178,5 +191,12 @@ KEY_RULES: Final[tuple[Rule[Change[Keys]], ...]] = (
             'label and annotation name different queues: the label "other" wins; remove the annotation'
             " kueue.x-k8s.io/queue-name"
         ),
+    ),
+    Rule(
+        "queue-withdrawn",
+        "The queue name is taken off a job that waits.",
+        _withdrawn,
+        example='leaves LocalQueue "main" and its place in line; it stays suspended until somebody starts it'
+        " or names a queue again",
     ),
 )

@@ -75,8 +75,8 @@ types that do not go together.
 _SECTIONS: Final = {
     "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits; and to whoever\n"
     "makes a Workload without a job.",
-    "labels and annotations": "Said of jobs, when a label or an annotation comes; of those that name no queue too,\n"
-    "by a hook that may be skipped while Seiretsu is down.",
+    "labels and annotations": "Said of jobs, when a label or an annotation comes, or the queue name goes; of those\n"
+    "that name no queue too, by a hook that may be skipped while Seiretsu is down.",
     "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
     " while it answers.",
     "LocalQueues": "",

@@ -22,16 +22,15 @@ from core.jobs.actions import (
     Action,
     CreateWorkload,
     DeleteJob,
-    DeleteWorkload,
     Nothing,
     Problem,
-    RemoveFinalizer,
     Start,
     Stop,
     UpdateWorkload,
     WorkloadStatus,
 )
 from core.jobs.kind import JobKind, Outcome
+from core.jobs.release import deleted, let_go, without_finalizer
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
 from core.priority import Missing, PriorityClasses
@@ -121,14 +120,27 @@ def orphan(raw: Raw, now: float) -> Action:
         patch = status_patch(value, after)
         assert patch is not None
         return WorkloadStatus(value.key, patch, after, "finish")
-    return _without_finalizer(raw) or Nothing()
+    return without_finalizer(raw) or Nothing()
 
 
 def unmanaged(s: Situation) -> Action | None:
     """A job that is not ours is left alone; one that is being deleted only lets its Workloads go."""
     if "deletionTimestamp" in s.job["metadata"]:
-        return next((action for raw in s.workloads if (action := _let_go(raw))), Nothing())
-    return None if s.managed or s.ancestor_admitted is not None else Nothing()
+        return next((action for raw in s.workloads if (action := let_go(raw))), Nothing())
+    if s.managed or s.ancestor_admitted is not None:
+        return None
+    return _withdrawn(s) or Nothing()
+
+
+def _withdrawn(s: Situation) -> Action | None:
+    """Who takes the queue name off a job that does not run takes it out of the line: the Workload that we made for it
+    goes, for nobody would start the job it gets quota for. Kueue leaves it there.
+    """
+    if meta.queue_name(s.job) or not (s.suspended or s.outcome is not None):
+        return None
+    brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
+    made = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
+    return deleted(raw for raw in made if not _read(raw).holds(names.Condition.FINISHED))
 
 
 def child(s: Situation) -> Action | None:
@@ -156,12 +168,7 @@ def without_match(s: Situation) -> Action | None:
 
 def superfluous(s: Situation) -> Action | None:
     """Workloads beside the one that matches are deleted, one at a time; those on their way out are let go."""
-    for raw in s.others:
-        if "deletionTimestamp" in raw["metadata"]:
-            return _without_finalizer(raw) or Nothing()
-        release = _without_finalizer(raw)
-        return DeleteWorkload(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
-    return None
+    return deleted(s.others)
 
 
 def follow_job(s: Situation) -> Action | None:
@@ -180,7 +187,7 @@ def finished_workload(s: Situation) -> Action | None:
     """A finished Workload holds nothing; whatever its job does now is its own affair."""
     if s.match is None or not s.found.holds(names.Condition.FINISHED):
         return None
-    return _without_finalizer(s.match) or Nothing()
+    return without_finalizer(s.match) or Nothing()
 
 
 def deleted_workload(s: Situation) -> Action | None:
@@ -190,7 +197,7 @@ def deleted_workload(s: Situation) -> Action | None:
     stop = _stop(s, s.match["spec"]["podSets"], "WorkloadDeleted", "Workload is deleted")
     if stop is None and s.kind.active(s.job):
         return Nothing()  # its pods are going; then the template is restored
-    return stop or _without_finalizer(s.match) or Nothing()
+    return stop or without_finalizer(s.match) or Nothing()
 
 
 def finished_job(s: Situation) -> Action | None:
@@ -358,20 +365,6 @@ def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
 def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:
     identity = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
     return UpdateWorkload(workload.key(raw), {**patch, "metadata": {**patch.get("metadata", {}), **identity}}, why)
-
-
-def _let_go(raw: Raw) -> Action | None:
-    """For a Workload that nothing stands behind any more."""
-    return _without_finalizer(raw) if "deletionTimestamp" in raw["metadata"] else None
-
-
-def _without_finalizer(raw: Raw) -> RemoveFinalizer | None:
-    finalizers = raw["metadata"].get("finalizers") or []
-    if names.Finalizer.RESOURCE_IN_USE not in finalizers:
-        return None
-    metadata = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
-    left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
-    return RemoveFinalizer(workload.key(raw), {"metadata": {**metadata, "finalizers": left or None}})
 
 
 def _missing(missing: Missing) -> Problem:

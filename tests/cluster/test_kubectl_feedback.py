@@ -376,6 +376,12 @@ CASES = [
                 'label and annotation name different queues: the label "main" wins; remove'
                 " the annotation kueue.x-k8s.io/queue-name",
             ),
+            (
+                "queue-withdrawn",
+                ("label", "job", "waits", "-n", "team-a", f"{KUEUE}queue-name-"),
+                'leaves LocalQueue "busy" and its place in line; it stays suspended until somebody starts it'
+                " or names a queue again",
+            ),
         )
     ),
     *(

@@ -328,6 +328,23 @@ def test_pods_that_have_succeeded_give_their_quota_to_the_next_while_their_job_r
     world.until("all is used", lambda: world.used("team") == ("3", "0"))
 
 
+def test_a_job_that_is_taken_out_of_its_queue_takes_nobodys_place(world: World) -> None:
+    world.queue("team", 1)
+    world.job("first", "team", seconds=600)
+    runs(world, "first")
+    world.job("leaves", "team", seconds=600)
+    world.until("it waits", lambda: world.reason("leaves", "QuotaReserved") == "False/WaitingForQuota")
+    world.outlive_second_of("leaves")
+    world.job("next", "team", seconds=600)
+    world.patch("jobs", "leaves", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}})
+    world.until("it has no Workload", lambda: "next" in world.workloads() and "leaves" not in world.workloads())
+    world.delete("jobs", "first")
+    runs(world, "next")
+    assert world.jobs()["leaves"]["spec"]["suspend"] is True
+    world.patch("jobs", "leaves", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}})
+    world.until("it is in the line again", lambda: world.reason("leaves", "QuotaReserved") == "False/WaitingForQuota")
+
+
 def test_a_job_that_its_user_suspends_goes_on_for_it_has_quota(world: World) -> None:
     """As with Kueue: who wants it to wait deactivates its Workload."""
     world.queue("team", 1)

@@ -22,7 +22,8 @@ REFERENCE = Path(__file__).parents[3].parent / "shared" / "reference" / "names.j
 
 def keys(**places: str) -> Keys:
     """Keys without their prefix, by the place where they stand."""
-    return Keys(**{place: {f"{PREFIX}{key}": "x"} for place, key in places.items()})
+    found: dict[str, Any] = {place: {f"{PREFIX}{key}": "x"} for place, key in places.items()}
+    return Keys(**found)
 
 
 CASES = [
@@ -133,8 +134,31 @@ def test_what_was_said_is_not_said_again_when_something_else_changes(new: Keys, 
     assert of_keys(Change(new, new), world()) == ()
 
 
+WITHDRAWN = [
+    pytest.param(
+        Keys(QUEUE),
+        Keys(left=True),
+        "queue-withdrawn",
+        'leaves LocalQueue "main" and its place in line; it stays suspended until somebody starts it'
+        " or names a queue again",
+        id="taken out of its queue",
+    ),
+    pytest.param(Keys(QUEUE), Keys(), "", "", id="where jobs without a queue wait, or one that runs"),
+    pytest.param(Keys(), Keys(left=True), "", "", id="one that was in none"),
+    pytest.param(Keys(QUEUE, QUEUE), Keys(QUEUE), "", "", id="one of two names"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "rule", "message"), WITHDRAWN)
+def test_who_takes_a_job_out_of_its_queue_is_told_what_becomes_of_it(
+    old: Keys, new: Keys, rule: str, message: str
+) -> None:
+    found = of_keys(Change(old, new), world())
+    assert [(each.rule, each.message) for each in found] == ([(rule, message)] if message else [])
+
+
 def test_every_rule_has_its_case() -> None:
-    assert {rule.name for rule in KEY_RULES} == {case.values[1] for case in CASES} - {""}
+    assert {rule.name for rule in KEY_RULES} == {case.values[-2] for case in (*CASES, *WITHDRAWN)} - {""}
 
 
 def test_every_key_that_kueue_reads_is_known() -> None:

@@ -26,6 +26,7 @@ from core.model import Admission, PodSetAssignment, Raw, Workload
 from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
 
 CONTEXT = decode.WorkloadContext()
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
@@ -106,6 +107,21 @@ def test_a_class_that_does_not_exist_is_told() -> None:
 
 def test_a_job_that_is_not_ours_is_left_alone_even_when_it_runs() -> None:
     assert decide(situation(job(suspend=False), managed=False)) == Nothing()
+
+
+def test_a_job_that_is_taken_out_of_its_queue_takes_no_quota_any_more() -> None:
+    queued = job()
+    waits = workload_of(queued)
+    withdrawn = {**queued, "metadata": {**queued["metadata"], "labels": {}}}
+    for raw in (waits, admitted(waits)):
+        action = decide(situation(withdrawn, raw, managed=False))
+        assert isinstance(action, DeleteWorkload)
+        assert action.release is not None
+    runs = merged(withdrawn, {"spec": {"suspend": False}})
+    assert decide(situation(runs, admitted(waits), managed=False)) == Nothing(), "what runs keeps its quota to its end"
+    brings = merged(withdrawn, {"metadata": {"annotations": {PREBUILT: waits["metadata"]["name"]}}})
+    assert decide(situation(brings, waits, managed=False)) == Nothing(), "it is not ours"
+    assert decide(situation(queued, waits, managed=False)) == Nothing(), "its namespace is not managed for a while"
 
 
 def test_a_running_job_without_workload_is_suspended_first() -> None:
