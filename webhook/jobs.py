@@ -203,24 +203,37 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
 
 
 def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
-    """What to say of a job that is to wait in a queue: when it comes, and when it has changed since."""
-    queue = meta.queue_name(new)
+    """What to say of a job that is to wait in a queue: when it comes, and when it has changed since; and of one that
+    runs when it is to have other pods.
+    """
+    runs_with = _running_pods(kind, old, new)
     if (
         not _to_be_queued(new, request, context)
-        or not _switched_off(kind, new)
+        or not (_switched_off(kind, new) or runs_with)
         or _queued_by_owner(new, request, context)
     ):
         return Verdict()
-    if old is not None and _same_to_feedback(kind, old, new):
+    if old is not None and not runs_with and _same_to_feedback(kind, old, new):
         return Verdict()
     pods = [
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(new)
     ]
     labels = context.labels_of(request.namespace)
+    queue = meta.queue_name(new)
     asked = submission(request.namespace, queue, meta.priority_class(new), pods, context.rules_of(request.namespace))
+    if runs_with:
+        return judge(of_job(replace(asked, runs_with=runs_with), context.lookup), context.settings.feedback, labels)
     own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
     return judge((*own, *of_job(asked, context.lookup)), context.settings.feedback, labels)
+
+
+def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:
+    """How many pods a job has that runs on, were it not to have more or fewer; 0 for any other."""
+    if old is None or meta.deleting(new) or _switched_off(kind, old) or _switched_off(kind, new):
+        return 0
+    before, after = (sum(each.get("count", 1) for each in kind.pod_sets(job)) for job in (old, new))
+    return before if before != after else 0
 
 
 def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:

@@ -17,8 +17,24 @@ from core.lookup import Lookup
 
 
 def of_job(job: Submission, lookup: Lookup) -> tuple[Finding, ...]:
-    """All findings about a job that is to wait; of one that names no queue, just that."""
+    """All findings about a job that is to wait; of one that names no queue, just that. Of one that runs what comes of a
+    change, and whether it could ever start again.
+    """
+    if job.runs_with is not None:
+        return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup)
     return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup)
+
+
+def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:
+    before, after = job.runs_with, job.pods
+    if before is not None and before != after:
+        pods = "1 pod" if before == 1 else f"{before} pods"
+        instead = (
+            f"submit another job for {after - before} more instead"
+            if after > before
+            else f"at {before} it would run on"
+        )
+        yield f"stops the job, which was let in with {pods}: it queues again with {after}; {instead}"
 
 
 def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -82,6 +98,16 @@ def _of_queue(says: capacity.Judgement) -> capacity.OfJob:
 
     return texts
 
+
+RESIZED: Final = Rule(
+    "running-job-resized",
+    "The number of pods of a job that runs is changed.",
+    _resized,
+    example="stops the job, which was let in with 3 pods: it queues again with 5;"
+    " submit another job for 2 more instead",
+)
+_FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
+"""The rules of which a job that is stopped for its new size should know."""
 
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
@@ -245,4 +271,5 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
             " example.com/budget"
         ),
     ),
+    RESIZED,
 )

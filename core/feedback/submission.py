@@ -46,7 +46,8 @@ class Submission:
     says of the others which limits (container, resource, amount as written) stand in for a request that counts.
     ``complaints`` are sentences: what Kubernetes itself, or else a LimitRange, has against the pods, with paths below
     the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
-    it has, None where its classes say it.
+    it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
+    that waits.
     """
 
     namespace: str
@@ -59,6 +60,12 @@ class Submission:
     pod_priority_class: str = ""
     priority: int | None = None
     words: Words = _OF_JOB
+    runs_with: int | None = None
+
+    @property
+    def pods(self) -> int:
+        """How many pods it asks for."""
+        return sum(pod_set.count for pod_set in self.pod_sets)
 
 
 def submission(

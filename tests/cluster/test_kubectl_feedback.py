@@ -322,6 +322,11 @@ CASES = [
                 " standard; set parallelism to 3 or less",
             ),
             (
+                "running-job-resized",
+                ("patch", "job", "holds-too", "-n", "team-a", "--type=merge", "-p", '{"spec":{"parallelism":1}}'),
+                "stops the job, which was let in with 2 pods: it queues again with 1; at 2 it would run on",
+            ),
+            (
                 "no-queue",
                 workload(queue=""),
                 "names no queue and waits until it does: set spec.queueName to broken or busy or checked",
@@ -608,7 +613,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         started.kubectl(*run, json.dumps({"status": status}), check=True)
         create(started, job("busy", name="runs", asks={"cpu": "10"}), job("pooled", name="pools", asks={"cpu": "4"}))
         create(started, job("strict", name="holds", asks={"cpu": "7"}))
-        create(started, job("preempts", name="holds-too", asks={"cpu": "6"}))
+        create(started, job("preempts", name="holds-too", asks={"cpu": "3"}, pods=2))
         create(started, job("checked", name="unsure", asks={"cpu": "4"}))
         for name in ("runs", "pools", "holds", "holds-too"):
             started.kubectl(

@@ -120,6 +120,27 @@ def test_an_update_is_looked_at_where_it_changes_what_feedback_looks_at(old: Raw
     assert ("warnings" in ask(VALIDATE, review(new, old=old), knows=world())) is warned
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "warned"),
+    [
+        pytest.param({}, {"parallelism": 5}, True, id="more pods"),
+        pytest.param({}, {"backoffLimit": 5}, False, id="something else"),
+        pytest.param({}, {"parallelism": 5, "suspend": True}, False, id="and suspended"),
+        pytest.param({"suspend": True}, {"parallelism": 5, "suspend": True}, False, id="one that waits"),
+    ],
+)
+def test_a_job_that_runs_is_looked_at_when_it_is_resized(before: Raw, after: Raw, warned: bool) -> None:
+    old = {**queued(), "spec": {**queued()["spec"], "suspend": False, "parallelism": 3, "completions": 9, **before}}
+    new = {**old, "spec": {**old["spec"], **after}}
+    response = ask(VALIDATE, review(new, old=old), knows=world())
+    told = "stops the job, which was let in with 3 pods: it queues again with 5; submit another job for 2 more instead"
+    assert response.get("warnings", []) == ([told] if warned else [])
+    if warned:
+        settings = policy(Entry("running-job-resized", "Deny"))
+        refused = ask(VALIDATE, review(new, old=old), knows=world(), settings=settings)
+        assert refused["status"]["message"] == f"{told} (rule running-job-resized)"
+
+
 def test_warnings_are_at_most_five_of_120_characters_and_fit_a_header() -> None:
     found = shortened([f"{number}\n{'x' * 200}" for number in range(8)])
     assert len(found) == 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -536,6 +538,36 @@ ONE_BY_ONE = [
 ]
 
 
+RESIZED = [
+    pytest.param(
+        replace(job(count=5), runs_with=3),
+        "running-job-resized",
+        "stops the job, which was let in with 3 pods: it queues again with 5; submit another job for 2 more instead",
+        id="more pods",
+    ),
+    pytest.param(
+        replace(job(count=2), runs_with=3),
+        "running-job-resized",
+        "stops the job, which was let in with 3 pods: it queues again with 2; at 3 it would run on",
+        id="fewer pods",
+    ),
+    pytest.param(
+        replace(job(count=50), runs_with=3),
+        "request-too-large",
+        'never starts: 50 pods ask for 50 cpu, ClusterQueue "team-a" gives 12 in standard;'
+        " set parallelism to 12 or less",
+        id="more pods than there can be",
+    ),
+]
+
+
+@pytest.mark.parametrize(("submitted", "rule", "message"), RESIZED)
+def test_who_resizes_a_job_that_runs_is_told_what_comes_of_it(submitted: Submission, rule: str, message: str) -> None:
+    found = of_job(submitted, world(running("self", "team-a", "team-a", "12")))
+    assert (rule, message) in {(each.rule, each.message) for each in found}
+    assert "will-wait" not in {each.rule for each in found}, "what it holds itself is free then"
+
+
 @pytest.mark.parametrize(("submitted", "more", "rule", "message"), ONE_BY_ONE)
 def test_where_one_starts_after_the_other_it_is_said_who_is_awaited(
     submitted: Submission, more: str, rule: str, message: str
@@ -585,7 +617,7 @@ def test_a_resource_that_no_queue_names_is_nobodys_concern_where_undeclared_ones
 
 
 def test_every_rule_has_its_case() -> None:
-    assert {rule.name for rule in JOB_RULES} == {case.values[2] for case in (*CASES, *ONE_BY_ONE)} - {""}
+    assert {rule.name for rule in JOB_RULES} == {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED)} - {""}
 
 
 def test_cold_caches_say_nothing() -> None:

@@ -21,7 +21,14 @@ def test_the_page_is_the_one_the_rules_give() -> None:
 
 @pytest.mark.parametrize("rule", [rule for rules in TABLES.values() for rule in rules], ids=lambda rule: rule.name)
 def test_every_example_is_a_text_that_the_rule_has_been_seen_to_say(rule: Rule[Any]) -> None:
-    cases = (*test_jobs.CASES, *test_jobs.ONE_BY_ONE, *test_keys.CASES, *test_keys.WITHDRAWN, *test_queues.CASES)
+    cases = (
+        *test_jobs.CASES,
+        *test_jobs.ONE_BY_ONE,
+        *test_jobs.RESIZED,
+        *test_keys.CASES,
+        *test_keys.WITHDRAWN,
+        *test_queues.CASES,
+    )
     said = {(case.values[-2], case.values[-1]) for case in cases if isinstance(case.values[-1], str)}
     assert (rule.name, rule.example) in said
     assert len(rule.example) <= LIMIT
