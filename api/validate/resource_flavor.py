@@ -27,8 +27,13 @@ def validate_create(obj: Raw) -> list[FieldError]:
 def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     """Errors of a changed ResourceFlavor."""
     errors = validate_create(new)
-    before = spec_of(old).get("topologyName")
-    if before is not None and new.get("spec") is not None and spec_of(new).get("topologyName") != before:
+    before, after = spec_of(old), spec_of(new)
+    if before.get("topologyName") is None or new.get("spec") is None:
+        return errors
+    for field in ("nodeLabels", "tolerations"):
+        if before.get(field) != after.get(field):
+            errors.append(broken_rule("spec", f"{field} are immutable when topologyName is set"))
+    if before["topologyName"] != after.get("topologyName"):
         errors.append(broken_rule("spec", "topologyName is immutable when topologyName is set"))
     return errors
 
