@@ -37,7 +37,8 @@ async def install_definitions(client: Client, conversion: Raw) -> None:
     `conversion` is the `clientConfig` by which it calls us for the older versions.
     """
     wanted = crds.definitions(conversion)
-    await asyncio.gather(*(apply(client, definition) for definition in wanted))
+    found = {one["metadata"]["name"]: one for one in (await client.list(CRDS))["items"]}
+    await asyncio.gather(*(_install(client, found.get(one["metadata"]["name"], {}), one) for one in wanted))
     names = [one["metadata"]["name"] for one in wanted]
     for _ in range(ATTEMPTS):
         missing = await _not_established(client, names)
@@ -47,6 +48,27 @@ async def install_definitions(client: Client, conversion: Raw) -> None:
         await asyncio.sleep(ATTEMPT_SECONDS)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(missing.items()))
     raise NotEstablishedError(f"CRDs not established after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {reasons}")
+
+
+async def _install(client: Client, found: Raw, wanted: Raw) -> None:
+    if patch := moved(found, wanted):
+        await client.patch(CRDS, wanted["metadata"]["name"], "", patch)
+    await apply(client, wanted)
+
+
+def moved(found: Raw, wanted: Raw) -> Raw | None:
+    """The patch by which a conversion webhook of Kueue's, or of our chart's, becomes ours; None where that is so.
+
+    What others have set stays under server-side apply, and a webhook at a Service and at a URL is refused. It is one
+    patch, so that there is no moment without a conversion: the API server would then merely rename versions.
+    """
+    webhook = wanted["spec"].get("conversion", {}).get("webhook")
+    there = ((found.get("spec") or {}).get("conversion") or {}).get("webhook") or {}
+    stale = {"service", "url"} & set(there.get("clientConfig") or ()) - set((webhook or {}).get("clientConfig") or ())
+    if webhook is None or not stale:
+        return None
+    config = {**dict.fromkeys(sorted(stale)), **webhook["clientConfig"]}
+    return {"spec": {"conversion": {"webhook": {**webhook, "clientConfig": config}}}}
 
 
 async def await_admission(client: Client) -> None:

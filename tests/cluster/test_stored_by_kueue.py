@@ -1,7 +1,8 @@
 """What a running Kueue 0.19 has stored is read, served and converted unchanged by what takes its place.
 
-The objects (`kueue_019.yaml`) go straight into etcd, past every webhook of ours, before we are installed. The app is a
-follower here, so that what is read is what was stored and not what a controller made of it.
+The objects (`kueue_019.yaml`) go straight into etcd, past every webhook of ours, before we are installed over CRDs that
+convert by Kueue's Service and claim Kueue's names. The app is a follower here, so that what is read is what was stored
+and not what a controller made of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api import crds
 from api.convert import convert
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, Server
@@ -43,10 +45,27 @@ def put_into_etcd(plane: ControlPlane, obj: Raw) -> None:
         assert answer.status == 200
 
 
+SERVICE = {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}}
+
+
+def install_as_kueue(plane: ControlPlane) -> None:
+    """CRDs as Kueue has them, but for what the schemas describe: no Queue, its names LocalQueue's, another webhook."""
+    for definition in crds.definitions(SERVICE):
+        names, spec = definition["spec"]["names"], definition["spec"]
+        if names["kind"] == "Queue":
+            continue
+        if names["kind"] == "LocalQueue":
+            del names["categories"]
+            names["shortNames"] = ["queue", "queues", "lq"]
+        spec["versions"] = [version for version in spec["versions"] if version["name"] != "v1alpha1"]
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(definition), check=True)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A control plane that had Kueue, and now has us."""
     with ControlPlane.start(spec=Spec(nodes=())) as plane:
+        install_as_kueue(plane)
         for obj in OBJECTS:
             put_into_etcd(plane, obj)
         with follower(plane, tmp_path_factory.mktemp("serve")) as process:
@@ -85,6 +104,17 @@ def test_a_write_that_changes_nothing_is_taken_and_leaves_it_as_it_is(server: Se
     for found in (before, after):
         found["metadata"].pop(managed, None)
     assert after == before
+
+
+def test_kueues_definitions_have_become_ours(server: Server) -> None:
+    shown = server.plane.kubectl("get", "crd", "-o", "json", check=True).stdout
+    found = {each["metadata"]["name"]: each for each in json.loads(shown)["items"]}
+    for wanted in crds.definitions({"url": "https://x/convert"}):
+        ours = found[wanted["metadata"]["name"]]
+        assert ours["spec"]["versions"] == wanted["spec"]["versions"]
+        assert ours["spec"]["names"] == wanted["spec"]["names"] == ours["status"]["acceptedNames"]
+        if "conversion" in wanted["spec"]:
+            assert ours["spec"]["conversion"]["webhook"]["clientConfig"].keys() == {"url", "caBundle"}
 
 
 def test_what_v1beta1_called_otherwise_has_its_new_name(server: Server) -> None:
