@@ -169,7 +169,7 @@ class StateLookup:
         """How many are directly in a cohort. Costs the number of all ClusterQueues and Cohorts."""
         holdings = self.state.holdings
         queues = sum(queue.cohort == cohort for queue in holdings.cluster_queues.values())
-        return queues, sum(child.parent == cohort for child in holdings.cohorts.values())
+        return queues, sum(child.parent == cohort != child.name for child in holdings.cohorts.values())
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now."""

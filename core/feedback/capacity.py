@@ -176,13 +176,21 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         detail = split if len(flavors) == 1 and most[flavors[0]] > own else ""
         best = max(flavors, key=lambda name: (most[name], -flavors.index(name)))
         asks, where = demand.asks(resource), f'ClusterQueue "{shortened(queue.name)}"'
-        mend = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
+        mend = _another(job, lookup) or _barred(demand, flavors, queue, lookup)
+        mend = mend or _smaller(job, demand, resource, flavors, queue, lookup)
         yield fitted(
             f"never starts: {asks}, {where} gives {', '.join(each)}{detail}; {mend}",
             f"never starts: {asks}, {where} gives {', '.join(each)}; {mend}",
             f"never starts: {asks}, the ClusterQueue gives {', '.join(each)}; {mend}",
             f"never starts: {asks}, {quantity.text(resource, most[best])} can be given; {mend}",
         )
+
+
+def _barred(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
+    """What keeps the pods off another flavor of the queue that could hold them; '' where there is none."""
+    others = (lookup.flavor(name) for name in demand.group.flavors if name not in flavors)
+    able = (each for each in others if each and not lacking(demand.least, each.name, queue, lookup.most))
+    return next((_obstacle(demand.pod_set, each)[0] for each in able), "")
 
 
 def _smaller(

@@ -48,6 +48,15 @@ EMPTY = """
   metadata: {name: team-a}
   spec: {namespaceSelector: {}}
 """
+LARGE_SPOT = """
+- kind: ClusterQueue
+  metadata: {name: team-b}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [cpu], flavors: [
+      {name: standard, resources: [{name: cpu, nominalQuota: 8}]},
+      {name: spot, resources: [{name: cpu, nominalQuota: 40}]}]}]
+"""
 NOBODY = """
 - kind: ClusterQueue
   metadata: {name: team-a}
@@ -245,6 +254,14 @@ CASES = [
         "request-too-large",
         'never starts: asks for 20 cpu, ClusterQueue "team-b" gives 16 in standard, 4 in spot; ask for 16 or less',
         id="two flavors, each with its most",
+    ),
+    pytest.param(
+        job(namespace="team-b", requests={"cpu": "20"}),
+        LARGE_SPOT,
+        "request-too-large",
+        "never starts: asks for 20 cpu, the ClusterQueue gives 8 in standard;"
+        " spot needs a toleration of spot=true:NoSchedule",
+        id="another flavor could hold it, were it tolerated",
     ),
     pytest.param(
         job(requests={"memory": "40Gi"}),

@@ -489,6 +489,14 @@ CASES = [
     ),
     pytest.param(None, ours("Cohort", "nobody", parentName="root"), "", "", "", id="deleting one that has none"),
     pytest.param(
+        None,
+        ours("Cohort", "knot", parentName="knot"),
+        "[{kind: Cohort, metadata: {name: knot}, spec: {parentName: knot}}]",
+        "",
+        "",
+        id="deleting one that has itself",
+    ),
+    pytest.param(
         ours("ResourceFlavor", "fast", nodeLabels={"pool": "fast"}),
         None,
         "",
