@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import enum
 import logging
+import traceback
 from dataclasses import dataclass
 
+import h11
 import structlog
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
@@ -25,6 +27,8 @@ from hypercorn.utils import parse_socket_addr
 log = structlog.get_logger("seiretsu.http")
 
 READ_SIZE = 2**16
+DRIPPED = 1024
+"""Who sends fewer bytes at a time does not hurry to get rid of a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,11 @@ class Connection:
     async def run(self) -> None:
         """Serve until either side closes. Never raises: what goes wrong on one socket is no concern of the server."""
         try:
-            await self._serve()
+            try:
+                await self._serve()
+            except BaseException as error:
+                release(error)
+                raise
         except* asyncio.CancelledError:
             pass  # cut: by a deadline or at the end of the shutdown
         except* (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):  # in groups, from the protocol's tasks
@@ -89,12 +97,31 @@ class Connection:
             log.exception("A connection was closed because of a mistake of ours")
         finally:
             self.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Refer to nothing that refers to us: garbage is looked for by the number of objects, and a thousand ended
+        connections, each with half a megabyte of TLS buffers, would wait for it.
+        """
+        if self._protocol is not None:
+            self._protocol.send = _unheard  # an error of the HTTP library keeps its protocol
+        self._protocol = self._task = None
 
     def close(self) -> None:
         """Close in an orderly way, then cut."""
         self._flush()
         self._enter(State.CLOSING)
         self._writer.close()
+
+    def _end(self) -> None:
+        """Close after the last answer. A caller who is still sending has a moment to read it: a connection that is
+        closed on unread data is reset, and that is all the caller would see.
+        """
+        if self._protocol is not None and self._protocol.connection.their_state is h11.SEND_BODY:
+            self._flush()
+            self._enter(State.CLOSING)  # what still comes is read and forgotten, until its deadline
+        else:
+            self.close()
 
     def cut(self) -> None:
         """End now, whatever is in flight."""
@@ -119,8 +146,10 @@ class Connection:
             self._enter(State.IDLE)
             while not self._reader.at_eof():
                 data = await self._reader.read(READ_SIZE)
-                if self.state is State.CLOSING:
-                    continue  # an answer was given already: what still comes is read and forgotten
+                if self.state is State.CLOSING:  # an answer was given already: what still comes is read and forgotten
+                    if len(data) < DRIPPED:
+                        break
+                    continue
                 if self.state is State.IDLE and data:
                     self._enter(State.HEAD)
                 await self._protocol.handle(RawData(data))
@@ -141,7 +170,7 @@ class Connection:
             self._flush()
             self._enter(State.IDLE if event.idle else State.CALL)
         elif isinstance(event, Closed):
-            self.close()
+            self._end()
 
     def _flush(self) -> None:
         if self._unsent:
@@ -183,6 +212,18 @@ class Connection:
             self.close()
         else:
             self.cut()
+
+
+async def _unheard(event: Event) -> None:
+    """What is said to a socket that is gone."""
+
+
+def release(error: BaseException) -> None:
+    """Let go of what the frames hold that an error went through: by way of them it may refer to itself, and to us."""
+    traceback.clear_frames(error.__traceback__)
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            release(inner)
 
 
 def protocol_config() -> Config:

@@ -59,7 +59,7 @@ class Guard:
             _check_head(scope, self.hooks, self.limits)
             await self._read(receive, body)
             if scope["path"] in self.hooks:
-                await self._call(scope, receive, send, bytes(body))
+                await self._call(scope, receive, send, body)
             else:
                 await self.app(scope, _given(b"", receive), send)
         except RefusedError as refusal:
@@ -88,7 +88,7 @@ class Guard:
             seconds = f"{self.limits.body_seconds:g}"
             raise RefusedError(408, f"the body was not complete within {seconds} seconds") from None
 
-    async def _call(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+    async def _call(self, scope: Scope, receive: Receive, send: Send, body: bytearray) -> None:
         try:
             async with asyncio.timeout(self.limits.wait_seconds):
                 await self._places.acquire()
@@ -121,8 +121,8 @@ def _check_head(scope: Scope, hooks: Collection[str], limits: Limits) -> None:
         raise RefusedError(415, "send the body as Content-Type: application/json")
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
-    """`receive` of a request whose body has been read: the body once, then what the connection says."""
+def _given(body: bytes | bytearray, receive: Receive) -> Receive:
+    """`receive` of a request whose body has been read: the body once, as it was read, then what the connection says."""
     given = False
 
     async def replay() -> Message:

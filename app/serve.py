@@ -15,11 +15,12 @@ import sys
 import threading
 
 import structlog
+import uvloop
 
 from api import configuration
 from api.configuration import ConfigurationError, Loaded
 from api.names import NAMESPACE
-from app import logs, setup, tls
+from app import allocator, logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
 from app.metrics import ClientCalls, Metrics
@@ -55,7 +56,8 @@ def run(options: Options) -> int:
     sys.setswitchinterval(0.0005)
     # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
     gc.set_threshold(50_000, 20, 50)
-    return asyncio.run(_serve(decided, connection))
+    allocator.settle()
+    return uvloop.run(_serve(decided, connection))
 
 
 def _configuration(options: Options) -> Loaded:

@@ -8,23 +8,29 @@ any more, each answer says `Connection: close`, and only then the listeners clos
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+import structlog
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ASGIFramework
 from hypercorn.utils import wrap_app
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.connection import Connection, Deadlines, State, protocol_config
+from app.connection import Connection, Deadlines, State, protocol_config, release
+
+log = structlog.get_logger("seiretsu.http")
 
 BACKLOG = 1024
-ACCEPTED_AT_ONCE = 1
-"""New connections between two looks at all others: a handshake costs as much as a call or two, and hundreds at once
-would keep everybody waiting who is connected."""
+GREETING_SECONDS = 0.002
+"""For how long the next connection waits for the handshake of the one before. A handshake costs as much as a call or
+two: hundreds at once would keep everybody waiting who is connected."""
+AGAIN_SECONDS = 0.1
+"""After a connection could not be accepted (no descriptors left, or it is gone already)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,9 @@ class Server:
         self._deadlines = deadlines or Deadlines()
         self._config = protocol_config()
         self._context = WorkerContext(None)
-        self._servers: list[asyncio.Server] = []
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._greeting: set[asyncio.Task[None]] = set()
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def start(self) -> None:
@@ -88,16 +96,14 @@ class Server:
             for listener in self.listeners:
                 await self._listen(listener)
         except BaseException:
-            for server in self._servers:
-                server.close()
+            self._close_doors()
             raise
 
     async def stop(self, farewell: Farewell) -> None:
         """End as the module says; returns within `farewell.total` seconds, with no socket open."""
         self.draining = True
         await asyncio.sleep(farewell.lame_duck)
-        for server in self._servers:
-            server.close()
+        self._close_doors()
         await self._context.terminated.set()
         for connection in self._connections.values():
             if connection.state is State.IDLE:
@@ -112,21 +118,32 @@ class Server:
     async def _listen(self, listener: Listener) -> None:
         app = wrap_app(cast(ASGIFramework, self._closing_at_the_end(listener.app)), 0, "asgi")
         opened = _open(listener.address)
-        try:
-            server = await asyncio.start_server(
-                lambda reader, writer: self._serve(app, reader, writer),
-                sock=opened,
-                backlog=ACCEPTED_AT_ONCE,  # so many asyncio accepts in a row; how many may wait is set below
-                ssl=listener.tls,
-                ssl_handshake_timeout=self._deadlines.handshake if listener.tls else None,
-                ssl_shutdown_timeout=self._deadlines.closing if listener.tls else None,
-            )
-            opened.listen(BACKLOG)
-        except BaseException:
-            opened.close()
-            raise
-        self._servers.append(server)
+        self._sockets.append(opened)
         listener.bound = Address(*opened.getsockname()[:2])
+        self._accepting.append(asyncio.create_task(self._accept(opened, app, listener.tls)))
+
+    def _close_doors(self) -> None:
+        for task in (*self._accepting, *self._greeting):
+            task.cancel()
+        for opened in self._sockets:
+            opened.close()
+
+    async def _accept(self, opened: socket.socket, app: AppWrapper, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(opened)
+            except OSError as error:
+                log.debug("A connection could not be accepted", error=str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            greeted = asyncio.Event()
+            task = asyncio.create_task(self._serve(app, accepted, tls, greeted))
+            self._greeting.add(task)
+            task.add_done_callback(self._greeting.discard)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GREETING_SECONDS):
+                    await greeted.wait()
 
     def _closing_at_the_end(self, app: ASGIApp) -> ASGIApp:
         """The app, each of whose answers says `Connection: close` while the server is draining."""
@@ -142,15 +159,41 @@ class Server:
 
         return closing
 
-    async def _serve(self, app: AppWrapper, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, app: AppWrapper, accepted: socket.socket, tls: ssl.SSLContext | None, greeted: asyncio.Event
+    ) -> None:
+        """One connection, from its handshake to its end."""
         task = asyncio.current_task()
         assert task is not None
-        connection = Connection(app, self._config, self._context, (reader, writer), self._deadlines)
+        try:
+            streams = await self._greet(accepted, tls)
+        except OSError as error:
+            release(error)
+            return  # no TLS, another version of it, or nothing at all in time: no concern of ours
+        finally:
+            greeted.set()
+            self._greeting.discard(task)
+        connection = Connection(app, self._config, self._context, streams, self._deadlines)
         self._connections[task] = connection
         try:
             await connection.run()
         finally:
             del self._connections[task]
+
+    async def _greet(
+        self, accepted: socket.socket, tls: ssl.SSLContext | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol,
+            accepted,
+            ssl=tls,
+            ssl_handshake_timeout=self._deadlines.handshake if tls else None,
+            ssl_shutdown_timeout=self._deadlines.closing if tls else None,
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def _open(address: Address) -> socket.socket:
@@ -161,6 +204,7 @@ def _open(address: Address) -> socket.socket:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.setblocking(False)
         opened.bind((address.host, address.port))
+        opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
         raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}") from error

@@ -171,7 +171,7 @@ async def measure(plane: ControlPlane, scratch: Path, seed: int, count: int, sen
                 return others.run(OTHERS_PER_SECOND, seconds)
 
             await asyncio.to_thread(meet, 2)
-            print(f"{'other callers, alone':36} {await asyncio.to_thread(meet, 6)}", flush=True)
+            print(f"{'other callers, alone':36} {await asyncio.to_thread(meet, 20)}", flush=True)
             connected = asyncio.Barrier(senders + 1)
             slow = asyncio.create_task(slow_senders(victim, senders, connected))
             print(f"{f'while {senders} connect at once':36} {await asyncio.to_thread(meet, 2)}", flush=True)
@@ -180,7 +180,7 @@ async def measure(plane: ControlPlane, scratch: Path, seed: int, count: int, sen
             cut = sorted(await slow)
             print(f"slow senders were cut off after {cut[0]:.1f} to {cut[-1]:.1f} s", flush=True)
             hurling = asyncio.create_task(assault(victim, asks(seed, count), count))
-            print(f"{'beside bad reviews, one after another':36} {await asyncio.to_thread(meet, 6)}", flush=True)
+            print(f"{'beside bad reviews, without a pause':36} {await asyncio.to_thread(meet, 30)}", flush=True)
             report = await hurling
     tell(report)
     log = (scratch / "serve.log").read_text(errors="replace")

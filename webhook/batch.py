@@ -13,19 +13,21 @@ from webhook import topology
 from webhook.job_rules import IMMUTABLE
 from webhook.literals import boolean, integer
 from webhook.settings import Settings
-from webhook.shape import METADATA, POD_TEMPLATE, Shape
+from webhook.shape import METADATA, POD_TEMPLATE, Form
 
-SHAPE: Final[Shape] = {
-    "metadata": METADATA,
-    "spec": {
-        "suspend": bool,
-        "parallelism": int,
-        "completions": int,
-        "completionMode": str,
-        "managedBy": str,
-        "template": POD_TEMPLATE,
-    },
-}
+FORM: Final = Form(
+    {
+        "metadata": METADATA,
+        "spec": {
+            "suspend": bool,
+            "parallelism": int,
+            "completions": int,
+            "completionMode": str,
+            "managedBy": str,
+            "template": POD_TEMPLATE,
+        },
+    }
+)
 
 TEMPLATE_METADATA: Final = "spec.template.metadata"
 MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"

@@ -6,13 +6,12 @@ from typing import Final
 
 import orjson
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
 from api.convert.review import BadReviewError
 from api.convert.review import answer as reviewed
 from api.crds import CONVERSION_PATH
+from webhook.asgi import Answer, Body, posted
 
 PATH: Final = CONVERSION_PATH
 _LONG: Final = 256 * 1024
@@ -22,15 +21,13 @@ _LONG: Final = 256 * 1024
 def conversion_route() -> Route:
     """The route of the conversion webhook."""
 
-    async def endpoint(call: HttpRequest) -> HttpResponse:
-        body = await call.body()
-        status, content = await run_in_threadpool(answer, body) if len(body) > _LONG else answer(body)
-        return HttpResponse(content, status, media_type="application/json" if status == 200 else "text/plain")
+    async def endpoint(body: Body) -> Answer:
+        return await run_in_threadpool(answer, body) if len(body) > _LONG else answer(body)
 
-    return Route(PATH, endpoint, methods=["POST"], name="convert")
+    return posted(PATH, "convert", endpoint)
 
 
-def answer(body: bytes) -> tuple[int, bytes]:
+def answer(body: Body) -> Answer:
     """HTTP status and body; 400 where there is no review to answer."""
     try:
         return 200, orjson.dumps(reviewed(orjson.loads(body)))

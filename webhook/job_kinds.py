@@ -10,7 +10,7 @@ from api.errors import FieldError
 from core.model import Raw
 from webhook import batch
 from webhook.settings import Settings
-from webhook.shape import Shape
+from webhook.shape import Form
 
 OnCreate = Callable[[Raw, Settings], list[FieldError]]
 OnUpdate = Callable[[Raw, Raw, Settings], list[FieldError]]
@@ -31,7 +31,7 @@ class JobKind:
     suspend: tuple[str, ...]
     suspended: Callable[[Raw], bool]
     pod_sets: Callable[[Raw], list[Raw]]
-    shape: Shape
+    form: Form
     on_create: OnCreate
     on_update: OnUpdate
 
@@ -50,7 +50,7 @@ BATCH_JOB: Final = JobKind(
     suspend=("spec", "suspend"),
     suspended=batch.suspended,
     pod_sets=batch.pod_sets,
-    shape=batch.SHAPE,
+    form=batch.FORM,
     on_create=batch.on_create,
     on_update=batch.on_update,
 )

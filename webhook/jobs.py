@@ -25,7 +25,6 @@ from webhook.patch import Operation
 from webhook.policy import Verdict, judge
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
-from webhook.shape import misshapen
 
 
 def mutate(kind: JobKind, request: Request, context: Context) -> Response:
@@ -33,7 +32,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     if request.operation != "CREATE":
         return allow()
     job = request.new()
-    errors = misshapen(job, kind.shape)
+    errors = kind.form.errors(job)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     operations = _defaults(kind, job, request, context)
@@ -127,7 +126,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
         return allow()
     new, settings = request.new(), context.settings
     old = request.old() if request.operation == "UPDATE" else None
-    errors = misshapen(new, kind.shape) or misshapen(old, kind.shape)
+    errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     errors = job_rules.on_create(new, settings)

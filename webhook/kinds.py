@@ -13,10 +13,10 @@ from webhook import patch
 from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
-from webhook.shape import METADATA, ListOf, Shape, misshapen
+from webhook.shape import METADATA, Form, ListOf
 
-_SHAPE: Final[Shape] = {"metadata": METADATA}
-_PARTIAL: Final[Shape] = {"spec": {"podSets": ListOf({"minCount": int})}}
+_FORM: Final = Form({"metadata": METADATA})
+_PARTIAL: Final = Form({"spec": {"podSets": ListOf({"minCount": int})}})
 
 
 def keep_while_in_use(request: Request, context: Context) -> Response:
@@ -24,7 +24,7 @@ def keep_while_in_use(request: Request, context: Context) -> Response:
     if request.operation != "CREATE":
         return allow()
     created = request.new()
-    errors = misshapen(created, _SHAPE)
+    errors = _FORM.errors(created)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     return allow(patch=patch.append(created, ("metadata", "finalizers"), Finalizer.RESOURCE_IN_USE))
@@ -32,7 +32,7 @@ def keep_while_in_use(request: Request, context: Context) -> Response:
 
 def drop_min_counts(request: Request, context: Context) -> Response:
     """Where partial admission is switched off no pod set of a Workload asks for it."""
-    errors = misshapen(request.new(), _PARTIAL)
+    errors = _PARTIAL.errors(request.new())
     if errors:
         return bad_request("; ".join(map(str, errors)))
     pod_sets = (request.new().get("spec") or {}).get("podSets") or []
@@ -47,7 +47,7 @@ def drop_min_counts(request: Request, context: Context) -> Response:
 
 def malformed(raw: Raw) -> str:
     """What is wrong with the metadata that every object has, in a sentence; empty where nothing is."""
-    errors = misshapen(raw, _SHAPE) if raw.get("metadata") else [required("metadata")]
+    errors = _FORM.errors(raw) if raw.get("metadata") else [required("metadata")]
     return "; ".join(map(str, errors))
 
 
@@ -74,6 +74,6 @@ def _errors(old: Raw | None, new: Raw, gates: Gates) -> list[FieldError]:
         return rules.create_rules(new, gates) if old is None else rules.update_rules(old, new, gates)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
         for found in (new,) if old is None else (new, old):
-            if errors := misshapen(found, _SHAPE) or rules.create(found, gates):
+            if errors := _FORM.errors(found) or rules.create(found, gates):
                 return errors
         return [] if old is None else rules.update(old, new, gates)

@@ -115,7 +115,7 @@ def bad_request(message: str) -> Response:
     return Response(allowed=False, code=400, reason="BadRequest", message=message)
 
 
-def parse(body: bytes) -> Request:
+def parse(body: bytes | bytearray) -> Request:
     """The request in ``body``. Raises BadReviewError with a sentence for everything that is no such request."""
     try:
         review = orjson.loads(body)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 import structlog
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
+from api import validate
+from webhook.asgi import Answer, Body, posted
 from webhook.hooks import HOOKS, Hook
 from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
 from webhook.settings import Context
@@ -28,19 +28,21 @@ Observer = Callable[[Hook, Request, Response], None]
 
 
 def routes(context: Context, *, observe: Observer | None = None) -> list[Route]:
-    """The routes of all hooks, also of those that the present settings do not ask the API server to call."""
+    """The routes of all hooks, also of those that the present settings do not ask the API server to call. What their
+    rules need is made here, not while the first caller waits.
+    """
+    validate.prepare()
     return [_route(hook, context, observe) for hook in HOOKS]
 
 
 def _route(hook: Hook, context: Context, observe: Observer | None) -> Route:
-    async def endpoint(call: HttpRequest) -> HttpResponse:
-        status, body = answer(hook, await call.body(), context, observe=observe)
-        return HttpResponse(body, status, media_type="application/json" if status == 200 else "text/plain")
+    async def endpoint(body: Body) -> Answer:
+        return answer(hook, body, context, observe=observe)
 
-    return Route(hook.path, endpoint, methods=["POST"], name=hook.name)
+    return posted(hook.path, hook.name, endpoint)
 
 
-def answer(hook: Hook, body: bytes, context: Context, *, observe: Observer | None = None) -> tuple[int, bytes]:
+def answer(hook: Hook, body: Body, context: Context, *, observe: Observer | None = None) -> Answer:
     """HTTP status and body. 400 where there is no review to answer; a failure of ours is a refusal, never a 500.
 
     Where the API server may do without the hook (``Ignore``) a failure of ours lets the object pass unchanged, as an

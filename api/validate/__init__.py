@@ -101,6 +101,11 @@ def schema_of(kind: str) -> Schema | None:
     return _schemas().get(kind)
 
 
+def prepare() -> None:
+    """Make all schemas now: whoever needs the first one would wait for it (80 ms)."""
+    _schemas()
+
+
 def _form(obj: Raw) -> tuple[Schema, list[FieldError]]:
     kind = obj.get("kind")
     schema = _schemas().get(kind) if isinstance(kind, str) else None
