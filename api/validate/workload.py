@@ -3,8 +3,9 @@
 from api.errors import FieldError, broken_rule, forbidden, invalid, required
 from api.feature_gates import Gates, enabled
 from api.names import Annotation, Condition
+from api.quantity import exact
 from api.syntax import labels
-from api.validate import admission_gates
+from api.validate import admission_gates, pod_template
 from api.validate.common import Raw, annotations, has_reservation, immutable, is_true, not_negative, spec_of
 from api.validate.workload_status import is_elastic, status_create, status_update
 
@@ -14,12 +15,14 @@ _BOOST = Annotation.PRIORITY_BOOST
 def validate_create(obj: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a new Workload."""
     gated = admission_gates.form(obj) if enabled("AdmissionGatedBy", gates) else []
-    return [*_workload(obj, gates), *gated, *status_create(obj, None)]
+    return [*_forms(obj), *_workload(obj, gates), *gated, *status_create(obj, None)]
 
 
 def validate_update(old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a changed Workload, spec and status alike."""
     errors = [*_workload(new, gates), *status_create(new, old)]
+    if spec_of(old).get("podSets") != spec_of(new).get("podSets"):
+        errors += _forms(new)
     if has_reservation(old):
         errors += _same_pod_sets(spec_of(old).get("podSets") or [], spec_of(new).get("podSets") or [])
         errors += _same_class(spec_of(old).get("priorityClassRef"), spec_of(new).get("priorityClassRef"))
@@ -31,6 +34,15 @@ def validate_update(old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
     if enabled("AdmissionGatedBy", gates):
         errors += admission_gates.change(old, new) + admission_gates.form(new)
     return errors
+
+
+def _forms(obj: Raw) -> list[FieldError]:
+    """What of the pod templates is not as the CRD of Kueue has it."""
+    return [
+        error
+        for index, pod_set in enumerate(spec_of(obj).get("podSets") or ())
+        for error in pod_template.form(f"spec.podSets[{index}].template", pod_set.get("template"))
+    ]
 
 
 def _workload(obj: Raw, gates: Gates) -> list[FieldError]:
@@ -112,9 +124,18 @@ def _resources(path: str, resources: object, gates: Gates) -> list[FieldError]:
         for name, value in sorted(found.items()) if isinstance(found, dict) else ():
             if name == "pods":
                 errors.append(invalid(f"{path}.{field}[pods]", "pods", "the key is reserved for internal kueue use"))
-            if enabled("WorkloadValidateResourcesAreNonNegative", gates):
+            if enabled("WorkloadValidateResourcesAreNonNegative", gates) and _is_quantity(value):
                 errors += not_negative(f"{path}.{field}[{name}]", value)
     return errors
+
+
+def _is_quantity(value: object) -> bool:
+    """Whether it is of the form of one; what is not, the form of the template tells."""
+    try:
+        exact(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _slices(path: str, request: Raw) -> list[FieldError]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.v1beta2.base import QUANTITY_PATTERN
 from tests.api.objects import NOW, admitted, changed, condition, pod_set, workload
 from tests.cluster.rules import Rule, hook, hook_change, hook_status, schema, schema_change, schema_status
 from tests.cluster.rules.queues import DNS_SUBDOMAIN, LABEL_VALUE, NAME_PART, NEGATIVE, SUBDOMAIN
@@ -67,7 +68,38 @@ def reclaimable(count: int) -> Raw:
     return workload(status=admitted(reclaimablePods=[{"name": "main", "count": count}]))
 
 
+def of_type(path: str, expected: str, found: str) -> str:
+    return f'{path}: Invalid value: "{found}": {path} in body must be of type {expected}: "{found}"'
+
+
 ASKED: dict[str, Rule] = {
+    "resources that are a text": hook(
+        changed(WAITING, REQUESTS, "1"),
+        of_type(REQUESTS, "object", "string"),
+    ),
+    "a request that is no quantity": hook(
+        resources(requests={"cpu": "lots"}),
+        f'{REQUESTS}.requests.cpu: Invalid value: "lots": {REQUESTS}.requests.cpu in body should match'
+        f" '{QUANTITY_PATTERN}'",
+    ),
+    "a request of half a number": hook(
+        resources(requests={"cpu": 0.5}), of_type(f"{REQUESTS}.requests.cpu", "integer,string", "number")
+    ),
+    "init containers that are none": hook(
+        changed(WAITING, f"{TEMPLATE}.spec.initContainers", ["x"]),
+        of_type(f"{TEMPLATE}.spec.initContainers[0]", "object", "string"),
+    ),
+    "a node selector that is a list": hook(
+        changed(WAITING, f"{TEMPLATE}.spec.nodeSelector", ["a"]),
+        of_type(f"{TEMPLATE}.spec.nodeSelector", "object", "array"),
+    ),
+    "a toleration of a number": hook(
+        changed(WAITING, f"{TEMPLATE}.spec.tolerations", [{"key": 5}]),
+        of_type(f"{TEMPLATE}.spec.tolerations[0].key", "string", "integer"),
+    ),
+    "an affinity that is a text": hook(
+        changed(WAITING, f"{TEMPLATE}.spec.affinity", "x"), of_type(f"{TEMPLATE}.spec.affinity", "object", "string")
+    ),
     "a pod set whose labels are none": hook(
         metadata(labels={"a b": ""}), f'{TEMPLATE}.metadata.labels: Invalid value: "a b": {NAME_PART}'
     ),
