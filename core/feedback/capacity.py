@@ -202,10 +202,29 @@ def _smaller(
     if count > 1 and fit:
         field = job.words.least if demand.partial else job.words.pods
         return f"set {field} to {fit} or less"
-    most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
-    if most <= 0:
-        return "it has no quota for any"
-    return f"ask for {quantity.text(resource, most)} or less{' a pod' if count > 1 else ''}"
+    asked = at_most(demand, resource, flavors, queue, lookup.most)
+    return f"ask for {asked} or less{' a pod' if count > 1 else ''}" if asked else "it has no quota for any"
+
+
+def at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, amount: Amount) -> str:
+    """How much a pod may ask for at most, of all that is too much in the flavor where the fewest resources are: ``2``,
+    or with names where it is not about this ``resource`` alone; '' where there is nothing left of something.
+    """
+    count = max(1, demand.pod_set.count if demand.pod_set.min_count is None else demand.pod_set.min_count)
+
+    def left(flavor: str) -> dict[str, int]:
+        short = sorted(lacking(demand.least, flavor, queue, amount))
+        return {name: amount(queue.name, FlavorResource(flavor, name)) // count for name in short}
+
+    ways = [found for name in flavors if (found := left(name)) and min(found.values()) > 0]
+    best = min((way for way in ways if PODS_RESOURCE not in way), key=len, default={})
+    return _amounts(best, resource)
+
+
+def _amounts(asked: dict[str, int], resource: str) -> str:
+    if list(asked) == [resource]:
+        return quantity.text(resource, asked[resource])
+    return " and ".join(f"{quantity.text(name, each)} {shortened(name)}" for name, each in asked.items())
 
 
 def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -294,6 +313,7 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
                 f'never starts: {demand.asks(resource)}, "{shortened(queue.name)}" owns {owned},'
                 f' nobody in cohort "{cohort}" lends; {mend}',
                 f"never starts: {demand.asks(resource)}, {owned} is its own, nobody in its cohort lends; {mend}",
+                f"never starts: {demand.asks(resource)}, {owned} is its own, nobody lends; {mend}",
             )
 
 
@@ -309,7 +329,8 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
         resource = min(beyond[flavor])
         own, missing = _quota(queue, flavor, resource).nominal, quantity.text(resource, beyond[flavor][resource])
         asks = f"{demand.asks(resource)}, {quantity.text(resource, own)} is its own in {shortened(flavor)}"
-        mend = f"; ask for {quantity.text(resource, own)} or less" if own else ""
+        owned = {name: _quota(queue, flavor, name).nominal for name in sorted(beyond[flavor])}
+        mend = f"; ask for {_amounts(owned, resource)} or less" if all(owned.values()) else ""
         yield fitted(
             f'{asks}: starts only while {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{mend}',
             f"{asks}: starts only while {missing} can be borrowed{mend}",

@@ -95,8 +95,8 @@ def _now(
         fit = capacity.pods_that_fit(demand, flavors, queue, lookup.available)
         field = job.words.least if demand.partial else job.words.pods
         return f"set {field} to {fit} to start now" if fit else ""
-    free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
-    return f"ask for {quantity.text(resource, free)} to start now" if free else ""
+    asked = capacity.at_most(demand, resource, flavors, queue, lookup.available)
+    return f"ask for {asked} to start now" if asked else ""
 
 
 def _with_room(job: Submission, lookup: Lookup) -> str:

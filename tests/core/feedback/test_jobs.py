@@ -444,7 +444,7 @@ CASES = [
         job(requests={"cpu": "14"}, count=2),
         "",
         "request-too-large",
-        'never starts: 2 pods ask for 28 cpu, ClusterQueue "team-a" gives 12 in standard; ask for 12 or less a pod',
+        'never starts: 2 pods ask for 28 cpu, ClusterQueue "team-a" gives 12 in standard; ask for 6 or less a pod',
         id="pods none of which fits",
     ),
     pytest.param(

@@ -1,17 +1,20 @@
-"""What people are told comes true: feedback against what the cycle then does, on random worlds."""
+"""What people are told comes true, and what they are told to do helps: feedback against the cycle, on random worlds."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api import quantity
 from core import trial
 from core.cycle import drain
 from core.feedback.jobs import of_job
 from core.feedback.submission import Submission
-from core.model import Key, Reserve, Workload
+from core.model import Key, PodSet, Reserve, Workload
 from core.state import State
 from core.state_lookup import StateLookup
 from tests.core.feedback.world import job, running, world
@@ -58,6 +61,49 @@ def test_nobody_is_told_to_wait_who_starts_at_once_nor_that_never_starts_what_ca
         assert not alone or not NOT_NOW & told.keys()
     elif alone:
         assert NOT_NOW & told.keys(), "who is alone and waits was told why"
+
+
+FEWER = re.compile(r"set (parallelism|job-min-parallelism) to (\d+)")
+LESS = re.compile(r"asks? for \S+ (\w+).*; ask for (.+?)(?: or less)?( a pod)?(?: to start now)?$")
+
+
+def mended(pod_set: PodSet, told: str) -> PodSet | None:
+    """The pods as a warning says they should be; None where it says nothing of that."""
+    if found := FEWER.search(told):
+        pods = int(found[2])
+        partial = found[1] == "job-min-parallelism"
+        return replace(pod_set, min_count=pods) if partial else replace(pod_set, count=pods, min_count=None)
+    if found := LESS.search(told):
+        pods = 1 if found[3] else pod_set.min_count or pod_set.count
+        requests = dict(pod_set.requests)
+        for each in found[2].split(" and "):
+            amount, _, name = each.partition(" ")
+            name = name or found[1]
+            requests[name] = quantity.amount(name, amount) // pods
+        return replace(pod_set, requests=requests)
+    return None
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(worlds(), st.data())
+def test_who_does_what_a_warning_says_starts(state: State, data: st.DataObject) -> None:
+    outcome(state, Key("", ""))
+    queue = data.draw(st.sampled_from(sorted(state.holdings.cluster_queues)))
+    made: Workload = replace(data.draw(workloads(99, queue)), created=100.0)
+    (pod_set,) = made.pod_sets
+    pod_set = replace(pod_set, requests={name: max(1, amount) for name, amount in pod_set.requests.items()})
+    asked = Submission("ns", queue, pod_sets=(pod_set,), priority=made.priority)
+    for finding in of_job(asked, StateLookup(state)):
+        pods = mended(pod_set, finding.message)
+        if pods is None:
+            continue
+        there = copy(state)
+        if "now" not in finding.message:
+            for key in list(there.workloads):
+                there.set_workload(key, None)
+        outcome(there, Key("", ""))
+        there.set_workload(made.key, replace(made, pod_sets=(pods,)))
+        assert outcome(there, made.key) != "waits", finding
 
 
 PREEMPTS = """
