@@ -65,14 +65,6 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
     Annotation.ADMISSION_GATED_BY: (_ON_JOB,),
     Annotation.MIN_PARALLELISM: (_ON_JOB,),
     Annotation.COMPLETIONS_EQUAL_PARALLELISM: (_ON_JOB,),
-    Annotation.ELASTIC_JOB: (_ON_JOB,),
-    Annotation.POD_SET_GROUP_NAME: (_ON_PODS,),
-    Annotation.REQUIRED_TOPOLOGY: (_ON_PODS,),
-    Annotation.PREFERRED_TOPOLOGY: (_ON_PODS,),
-    Annotation.UNCONSTRAINED_TOPOLOGY: (_ON_PODS,),
-    Annotation.SLICE_REQUIRED_TOPOLOGY: (_ON_PODS,),
-    Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: (_ON_PODS,),
-    Annotation.SLICE_SIZE: (_ON_PODS,),
 }
 """Where the keys that people write are read; of the others nothing is said wherever they stand."""
 
@@ -117,15 +109,48 @@ def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
         )
 
 
+_PLACED: Final = "kube-scheduler places the pods; use pod affinity"
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            Annotation.REQUIRED_TOPOLOGY,
+            Annotation.PREFERRED_TOPOLOGY,
+            Annotation.UNCONSTRAINED_TOPOLOGY,
+            Annotation.SLICE_REQUIRED_TOPOLOGY,
+            Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+            Annotation.SLICE_SIZE,
+            Annotation.POD_SET_GROUP_NAME,
+        ),
+        _PLACED,
+    ),
+    Annotation.ELASTIC_JOB: "a job that is resized while it runs stops and queues again; drop it",
+    Annotation.PREBUILT_WORKLOAD: "the job gets a Workload of its own; drop it",
+}
+"""What Kueue acts on and we only check, and what happens instead."""
+
+
 def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     queued = change.new is not None and Label.QUEUE_NAME in {**change.new.labels, **change.new.annotations}
     for place, key in _new(change):
         read = _READ.get(key, (place,))
+        if key in _WITHOUT_EFFECT:
+            continue  # wherever it stands
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
             yield fitted(
                 f"{key} does nothing as {place}: make it {read[0]}",
                 f"{key} does nothing there: make it {read[0]}",
             )
+
+
+def _without_effect(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    for place, key in _new(change):
+        instead = _WITHOUT_EFFECT.get(key)
+        if instead and dict(_places(change))[place][key] != "false":
+            yield fitted(f"{key} has no effect here: {instead}", f"{shortened(key)} has no effect here: {instead}")
+
+
+def _places(change: Change[Keys]) -> Iterable[tuple[str, Labels]]:
+    return change.new.places if change.new is not None else ()
 
 
 def _by_annotation(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
@@ -174,6 +199,13 @@ KEY_RULES: Final[tuple[Rule[Change[Keys]], ...]] = (
         "A label written as annotation, an annotation as label, or one of the pods on the job.",
         _misplaced,
         example="kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
+    ),
+    Rule(
+        "key-without-effect",
+        "A label or annotation of Kueue's that is not acted on here.",
+        _without_effect,
+        example="kueue.x-k8s.io/podset-required-topology has no effect here:"
+        " kube-scheduler places the pods; use pod affinity",
     ),
     Rule(
         "queue-by-annotation",

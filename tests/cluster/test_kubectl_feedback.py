@@ -371,6 +371,12 @@ CASES = [
                 "kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
             ),
             (
+                "key-without-effect",
+                job(annotations={f"{KUEUE}elastic-job": "true"}),
+                "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs stops"
+                " and queues again; drop it",
+            ),
+            (
                 "queue-by-annotation",
                 job(labels={}, annotations={f"{KUEUE}queue-name": "main"}),
                 "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1",

@@ -85,18 +85,24 @@ CASES = [
         id="an annotation written as label",
     ),
     pytest.param(
-        keys(annotations="podset-required-topology"),
+        keys(pod_annotations="job-min-parallelism"),
         "misplaced-key",
-        "kueue.x-k8s.io/podset-required-topology does nothing as an annotation of the job:"
-        " make it an annotation of spec.template",
-        id="an annotation of the pods on the job",
+        "kueue.x-k8s.io/job-min-parallelism does nothing as an annotation of spec.template:"
+        " make it an annotation of the job",
+        id="an annotation of the job on the pods",
+    ),
+    pytest.param(
+        keys(pod_annotations="job-completions-equal-parallelism"),
+        "misplaced-key",
+        "kueue.x-k8s.io/job-completions-equal-parallelism does nothing there: make it an annotation of the job",
+        id="a long one",
     ),
     pytest.param(
         keys(annotations="podset-slice-required-topology-constraints"),
-        "misplaced-key",
-        "kueue.x-k8s.io/podset-slice-required-topology-constraints does nothing there:"
-        " make it an annotation of spec.template",
-        id="a long one",
+        "key-without-effect",
+        "kueue.x-k8s.io/podset-sli..red-topology-constraints has no effect here:"
+        " kube-scheduler places the pods; use pod affinity",
+        id="a topology that would do nothing in the right place either",
     ),
     pytest.param(
         Keys(pod_labels=QUEUE),
@@ -119,6 +125,26 @@ CASES = [
         " kueue.x-k8s.io/queue-name",
         id="label and annotation differ",
     ),
+    pytest.param(
+        keys(pod_annotations="podset-required-topology"),
+        "key-without-effect",
+        "kueue.x-k8s.io/podset-required-topology has no effect here: kube-scheduler places the pods; use pod affinity",
+        id="a topology",
+    ),
+    pytest.param(
+        Keys(annotations={f"{PREFIX}elastic-job": "true"}),
+        "key-without-effect",
+        "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs stops"
+        " and queues again; drop it",
+        id="an elastic job",
+    ),
+    pytest.param(
+        keys(labels="prebuilt-workload-name"),
+        "key-without-effect",
+        "kueue.x-k8s.io/prebuilt-workload-name has no effect here: the job gets a Workload of its own; drop it",
+        id="a Workload that the job brings along",
+    ),
+    pytest.param(Keys(annotations={f"{PREFIX}elastic-job": "false"}), "", "", id="no elastic job"),
 ]
 
 
