@@ -148,7 +148,10 @@ def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
         ' "team-a"?\n'
     )
     deleted = plane.kubectl("delete", "resourceflavor", "spot", "--dry-run=server")
-    assert deleted.stderr == ("Warning: the flavor is used by ClusterQueue team-b: it goes when they drop it\n")
+    assert deleted.stderr == (
+        "Warning: ClusterQueue team-b uses the flavor: it stays until it drops it;"
+        " take it out of resourceGroups first\n"
+    )
 
 
 def test_a_flavor_that_no_node_has_is_warned_of(plane: ControlPlane) -> None:
