@@ -178,12 +178,19 @@ async def _twice(plane: ControlPlane, title: str, caller: Caller, pace: Pace, pr
 
 
 async def _until_still(plane: ControlPlane) -> None:
-    """Wait until nothing more is written: each Workload has been told that its queue holds it."""
+    """Wait until nothing more is written, for each Workload has been told that its queue holds it, and until the API
+    server has had all that converted for its caches of older versions, which takes it much longer.
+    """
     async with asyncio.timeout(PATIENCE_SECONDS):
-        before = -1
-        while (now := (await counts(plane.administrator)).writes["PATCH", "workloads/status"]) != before:
+        before = None
+        while (now := await _busy(plane)) != before:
             before = now
             await asyncio.sleep(STILL_SECONDS)
+
+
+async def _busy(plane: ControlPlane) -> tuple[int, int]:
+    found = await counts(plane.administrator)
+    return found.writes["PATCH", "workloads/status"], found.conversions
 
 
 async def _until_pending(client: Client, count: int) -> None:

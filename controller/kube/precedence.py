@@ -12,13 +12,15 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 TICK_SECONDS = 0.005
-LATE_SECONDS = 0.004
-"""A loop that comes to its timers later than this has too much to do; a slice of a cycle takes half of it."""
+LATE_SECONDS = 0.0015
+"""A loop that comes to its timers later than this has too much to do, or no processor to do it on. Its timers count
+in milliseconds, so one that has nothing else to do is up to one late."""
 FADING = 0.8
 """A lateness still counts for so much a tick later."""
 WIDENING = 0.05
 """So many more writes at once may be under way after each punctual tick: ten more after a second."""
-WIDEST = 32.0
+WIDEST = 8.0
+"""More at once admit no more workloads a second, and arrive at an API server beside us as a crowd."""
 LONGEST_SECONDS = 1.0
 """No write waits longer than this, in line or for the loop: we go on, if slowly, whatever else the machine does."""
 QUIET_SECONDS = 1.0
