@@ -13,7 +13,7 @@ import structlog
 from api.crds import CONVERSION_PATH
 from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
-from app.collector import reading
+from app.collector import reading, sweep
 from app.install import await_admission, install_definitions, take_name
 from app.metrics import Metrics
 from app.probes import Heartbeat, dial, probe
@@ -108,6 +108,7 @@ class Composition:
             self.tasks.start("controller", self.controller.run())
             while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
                 await asyncio.sleep(0.02)
+        self.tasks.start("collector", sweep(lambda: self.controller.client.precedence.free))
 
     async def stop(self) -> list[str]:
         """Take no more work, answer the calls in flight, end; returns the names of tasks that would not stop."""

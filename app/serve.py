@@ -8,7 +8,6 @@ Exit codes: 0 stopped as asked, 1 something failed (the log's last line says wha
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ import uvloop
 from api import configuration
 from api.configuration import ConfigurationError, Loaded
 from api.names import NAMESPACE
-from app import allocator, logs, setup, tls
+from app import allocator, collector, logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
 from app.metrics import ClientCalls, Metrics
@@ -54,8 +53,7 @@ def run(options: Options) -> int:
         return 1
     # Threads hold the interpreter for half a millisecond, not five: webhooks answer while the scheduler thinks.
     sys.setswitchinterval(0.0005)
-    # The default looks at every container after 700 new ones: seconds of stall over a large cluster's first lists.
-    gc.set_threshold(50_000, 20, 50)
+    collector.settle()
     allocator.settle()
     return uvloop.run(_serve(decided, connection))
 

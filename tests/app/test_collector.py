@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
-from app.collector import reading
+from app.collector import YOUNG, reading, settle, sweep
+from tests.eventually import eventually
 
 
 def test_what_was_read_is_set_aside_and_garbage_is_collected_again() -> None:
@@ -24,3 +29,52 @@ def test_garbage_is_collected_again_where_the_start_fails() -> None:
     with pytest.raises(OSError, match="no port"), reading():
         raise OSError("no port")
     assert gc.isenabled()
+
+
+class Circle:
+    """Garbage: it refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture
+def settled() -> Iterator[None]:
+    before = gc.get_threshold()
+    settle()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("settled")
+def test_young_garbage_is_gone_after_a_few_thousand_new_objects() -> None:
+    circle = weakref.ref(Circle())
+    held = [[number] for number in range(2 * YOUNG)]
+    assert circle() is None, f"still there beside {len(held)} objects"
+
+
+@pytest.mark.usefixtures("settled")
+async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
+    calling = True
+    circle = Circle()
+    gc.collect()  # it is an old one now
+    left = weakref.ref(circle)
+    del circle
+    asked = asyncio.Event()
+
+    def quiet() -> bool:
+        asked.set()
+        return not calling
+
+    sweeping = asyncio.create_task(sweep(quiet, every_seconds=0.001))
+    try:
+        for _ in range(3):
+            asked.clear()
+            await asked.wait()
+        assert left() is not None
+        calling = False
+        await eventually(lambda: left() is None)
+    finally:
+        sweeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeping
