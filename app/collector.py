@@ -21,6 +21,8 @@ YOUNG: Final = 5_000
 more, with as many others."""
 SWEEP_SECONDS: Final = 600.0
 QUIET_POLL_SECONDS: Final = 1.0
+PATIENCE: Final = 6
+"""After so many times as long it is done whoever calls: once an hour."""
 
 
 def settle() -> None:
@@ -29,11 +31,13 @@ def settle() -> None:
 
 
 async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS) -> None:
-    """Look at all objects now and then, at a moment when it is ``quiet``. Never returns."""
+    """Look at all objects now and then, if need be after a while at a moment that is not ``quiet``. Never returns."""
     while True:
         await asyncio.sleep(every_seconds)
-        while not quiet():  # noqa: ASYNC110 - whether anybody calls is known by asking
-            await asyncio.sleep(min(every_seconds, QUIET_POLL_SECONDS))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(every_seconds * (PATIENCE - 1)):
+                while not quiet():  # noqa: ASYNC110 - whether anybody calls is known by asking
+                    await asyncio.sleep(min(every_seconds, QUIET_POLL_SECONDS))
         gc.collect()
 
 

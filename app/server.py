@@ -96,14 +96,14 @@ class Server:
             for listener in self.listeners:
                 await self._listen(listener)
         except BaseException:
-            self._close_doors()
+            await self._close_doors()
             raise
 
     async def stop(self, farewell: Farewell) -> None:
         """End as the module says; returns within `farewell.total` seconds, with no socket open."""
         self.draining = True
         await asyncio.sleep(farewell.lame_duck)
-        self._close_doors()
+        await self._close_doors()
         await self._context.terminated.set()
         for connection in self._connections.values():
             if connection.state is State.IDLE:
@@ -122,9 +122,13 @@ class Server:
         listener.bound = Address(*opened.getsockname()[:2])
         self._accepting.append(asyncio.create_task(self._accept(opened, app, listener.tls)))
 
-    def _close_doors(self) -> None:
-        for task in (*self._accepting, *self._greeting):
+    async def _close_doors(self) -> None:
+        """Accept nobody any more. The loop lets go of a socket before that closes: its number is soon another's."""
+        ending = [*self._accepting, *self._greeting]
+        for task in ending:
             task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=1)
         for opened in self._sockets:
             opened.close()
 
@@ -134,7 +138,7 @@ class Server:
             try:
                 accepted, _ = await loop.sock_accept(opened)
             except OSError as error:
-                log.debug("A connection could not be accepted", error=str(error))
+                log.warning("A connection could not be accepted", error=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             greeted = asyncio.Event()

@@ -40,7 +40,7 @@ class Lines:
         self._backoffs: list[tuple[float, Key]] = []
         self._put_off: dict[Key, float] = {}
         """Until when a pending workload is not looked at, besides its own backoff."""
-        self._shapes = Shapes()
+        self.shapes = Shapes()
 
     def where(self, key: Key) -> str | None:
         """The ClusterQueue a workload is queued for."""
@@ -70,7 +70,7 @@ class Lines:
 
     def slim(self, workload: Workload) -> Workload:
         """The workload with the pod sets that all of its shape share."""
-        shape = self._shapes.of(workload)
+        shape = self.shapes.of(workload)
         if workload.pod_sets is shape.pod_sets or workload.reclaimable:
             return workload
         return replace(workload, pod_sets=shape.pod_sets)
@@ -194,7 +194,7 @@ class Lines:
             return set()
         queue = self.queues[name]
         old = queue.get(key)
-        entry = Pending(workload, queue_key(workload, self.policy), self._shapes.of(workload))
+        entry = Pending(workload, queue_key(workload, self.policy), self.shapes.of(workload))
         if old is not None and judged_alike(old, entry):
             old.workload = workload
             return set()

@@ -11,7 +11,6 @@ from typing import Final
 from core.candidates import Preemptor
 from core.cycle import schedule
 from core.model import Reserve, Workload
-from core.shape import Shapes
 from core.snapshot import Head, Snapshot
 from core.state import State
 
@@ -29,7 +28,7 @@ def starts(state: State, cluster_queue: str, newcomer: Workload) -> bool | None:
     root = holdings.roots.get(cluster_queue)
     if root is None:
         return False
-    tree, shape = holdings.trees[root], Shapes().of(newcomer)
+    tree, shape = holdings.trees[root], state.lines.shapes.of(newcomer)
     node = tree.queues[cluster_queue]
     if Preemptor(newcomer, newcomer.created, node, state.policy).hopeless(node.spec.quotas):
         return False

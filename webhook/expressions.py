@@ -22,7 +22,9 @@ Variables = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled rule; the programs are ``cel.Program``, ``counted`` are resources that a job may not ask for."""
+    """A compiled rule; the programs are ``cel.Program``, ``counted`` and ``message_counted`` the resources that are 0
+    for them where a job does not ask for any.
+    """
 
     name: str
     resources: frozenset[str]
@@ -30,6 +32,7 @@ class Expression:
     message: str
     message_program: Any = None
     counted: frozenset[str] = frozenset()
+    message_counted: frozenset[str] = frozenset()
 
 
 def compiled(feedback: Feedback) -> tuple[Expression, ...]:
@@ -45,7 +48,8 @@ def compiled(feedback: Feedback) -> tuple[Expression, ...]:
             cel.compile(own.expression),
             own.message,
             cel.compile(own.message_expression) if own.message_expression else None,
-            counted(own.expression) | counted(own.message_expression or ""),
+            counted(own.expression),
+            counted(own.message_expression or ""),
         )
         for own in feedback.expressions
     )
@@ -63,7 +67,7 @@ def findings(
     if not chosen:
         return ()
     variables = _variables(request, labels)
-    texts = ((each.name, _judged(each, {**variables, "job": _job(job, each.counted)})) for each in chosen)
+    texts = ((each.name, _judged(each, variables, job)) for each in chosen)
     return tuple(Finding(name, text) for name, text in texts if text)
 
 
@@ -98,10 +102,10 @@ def _job(job: Submission | None, counted: frozenset[str]) -> Variables | None:
     }
 
 
-def _judged(rule: Expression, variables: Variables) -> str:
+def _judged(rule: Expression, variables: Variables, job: Submission | None) -> str:
     """What the rule says; '' where all is fine."""
     try:
-        if value(rule.program, variables) is True:
+        if value(rule.program, {**variables, "job": _job(job, rule.counted)}) is True:
             return ""
     except Exception as error:  # whatever the operator's own rule runs into counts as false, and is told
         return fitted(
@@ -109,7 +113,7 @@ def _judged(rule: Expression, variables: Variables) -> str:
         )
     if rule.message_program is not None:
         try:
-            made = value(rule.message_program, variables)
+            made = value(rule.message_program, {**variables, "job": _job(job, rule.message_counted)})
         except Exception:
             return rule.message
         if isinstance(made, str) and made.strip():

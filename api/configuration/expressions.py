@@ -37,7 +37,7 @@ _LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _FIELD: Final = re.compile(rf"(?<![\w.])({'|'.join(FIELDS)})\s*\.\s*([A-Za-z_]\w*)")
 
 _REQUESTS: Final = r"""job\s*\.\s*requests"""
-_READ: Final = re.compile(rf"""{_REQUESTS}\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
+_READ: Final = re.compile(rf"""{_REQUESTS}\s*(?:\.\s*(\w+)\b(?!\s*\()|\[\s*['"]([^'"]+)['"]\s*\])""")
 _ASKED: Final = re.compile(rf"""has\s*\(\s*{_REQUESTS}\s*\.\s*(\w+)|['"]([^'"]+)['"]\s*in\s+{_REQUESTS}""")
 
 

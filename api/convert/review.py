@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from api.convert import ConversionError, convert
 from api.convert.kept import MALFORMED
+from api.convert.topology_assignment import one_room
 from api.errors import aggregate
 from api.kinds import KINDS
 from api.names import GROUP
@@ -32,7 +33,8 @@ def answer(review: Any) -> Raw:
     uid = request.get("uid") if isinstance(request, dict) else None
     if not isinstance(request, dict) or not isinstance(uid, str) or not uid:
         raise BadReviewError("request.uid: Required value")
-    return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, **_response(request)}}
+    with one_room():
+        return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, **_response(request)}}
 
 
 def _response(request: Raw) -> Raw:

@@ -1,20 +1,39 @@
 """Topology assignments: domain by domain (v1beta1), or in slices that write what domains share only once (v1beta2)."""
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, Final
 
 Raw = dict[str, Any]
 
-MOST: Final = 100_000
-"""Domains of one assignment that are written out: as many as a slice may tell apart. A slice that says the same of all
-of its domains may claim thousands of millions of them in a few bytes; what is left out the round trip keeps."""
+ROOM: Final = 2_000_000
+"""Characters that domains are written out to, in all objects that are converted together. A slice may claim thousands
+of millions of domains in a few bytes, and an object hundreds of slices; what is left out the round trip keeps."""
+_SPENT_ON_EACH: Final = 32
+_room: ContextVar[list[int] | None] = ContextVar("room", default=None)
+
+
+@contextlib.contextmanager
+def one_room() -> Iterator[None]:
+    """All that is converted inside shares the room."""
+    token = _room.set([ROOM])
+    try:
+        yield
+    finally:
+        _room.reset(token)
 
 
 def domains(assignment: Raw) -> Raw:
     """Slices written out, domain by domain."""
     found: list[Raw] = []
+    room = _room.get() or [ROOM]
     for part in assignment.get("slices") or ():
-        for place in range(min(part["domainCount"], MOST - len(found))):
+        for place in range(part["domainCount"]):
             values = [_value(level, place) for level in part["valuesPerLevel"]]
+            room[0] -= _SPENT_ON_EACH + sum(map(len, values))
+            if room[0] < 0:
+                break
             found.append({"values": values, "count": _count(part["podCounts"], place)})
     return {"levels": assignment.get("levels") or [], "domains": found}
 

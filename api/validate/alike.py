@@ -18,8 +18,11 @@ _STRUCTS: Final = frozenset(
 
 
 def alike(first: Any, second: Any) -> bool:
-    """Whether both say the same."""
-    return bool(first == second or _plain(first) == _plain(second))
+    """Whether both say the same; what is nested deeper than anything means is not looked into."""
+    try:
+        return bool(first == second or _plain(first) == _plain(second))
+    except RecursionError:
+        return False
 
 
 def _plain(value: Any) -> Any:

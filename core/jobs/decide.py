@@ -134,13 +134,19 @@ def unmanaged(s: Situation) -> Action | None:
 
 def _withdrawn(s: Situation) -> Action | None:
     """Who takes the queue name off a job that does not run takes it out of the line: the Workload that we made for it
-    goes, for nobody would start the job it gets quota for. Kueue leaves it there.
+    goes, for nobody would start the job it gets quota for. Kueue leaves it there. It stays until the last pod is gone,
+    and its template is the job's again.
     """
     if meta.queue_name(s.job) or not (s.suspended or s.outcome is not None):
         return None
     brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
-    made = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
-    return deleted(raw for raw in made if not _read(raw).holds(names.Condition.FINISHED))
+    made = [raw for raw in s.workloads if raw["metadata"]["name"] not in brought]
+    made = [raw for raw in made if not _read(raw).holds(names.Condition.FINISHED)]
+    if made and s.outcome is None:
+        stop = _stop(s, made[0]["spec"]["podSets"], "WorkloadDeleted", "Its queue name was taken off")
+        if stop is not None or s.kind.active(s.job):
+            return stop or Nothing()
+    return deleted(made)
 
 
 def child(s: Situation) -> Action | None:

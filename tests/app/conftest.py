@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
+import uvloop
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -24,6 +25,17 @@ from tests.app.http import Wire
 
 SHORT = Deadlines(handshake=0.3, idle=0.3, head=0.3, call=2.0, closing=0.2)
 NAMES = ("localhost", "127.0.0.1")
+
+
+BOTH_LOOPS = ("test_endings.py", "test_limits.py", "test_server.py")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What sockets do is tried on Python's own loop and on the one that `serve` runs on: each has a TLS of its own."""
+    python = {"asyncio": asyncio.new_event_loop}
+    return {**python, "uvloop": uvloop.new_event_loop} if item.path.name in BOTH_LOOPS else python
 
 
 @dataclass

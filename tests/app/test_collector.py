@@ -78,3 +78,18 @@ async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
         sweeping.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await sweeping
+
+
+@pytest.mark.usefixtures("settled")
+async def test_where_somebody_always_calls_it_is_done_all_the_same() -> None:
+    circle = Circle()
+    gc.collect()
+    left = weakref.ref(circle)
+    del circle
+    sweeping = asyncio.create_task(sweep(lambda: False, every_seconds=0.001))
+    try:
+        await eventually(lambda: left() is None)
+    finally:
+        sweeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeping

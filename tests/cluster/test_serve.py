@@ -160,7 +160,7 @@ async def test_rights_that_do_not_suffice_are_an_error_that_names_them(plane: Co
     with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
         assert process.wait(20) == 1
         failed = process.logged("Could not start")
-    assert 'User "system:serviceaccount:default:nobody" cannot patch resource' in failed["error"]
+    assert 'User "system:serviceaccount:default:nobody" cannot list resource' in failed["error"]
 
 
 def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:

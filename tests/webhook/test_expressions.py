@@ -55,6 +55,8 @@ def said(new: Raw, given: Settings, *, synced: bool = True) -> list[str]:
         pytest.param("job.pods < 3 && job.queue == 'main'", queued(parallelism=3), True, id="pods and queue"),
         pytest.param("namespaceObject.metadata.labels.team == 'a'", queued(), False, id="the namespace's labels"),
         pytest.param("request.operation == 'CREATE' && oldObject == null", queued(), False, id="the request"),
+        pytest.param("job.requests.all(r, r in ['cpu', 'memory'])", queued(), False, id="all that is asked for"),
+        pytest.param("job.requests.size() == 2", queued(), False, id="how much is asked for"),
         pytest.param("object.spec.template.spec.containers.all(c, c.name != 'x')", queued(), False, id="containers"),
     ],
 )
@@ -226,3 +228,10 @@ def test_an_entry_that_chooses_namespaces_for_what_is_in_none_is_warned_of() -> 
         f"seiretsu.feedback.rules[0].namespaceSelector: flavor-in-use {told}",
         f"seiretsu.feedback.rules[3].namespaceSelector: needs-team {told}",
     )
+
+
+def test_what_a_message_reads_is_not_asked_for_in_the_rule() -> None:
+    rule = own(
+        '!("nvidia.com/gpu" in job.requests)', messageExpression='"GPUs: " + string(job.requests["nvidia.com/gpu"])'
+    )
+    assert said(queued(), settings(rule)) == []

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from api.convert import convert
-from api.convert.topology_assignment import MOST, domains
+from api.convert.review import answer
+from api.convert.topology_assignment import ROOM, domains
 from api.kinds import KINDS
 from tests.api.random_objects import Maker
 
@@ -57,6 +58,25 @@ def test_an_annotation_that_makes_an_object_inconvertible_is_ignored(wrong: Raw)
 def test_a_slice_that_claims_thousands_of_millions_of_domains_costs_little() -> None:
     claimed = assignment(domainCount=2**31 - 1)
     (placed,) = claimed["admission"]["podSetAssignments"]
-    assert len(domains(placed["topologyAssignment"])["domains"]) == MOST
+    written = len(json.dumps(domains(placed["topologyAssignment"])["domains"]))
+    assert ROOM / 2 < written < 2 * ROOM
     forged = held("Workload", "v1beta1", {"=": {"status": claimed}}, spec={})
     convert(forged, "v1beta2")
+
+
+def test_all_objects_and_slices_of_a_review_together_cost_no_more_than_one() -> None:
+    claimed = assignment(domainCount=2**31 - 1)
+    claimed["admission"]["podSetAssignments"] *= 500
+    stored = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w"}, "spec": {}}
+    request = {
+        "uid": "u",
+        "desiredAPIVersion": "kueue.x-k8s.io/v1beta1",
+        "objects": [{**stored, "status": claimed}] * 3,
+    }
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    response = answer(review)["response"]
+    assert response["result"] == {"status": "Success"}
+    (first, *_) = found = response["convertedObjects"]
+    assert len(first["status"]["admission"]["podSetAssignments"]) == 500
+    places = (part["topologyAssignment"] for each in found for part in each["status"]["admission"]["podSetAssignments"])
+    assert sum(len(json.dumps(place.get("domains"))) for place in places) < 2 * ROOM + 3 * 500 * 100

@@ -38,3 +38,12 @@ def test_the_same_in_other_words_is_no_change(first: Any, second: Any) -> None:
 def test_what_says_something_else_is_a_change(first: Any, second: Any) -> None:
     assert not alike(first, second)
     assert not alike(second, first)
+
+
+def test_what_is_nested_deeper_than_anything_means_is_another() -> None:
+    def nested(innermost: Any) -> Any:
+        for _ in range(900):
+            innermost = {"below": innermost}
+        return innermost
+
+    assert not alike(nested(1), nested(2))

@@ -117,6 +117,11 @@ def test_a_job_that_is_taken_out_of_its_queue_takes_no_quota_any_more() -> None:
         action = decide(situation(withdrawn, raw, managed=False))
         assert isinstance(action, DeleteWorkload)
         assert action.release is not None
+    going = merged(withdrawn, {"status": {"active": 3}})
+    assert decide(situation(going, admitted(waits), managed=False)) == Nothing(), "its pods still use the quota"
+    placed = merged(withdrawn, {"spec": {"template": {"spec": {"nodeSelector": {"pool": "fast"}}}}})
+    restored = decide(situation(placed, admitted(waits), managed=False))
+    assert isinstance(restored, Stop), "its template is put back as long as the Workload knows it"
     runs = merged(withdrawn, {"spec": {"suspend": False}})
     assert decide(situation(runs, admitted(waits), managed=False)) == Nothing(), "what runs keeps its quota to its end"
     brings = merged(withdrawn, {"metadata": {"annotations": {PREBUILT: waits["metadata"]["name"]}}})
