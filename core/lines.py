@@ -80,7 +80,9 @@ class Lines:
 
         One in which the order stays what it is is left alone.
         """
-        (self.stopped.add if queue is not None and queue.stop_policy != StopPolicy.NONE else self.stopped.discard)(name)
+        self.stopped.discard(name)
+        if queue is not None and queue.stop_policy != StopPolicy.NONE:
+            self.stopped.add(name)
         old = self.queues.get(name)
         made = None if queue is None else self._queue_for(queue)
         if old is not None and made is not None and made.order == old.order:

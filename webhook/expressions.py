@@ -97,7 +97,7 @@ def _job(job: Submission | None, counted: frozenset[str]) -> Variables | None:
     return {
         "queue": job.queue,
         "priorityClass": job.priority_class,
-        "pods": sum(pod_set.count for pod_set in job.pod_sets),
+        "pods": job.pods,
         "requests": requests,
     }
 

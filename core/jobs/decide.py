@@ -140,12 +140,10 @@ def _withdrawn(s: Situation) -> Action | None:
     if meta.queue_name(s.job) or not (s.suspended or s.outcome is not None):
         return None
     brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
-    made = [raw for raw in s.workloads if raw["metadata"]["name"] not in brought]
-    made = [raw for raw in made if not _read(raw).holds(names.Condition.FINISHED)]
+    others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
+    made = [raw for raw in others if not _read(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
-        stop = _stop(s, made[0]["spec"]["podSets"], "WorkloadDeleted", "Its queue name was taken off")
-        if stop is not None or s.kind.active(s.job):
-            return stop or Nothing()
+        return _at_rest(s, made[0], "Its queue name was taken off") or deleted(made)
     return deleted(made)
 
 
@@ -200,10 +198,7 @@ def deleted_workload(s: Situation) -> Action | None:
     """A deleted Workload stops its job first."""
     if s.match is None or not s.found.deleting:
         return None
-    stop = _stop(s, s.match["spec"]["podSets"], "WorkloadDeleted", "Workload is deleted")
-    if stop is None and s.kind.active(s.job):
-        return Nothing()  # its pods are going; then the template is restored
-    return stop or without_finalizer(s.match) or Nothing()
+    return _at_rest(s, s.match, "Workload is deleted") or without_finalizer(s.match) or Nothing()
 
 
 def finished_job(s: Situation) -> Action | None:
@@ -361,6 +356,12 @@ def _queue_change(s: Situation) -> Action | None:
 def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
     patches = s.kind.stop(s.job, pod_sets)
     return Stop(patches, reason, message, was_running=not s.suspended) if patches else None
+
+
+def _at_rest(s: Situation, raw: Raw, message: str) -> Action | None:
+    """Before a Workload goes its job is stopped, its pods go, and its template is restored; None once that is so."""
+    stop = _stop(s, raw["spec"]["podSets"], "WorkloadDeleted", message)
+    return Nothing() if stop is None and s.kind.active(s.job) else stop
 
 
 def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:

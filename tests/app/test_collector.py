@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -46,6 +46,17 @@ def settled() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@contextlib.asynccontextmanager
+async def sweeping(quiet: Callable[[], bool]) -> AsyncIterator[None]:
+    task = asyncio.create_task(sweep(quiet, every_seconds=0.001))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
 @pytest.mark.usefixtures("settled")
 def test_young_garbage_is_gone_after_a_few_thousand_new_objects() -> None:
     circle = weakref.ref(Circle())
@@ -66,18 +77,13 @@ async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
         asked.set()
         return not calling
 
-    sweeping = asyncio.create_task(sweep(quiet, every_seconds=0.001))
-    try:
+    async with sweeping(quiet):
         for _ in range(3):
             asked.clear()
             await asked.wait()
         assert left() is not None
         calling = False
         await eventually(lambda: left() is None)
-    finally:
-        sweeping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeping
 
 
 @pytest.mark.usefixtures("settled")
@@ -86,10 +92,5 @@ async def test_where_somebody_always_calls_it_is_done_all_the_same() -> None:
     gc.collect()
     left = weakref.ref(circle)
     del circle
-    sweeping = asyncio.create_task(sweep(lambda: False, every_seconds=0.001))
-    try:
+    async with sweeping(lambda: False):
         await eventually(lambda: left() is None)
-    finally:
-        sweeping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeping
