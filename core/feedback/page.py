@@ -74,7 +74,8 @@ types that do not go together.
 """
 _SECTIONS: Final = {
     "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits; to whoever makes a\n"
-    "Workload without a job; and the last one to whoever resizes a job that runs.",
+    "Workload without a job; and the last one to whoever resizes a job that runs, with\n"
+    "`nobody-lends` and `request-too-large`: it queues again.",
     "labels and annotations": "Said of jobs, when a label or an annotation comes, or the queue name goes; of those\n"
     "that name no queue too, by a hook that may be skipped while Seiretsu is down.",
     "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
