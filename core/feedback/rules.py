@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import re
 from collections import Counter
@@ -98,13 +99,15 @@ def _plain(variant: str) -> str:
 
 def _squeezed(variant: str) -> str:
     """The text with its longest names cut as far as need be: all that are longer to the same length."""
-    names = _NAME.findall(variant)
-    longest = max(map(len, names), default=0)
-    beyond = len(_plain(variant)) - LIMIT
-    while longest > _SHORTEST and beyond > 0:
-        longest -= 1
-        beyond -= sum(len(name) > longest for name in names)
-    return _NAME.sub(lambda found: _cut(found[1], longest), variant)
+    lengths = list(map(len, _NAME.findall(variant)))
+    longest = max(lengths, default=0)
+    beyond = max(len(_plain(variant)) - LIMIT, 0)
+
+    def saved(cut: int) -> int:
+        return sum(max(length - (longest - cut), 0) for length in lengths)
+
+    cut = bisect.bisect_left(range(max(longest - _SHORTEST, 0)), beyond, key=saved)
+    return _NAME.sub(lambda found: _cut(found[1], longest - cut), variant)
 
 
 def _cut(name: str, length: int) -> str:
@@ -177,8 +180,11 @@ def distance(one: str, other: str, limit: int) -> int | None:
 
     The table of the textbook, a column at a time as the bits of integers (Hyyrö, "A bit-vector algorithm for computing
     Levenshtein and Damerau edit distances", 2003): a few operations for each letter of ``other``, given up as soon as
-    what is left of it can no longer bring the distance back to the limit.
+    what is left of it can no longer bring the distance back to the limit. Texts whose lengths differ by more than the
+    limit are not compared at all: anybody may send megabytes, and each column would be an integer of that many bits.
     """
+    if abs(len(one) - len(other)) > limit:
+        return None
     # Names of one cluster mostly begin alike: that part costs next to nothing.
     pairs = enumerate(zip(one, other, strict=False))
     start = next((at for at, (letter, against) in pairs if letter != against), min(len(one), len(other)))

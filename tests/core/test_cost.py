@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +16,7 @@ from core.policy import AdmissionFairSharing, Policy
 from core.remembered import MOST_ENDS, MOST_SHAPES, Memory
 from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
+from tests.cost import times
 
 
 def looking(state: State) -> Callable[[], None]:
@@ -29,22 +28,6 @@ def looking(state: State) -> Callable[[], None]:
         assert len(schedule(state.snapshot(), heads, state.policy, NOW).decisions) == len(heads)
 
     return look
-
-
-def times(one: Callable[[], None], other: Callable[[], None]) -> tuple[float, float]:
-    """The least CPU time of each, taken by turns so that the machine does to both what it does."""
-    least = [float("inf"), float("inf")]
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(15):
-            for index, look in enumerate((one, other)):
-                start = time.process_time()
-                look()
-                least[index] = min(least[index], time.process_time() - start)
-    finally:
-        gc.enable()
-    return least[0], least[1]
 
 
 def test_a_hundred_times_as_many_pending_workloads_do_not_make_a_cycle_dearer() -> None:

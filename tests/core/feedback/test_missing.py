@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -14,9 +15,21 @@ from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
 from core.feedback.queues import of_cohort, of_local_queue
-from core.feedback.rules import CANDIDATES, EACH, HINTS, LIMIT, LONGEST, Finding, closest, distance
+from core.feedback.rules import (
+    CANDIDATES,
+    EACH,
+    HINTS,
+    LIMIT,
+    LONGEST,
+    Finding,
+    closest,
+    distance,
+    fitted,
+    shortened,
+)
 from core.model import Raw
 from tests.core.feedback.world import job, world
+from tests.cost import times
 
 names = st.text(alphabet="abcdefghij-", min_size=1, max_size=253)
 words = st.text(alphabet="abc", max_size=9)
@@ -170,3 +183,20 @@ def test_whatever_the_names_it_is_said_that_one_does_not_exist(name: str, others
 def test_long_names_give_way_to_what_is_wrong(name: str, others: list[str], text: str) -> None:
     found = of_missing(name, others)
     assert next(each.message for each in found if each.rule == "local-queue-not-found") == text
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda text: distance(text, "kueue.x-k8s.io", 2),
+        lambda text: distance("kueue.x-k8s.io", text, 2),
+        lambda text: closest(text, ["main", text[1:]]),
+        lambda text: fitted(f"{shortened(text)} is not known: {shortened(text)}"),
+        lambda text: fitted(" ".join(map(shortened, text[: len(text) // 100])), text),
+    ],
+    ids=["compared with a name", "a name compared with it", "looked for", "cut", "many cut"],
+)
+def test_a_text_costs_no_more_than_in_proportion_to_its_length(read: Callable[[str], object]) -> None:
+    short, long = ("q" * letters for letters in (20_000, 400_000))
+    small, large = times(lambda: read(short), lambda: read(long), rounds=3)
+    assert large < 2 * 20 * small, f"{large * 1000:.2f} ms for 400,000 letters, {small * 1000:.2f} ms for 20,000"
