@@ -125,6 +125,13 @@ class Keeper:
         if complaints or found.signing is None:
             log.warning("The stored CA is lost or broken: writing back the one in use")
             return self.record
+        if now < found.signing.certificate.not_before and self.record.signs_at(now):
+            log.warning(
+                "The stored CA is not valid yet, somebody's clock was wrong: writing back the one in use",
+                valid_from=found.signing.certificate.not_before.isoformat(),
+                now=now.isoformat(),
+            )
+            return self.record.retaining(found.signing.certificate, now)
         in_service = self._issuer if self.live.pair is not None and self.live.pair.certificate.valid_at(now) else None
         if in_service is not None and now < in_service.not_after and not found.trusts(in_service):
             log.warning("The stored CA was replaced: trusting the one in use beside it")
@@ -153,7 +160,8 @@ class Keeper:
             return True
         if self._issuer.fingerprint != authority.certificate.fingerprint:
             return True
-        return now >= self.live.pair.certificate.due_at(self.policy.renew_fraction)
+        served = self.live.pair.certificate
+        return not served.valid_at(now) or now >= served.due_at(self.policy.renew_fraction)
 
     async def _carried(self, bundle: bytes) -> bool:
         """Every target has just been read and carries the bundle."""

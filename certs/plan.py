@@ -9,6 +9,12 @@ is a total outage (measured: every call of 4 s failed), while old and new togeth
 3. `PRUNE`, once no leaf of the old CA can be alive: it leaves the bundle.
 
 Everything the table reads is stored beside the CA, so that a crash between any two steps resumes from there.
+
+Validity counts on both sides. A CA that is not valid yet was made by a process whose clock was wrong: nobody accepts
+what it signs, so it is replaced like one that has expired. It stays in the bundle, where it does no harm: should it be
+our clock that is wrong, the leaves that others serve go on verifying. Whose clock is right is not decided here: `now`
+is the API server's time wherever it is known, for the API server is who verifies (`controller.kube.clock`), and so all
+replicas judge by one clock.
 """
 
 from __future__ import annotations
@@ -40,6 +46,10 @@ class Validity(NamedTuple):
     not_before: datetime
     not_after: datetime
 
+    def holds(self, now: datetime) -> bool:
+        """`now` lies within it."""
+        return self.not_before <= now < self.not_after
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -68,13 +78,10 @@ class Step(Enum):
 
 
 def decide(stored: Stored, now: datetime, policy: Policy, *, published: bool) -> Step:
-    """The one next step. `published`: every client's bundle has just been read and carries the stored bundle.
-
-    A clock that runs behind never discards a CA: one that is not valid yet is kept.
-    """
-    if stored.signing is None or now >= stored.signing.not_after:
-        # Nothing verifies any more: a next CA that is good is better late than never.
-        return Step.PROMOTE if stored.next is not None and now < stored.next.not_after else Step.CREATE
+    """The one next step. `published`: every client's bundle has just been read and carries the stored bundle."""
+    if stored.signing is None or not stored.signing.holds(now):
+        # Nothing verifies: a next CA that is good is better late than never.
+        return Step.PROMOTE if stored.next is not None and stored.next.holds(now) else Step.CREATE
     if stored.next is not None:
         return _rotate(stored, stored.next, now, policy, published=published)
     life = stored.signing.not_after - stored.signing.not_before
@@ -86,7 +93,7 @@ def decide(stored: Stored, now: datetime, policy: Policy, *, published: bool) ->
 
 
 def _rotate(stored: Stored, following: Validity, now: datetime, policy: Policy, *, published: bool) -> Step:
-    if now >= following.not_after:
+    if not following.holds(now):
         return Step.START_ROTATION
     if not published:
         return Step.KEEP

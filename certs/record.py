@@ -51,6 +51,10 @@ class Record:
             promoted_at=self.promoted_at,
         )
 
+    def signs_at(self, now: datetime) -> bool:
+        """There is a CA that signs, and it is valid `now`."""
+        return self.signing is not None and self.signing.certificate.valid_at(now)
+
     def trusts(self, certificate: Certificate) -> bool:
         """`certificate` is one of the bundle's."""
         return certificate.fingerprint in {found.fingerprint for found in pki.read_certificates(self.bundle)}

@@ -219,6 +219,80 @@ async def test_a_ca_replaced_by_another_is_adopted_and_ours_stays_trusted_while_
     pki.verify_chain(keeper.live.pair, foreign.bundle, "localhost", clock.now)
 
 
+JUMPS = [{"days": 25}, {"days": 300}, {"days": 400}, {"hours": 5}, {"days": -3}, {"days": -300}]
+
+
+def verifies(keeper: Keeper, bundle: bytes, now: datetime) -> None:
+    """A client that trusts the bundle accepts what is served, and the CA that signs may do so."""
+    assert keeper.live.pair is not None
+    assert keeper.record is not None and keeper.record.signs_at(now)
+    pki.verify_chain(keeper.live.pair, bundle, "localhost", now)
+
+
+async def passes(keeper: Keeper, clock: Clock) -> None:
+    """As many as a whole rotation takes."""
+    for _ in range(4):
+        await keeper.tick()
+        clock.advance(seconds=16)
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=str)
+@pytest.mark.parametrize("first", [False, True], ids=["while it serves", "before its first pass"])
+async def test_a_clock_that_was_wrong_for_a_moment_leaves_nothing_behind(
+    tmp_path: Path, jump: dict[str, float], first: bool
+) -> None:
+    clock, client = Clock(), Client()
+    keeper = keeper_on(tmp_path, clock, client)
+    if not first:
+        await passes(keeper, clock)
+    clock.advance(**jump)
+    await passes(keeper, clock)
+    clock.advance(**{unit: -by for unit, by in jump.items()})
+    await keeper.tick()
+    verifies(keeper, client.bundle, clock.now)
+    restarted = keeper_on(tmp_path, clock, client)
+    await restarted.tick()
+    verifies(restarted, client.bundle, clock.now)
+    await passes(restarted, clock)
+    verifies(restarted, client.bundle, clock.now)
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=str)
+async def test_a_replica_whose_clock_was_wrong_does_not_end_the_service_of_the_others(
+    tmp_path: Path, jump: dict[str, float]
+) -> None:
+    clock, wrong, client = Clock(), Clock(), Client()
+    keeper, peer = keeper_on(tmp_path, clock, client), keeper_on(tmp_path, wrong, client)
+    await keeper.tick()
+    wrong.advance(**jump)
+    for _ in range(4):
+        await peer.tick()
+        wrong.advance(seconds=16)
+        await keeper.tick()
+        verifies(keeper, client.bundle, clock.now)
+    wrong.now = clock.now
+    for one in (peer, keeper, peer):
+        await one.tick()
+        verifies(one, client.bundle, clock.now)
+
+
+async def test_a_ca_of_the_future_in_the_store_is_replaced_by_the_one_in_use_and_the_leaf_serves_on(
+    tmp_path: Path,
+) -> None:
+    clock, later, client = Clock(), Clock(), Client()
+    later.advance(days=300)
+    keeper, foreign = keeper_on(tmp_path / "ours", clock, client), keeper_on(tmp_path / "theirs", later)
+    await keeper.tick()
+    await foreign.tick()
+    leaf, signing = keeper.live.pair, keeper.record and keeper.record.signing
+    (tmp_path / "ours" / FILE).write_bytes((tmp_path / "theirs" / FILE).read_bytes())
+    await keeper.tick()
+    assert keeper.live.pair is leaf
+    stored, _ = record.read((await DirectoryStore(tmp_path / "ours").read()).data)
+    assert stored.signing == signing
+    verifies(keeper, client.bundle, clock.now)
+
+
 async def test_lost_races_are_run_again(tmp_path: Path) -> None:
     keeper = Keeper(UnreliableStore(conflicts=3), LiveContext(), NAMES, clock=Clock())
     await keeper.tick()

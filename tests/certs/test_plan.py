@@ -20,12 +20,26 @@ FRESH = lasting(since=10 * DAY, left=355 * DAY)
 JUST_DUE = Validity(NOW - 244 * DAY, NOW + 121 * DAY)
 NOT_QUITE_DUE = Validity(NOW - 243 * DAY, NOW + 122 * DAY)
 EXPIRED = lasting(since=366 * DAY, left=timedelta(0))
+FUTURE = lasting(since=-300 * DAY, left=665 * DAY)
 SECOND = timedelta(seconds=1)
 
 CASES = [
     ("nothing is stored: make a CA", Stored(), True, Step.CREATE),
     ("a fresh CA is kept", Stored(FRESH), True, Step.KEEP),
-    ("a CA that is not valid yet is kept: our clock is behind", Stored(lasting(since=-DAY, left=DAY)), True, Step.KEEP),
+    ("a CA that is not valid yet is replaced", Stored(FUTURE), True, Step.CREATE),
+    (
+        "a CA that is not valid yet is followed at once by a next one that is",
+        Stored(FUTURE, FRESH),
+        False,
+        Step.PROMOTE,
+    ),
+    ("a CA and its next that are not valid yet: make one", Stored(FUTURE, FUTURE), True, Step.CREATE),
+    (
+        "a next CA that is not valid yet is made anew",
+        Stored(JUST_DUE, FUTURE, published_at=NOW),
+        True,
+        Step.START_ROTATION,
+    ),
     ("an expired CA with nothing to follow it: make one", Stored(EXPIRED), True, Step.CREATE),
     ("an expired CA is followed at once by the next", Stored(EXPIRED, FRESH), False, Step.PROMOTE),
     ("an expired CA and an expired next: make one", Stored(EXPIRED, EXPIRED), True, Step.CREATE),
