@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok
 
-# What the oracle is played on: a folder of recorded cycles, and one of scenarios with their golden results.
-CYCLE ?= ../shared/oracle/cycle
-SCENARIOS ?= ../shared/oracle/golden
+# Recorded decisions to compare with: a folder of scheduling cycles, and one of scenarios with their results.
+CYCLE ?= tests/recordings/cycles
+SCENARIOS ?= tests/recordings/scenarios
 
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=

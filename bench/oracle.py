@@ -1,15 +1,17 @@
 """Compare the scheduling cycle with recorded decisions: `python -m bench.oracle DIRECTORY` (`make oracle
 CYCLE=DIRECTORY`).
 
-A directory holds `<family>.jsonl`, a scenario a line: `name`, `input` (API objects and a time) and `expected` (what
-one cycle decided, and how the ClusterQueues stand after it). Printed are figures by family, the first differences, how
-many messages agree, and `agreement: X/Y`; the exit code is 0 when all agree.
+A directory holds `<family>.jsonl` (or `.jsonl.xz`), a scenario a line: `name`, `input` (API objects and a time) and
+`expected` (what one cycle decided, and how the ClusterQueues stand after it). It prints
+figures by family, the first differences, how many messages agree, and `agreement: X/Y`; the exit code is 0 when all
+agree.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import math
 import sys
 from collections.abc import Iterator, Mapping
@@ -237,7 +239,7 @@ def judge(scenario: Raw) -> Verdict:
 
 def scenarios(path: Path) -> Iterator[Raw]:
     """The scenarios of a family."""
-    with path.open(encoding="utf-8") as lines:
+    with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             if line.strip():
                 yield json.loads(line)
@@ -250,15 +252,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="scenarios with this text in their names")
     parser.add_argument("--show", type=int, default=3, help="differences to show by family")
     options = parser.parse_args(arguments)
-    paths = sorted(options.directory.glob("*.jsonl"))
+    paths = sorted((*options.directory.glob("*.jsonl"), *options.directory.glob("*.jsonl.xz")))
     if not paths:
-        print(f"no *.jsonl in {options.directory}: give a directory of recorded cycles (make oracle CYCLE=DIRECTORY)")
+        print(
+            f"no *.jsonl or *.jsonl.xz in {options.directory}: give a directory of cycles (make oracle CYCLE=DIRECTORY)"
+        )
         return 2
     verdicts: list[Verdict] = []
     for path in paths:
         family = [judge(each) for each in scenarios(path) if options.only in each["name"]]
         failed = [verdict for verdict in family if verdict.differences]
-        print(f"{path.stem:12} {len(family) - len(failed)}/{len(family)}")
+        print(f"{path.name.split('.')[0]:12} {len(family) - len(failed)}/{len(family)}")
         for verdict in failed[: options.show]:
             print(f"  {verdict.name}: {'; '.join(verdict.differences[:3])}")
         for verdict in [v for v in family if v.message_difference][: options.show]:

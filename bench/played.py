@@ -1,10 +1,9 @@
 """Play recorded scenarios on a real control plane and compare: `python -m bench.played FOLDER...` (`make oracle
 SCENARIOS=FOLDER`).
 
-A folder holds scenarios (`*.yaml`), the golden results lie beside it as `FOLDER.json`; a folder of such folders stands
-for all of them. The runner and the comparer (`run.py`, `compare.py`) are looked for in the folders above, else in
-`../shared/oracle`. Scenarios of a folder whose name begins with `fair` are played with fair sharing on. The last line
-is `agreement: X/Y`; the exit code is 0 when all agree.
+A folder holds scenarios (`*.yaml`), the recorded results are beside it in `FOLDER.json` or `FOLDER.json.xz`; a folder
+of such folders means all of them. Scenarios of a folder whose name begins with `fair` are played with fair sharing on.
+The last line is `agreement: X/Y`; the exit code is 0 when all agree.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ CLASSIC = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 """
+ROOT = Path(__file__).parents[1]
 FAST = "clientConnection: {qps: 1000, burst: 2000}\n"
-HOME = Path("../shared/oracle")
+PLAYER = "tests.recordings.player"
 
 
 def folders(given: Path) -> Iterator[Path]:
@@ -44,32 +44,31 @@ def folders(given: Path) -> Iterator[Path]:
 
 
 def golden(folder: Path) -> Path:
-    """The recorded results of a folder of scenarios."""
-    return folder.with_name(f"{folder.name}.json")
-
-
-def runner(folder: Path) -> Path:
-    """Where the scripts are that play and compare."""
-    for above in (*folder.resolve().parents, HOME.resolve()):
-        if (above / "run.py").exists() and (above / "compare.py").exists():
-            return above
-    raise FileNotFoundError(f"no run.py and compare.py above {folder}, nor in {HOME}")
+    """The file with the recorded results of a folder of scenarios; it may not exist."""
+    plain = folder.with_name(f"{folder.name}.json")
+    return plain if plain.exists() else folder.with_name(f"{folder.name}.json.xz")
 
 
 def play(folder: Path, scratch: Path, *, only: str, parallel: int) -> tuple[int, int]:
     """Play one folder on a control plane of its own; how many scenarios agree, and how many there are."""
-    scripts, results, configuration = runner(folder), scratch / "results.json", scratch / "configuration.yaml"
+    results, configuration = scratch / "results.json", scratch / "configuration.yaml"
     configuration.write_text((FAIR if folder.name.startswith("fair") else CLASSIC) + FAST)
-    script = [sys.executable, "-B"]
+    script = [sys.executable, "-B", "-m"]
     with (
         ControlPlane.start(spec=Spec(nodes=())) as plane,
         served(plane.kubeconfig, scratch, "--config", str(configuration)),
     ):
-        playing = [*script, "run.py", str(plane.kubeconfig), str(folder.resolve()), "--out", str(results)]
+        playing = [*script, f"{PLAYER}.play", str(plane.kubeconfig), str(folder.resolve()), "--out", str(results)]
         playing += ["--parallel", str(parallel), *(["--only", only] if only else [])]
-        subprocess.run(playing, cwd=scripts, check=True)
-    comparing = [*script, "compare.py", str(golden(folder).resolve()), str(results), *(["--played"] if only else [])]
-    told = subprocess.run(comparing, cwd=scripts, capture_output=True, text=True, check=False)
+        subprocess.run(playing, cwd=ROOT, check=True)
+    comparing = [
+        *script,
+        f"{PLAYER}.compare",
+        str(golden(folder).resolve()),
+        str(results),
+        *(["--played"] if only else []),
+    ]
+    told = subprocess.run(comparing, cwd=ROOT, capture_output=True, text=True, check=False)
     print(told.stdout, told.stderr, sep="", end="", flush=True)
     found = re.search(r"^agreement: (\d+)/(\d+)", told.stdout, re.MULTILINE)
     if found is None:

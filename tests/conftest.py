@@ -6,6 +6,7 @@ it carry `@pytest.mark.cluster`. The first run builds its programs, which is pri
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints each test that failed at first and passes at the second try of `.ci/run`: no flaky test is hidden."""
+    if "SEIRETSU_SECOND_TRY" in os.environ:
+        for report in terminalreporter.getreports("passed"):
+            if report.when == "call":
+                terminalreporter.write_line(f"FLAKY {report.nodeid} failed at first and passed at the second try")
+
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 """`kubectl(*arguments, stdin=None, check=False, timeout=60.0)`, in the test's own namespace."""

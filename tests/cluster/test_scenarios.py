@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from bench.played import play
-from tests.core.test_oracle import ORACLE
+from tests.core.test_oracle import RECORDINGS
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("rules", ["classic", "fair"])
 def test_the_worked_examples_come_out_as_they_did_with_kueue(rules: str, tmp_path: Path) -> None:
-    folder = ORACLE / "golden" / rules
-    assert folder.is_dir(), f"{folder} is missing: put the recordings there, or name their folder in SEIRETSU_ORACLE"
-    agreed, every = play(folder, tmp_path, only="seed-", parallel=16)
+    agreed, every = play(RECORDINGS / "scenarios" / rules, tmp_path, only="seed-", parallel=16)
     assert agreed == every > 0

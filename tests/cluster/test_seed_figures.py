@@ -1,8 +1,7 @@
 """The figures of seed 1 (001_b88501315101a50e.txt, lines 196-314): who is preempted for whom, row by row.
 
-The article tells its figures in formulas; ../shared/reference/checklist.md has the quotas and requests that follow
-from them (its ids are those of the rows). All rows are played side by side, each in two ClusterQueues and a cohort of
-its own.
+The article gives its figures as formulas; the rows below are the quotas and requests that follow from them. All rows
+run side by side, each in two ClusterQueues and a cohort of its own.
 """
 
 from __future__ import annotations

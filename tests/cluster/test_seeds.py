@@ -1,4 +1,4 @@
-"""Every manifest of ../shared/seeds, applied with real kubectl as written, does what the text beside it says.
+"""Every manifest in ``seeds/``, applied with real kubectl as written, does what the document it is copied from says.
 
 Where a document's manifest cannot be accepted by any API server, or must not be by ours (a shorthand that pruning would
 turn into something else), the test shows what kubectl says, and that the manifest does what the text says once that is

@@ -1,6 +1,6 @@
 """The manifests of the documents this project started from, as they are written there, and what may be asked of them.
 
-A file begins with the place in ``../shared/seeds`` it is copied from; what the documents lost (indentation, the lines
+A file begins with the document and the lines it is copied from; what the documents lost (indentation, the lines
 between objects, the digits of two garbled slides) is put back, and nothing else is touched.
 """
 

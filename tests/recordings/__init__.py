@@ -1,0 +1,1 @@
+"""What Kueue itself decided, recorded: see README.md beside this file."""
