@@ -137,8 +137,27 @@ class Lookup(Protocol):
     def workload_of(self, job_uid: str) -> Workload | None:
         """The Workload that stands for a job, or for what else is queued, of that uid."""
 
+    def judged(self, job_uid: str) -> bool | None:
+        """Whether the scheduler has judged the Workload of a job; None where there is no Workload yet."""
+
+    def what_if(self) -> WhatIf:
+        """The same answers, as a copy that can be told what else is in use and who else waits."""
+
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
 
     def request_rules(self, namespace: str) -> RequestRules:
         """What effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses, transformations."""
+
+
+class WhatIf(Lookup, Protocol):
+    """A Lookup of its own in which more is in use, and more or fewer wait, than really do."""
+
+    def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Have more of a ClusterQueue in use."""
+
+    def wait(self, cluster_queue: str, priority: int) -> None:
+        """Have one more workload of that priority wait in a ClusterQueue."""
+
+    def start(self, cluster_queue: str, priority: int) -> None:
+        """Have one workload of that priority less wait in a ClusterQueue."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, fields
 
 from msgspec.structs import replace
 
@@ -23,7 +26,7 @@ from core.model import (
     Workload,
 )
 from core.priority import PriorityClasses
-from core.quota import QueueNode
+from core.quota import Node, QueueNode
 from core.requests import RequestRules
 from core.standing import Standing
 from core.state import State
@@ -237,6 +240,18 @@ class StateLookup:
         """The Workload of a job."""
         return self.job_workload(job_uid)
 
+    def judged(self, job_uid: str) -> bool | None:
+        """Whether the scheduler has judged the Workload of a job; None where there is no Workload yet."""
+        workload = self.job_workload(job_uid)
+        if workload is None:
+            return None
+        waits = self.state.lines.entry(workload.key)
+        return waits is None or waits.workload.condition(Condition.QUOTA_RESERVED) is not None
+
+    def what_if(self) -> WhatIf:
+        """The same, to be told what else is in use and who else waits."""
+        return WhatIf(**{each.name: getattr(self, each.name) for each in fields(StateLookup)})
+
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
         return self.nodes()
@@ -244,3 +259,73 @@ class StateLookup:
     def request_rules(self, namespace: str) -> RequestRules:
         """What effective requests of pods in a namespace depend on."""
         return self.rules(namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf(StateLookup):
+    """The same State if more were in use and more waited: for Jobs that were accepted and not judged yet.
+
+    Nothing of the State is changed: of a tree of cohorts only the nodes from a ClusterQueue to its root are copied, so
+    a question costs the depth of the tree.
+    """
+
+    _copies: dict[int, Node] = field(default_factory=dict)
+    _used: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+    _waiting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Have more of a ClusterQueue in use."""
+        node = self._node(cluster_queue)
+        if node is None:
+            return
+        node.add_all(amounts)
+        used = self._used.setdefault(cluster_queue, {})
+        for fr, amount in amounts.items():
+            used[fr] = used.get(fr, 0) + amount
+
+    def wait(self, cluster_queue: str, priority: int) -> None:
+        """Have one more workload of that priority wait in a ClusterQueue."""
+        insort(self._waiting[cluster_queue], priority)
+
+    def start(self, cluster_queue: str, priority: int) -> None:
+        """Have one workload of that priority less wait in a ClusterQueue."""
+        insort(self._starting[cluster_queue], priority)
+
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet would preempt its way in."""
+        return trial.starts(self.state, cluster_queue, newcomer, self._used)
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many workloads wait in a ClusterQueue."""
+        more = len(self._waiting[cluster_queue]) - len(self._starting[cluster_queue])
+        return max(0, StateLookup.pending(self, cluster_queue) + more)
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many of that priority or a higher one wait there."""
+        more, less = (
+            sum(each >= priority for each in listed[cluster_queue]) for listed in (self._waiting, self._starting)
+        )
+        return max(0, StateLookup.ahead(self, cluster_queue, priority) + more - less)
+
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue does not fit."""
+        return bool(self._waiting[cluster_queue]) or StateLookup.blocked(self, cluster_queue)
+
+    def _node(self, name: str) -> QueueNode | None:
+        real = StateLookup._node(self, name)
+        if real is None:
+            return None
+        found = self._copied(real)
+        assert isinstance(found, QueueNode)
+        return found
+
+    def _copied(self, real: Node) -> Node:
+        found = self._copies.get(id(real))
+        if found is None:
+            found = self._copies[id(real)] = copy(real)
+            found.usage = dict(real.usage)
+            if real.parent is not None:
+                parent = self._copied(real.parent)
+                found.parent = parent  # type: ignore[assignment]  # the copy of a cohort is one
+        return found

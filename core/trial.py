@@ -6,11 +6,12 @@ tree. Bounded, because an admission request waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from core.candidates import Preemptor
 from core.cycle import schedule
-from core.model import Reserve, Workload
+from core.model import FlavorResource, Reserve, Workload
 from core.snapshot import Head, Snapshot
 from core.state import State
 
@@ -20,9 +21,14 @@ HOLDERS: Final = 100
 """Workloads in it that hold quota: a search that needs all of them as victims takes 2.5 ms."""
 
 
-def starts(state: State, cluster_queue: str, newcomer: Workload) -> bool | None:
-    """Whether the newcomer would be let in as things are, if need be by preemption; None where finding out takes too
-    long.
+def starts(
+    state: State,
+    cluster_queue: str,
+    newcomer: Workload,
+    more: Mapping[str, Mapping[FlavorResource, int]] | None = None,
+) -> bool | None:
+    """Whether the newcomer would be admitted as things are, if need be by preemption; None where finding out takes too
+    long. ``more`` is what counts as in use on top, by ClusterQueue.
     """
     holdings = state.holdings
     root = holdings.roots.get(cluster_queue)
@@ -34,6 +40,10 @@ def starts(state: State, cluster_queue: str, newcomer: Workload) -> bool | None:
         return False
     if len(tree.queues) > QUEUES or sum(len(queue.reserved) for queue in tree.queues.values()) > HOLDERS:
         return None
+    if more:
+        tree = tree.copy()
+        for name in more.keys() & tree.queues.keys():
+            tree.queues[name].add_all(more[name])
     snapshot = Snapshot(
         trees={root: tree},
         roots={cluster_queue: root},

@@ -13,7 +13,7 @@ from api import names
 from api.errors import FieldError, forbidden
 from api.names import Condition, Label
 from core import decode, placement
-from core.feedback import PodSpec, submission
+from core.feedback import PodSpec, Submission, submission
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
@@ -147,8 +147,13 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     keys = _of_keys(kind, old, new, request, context)
     if errors:
         return refuse(errors, warnings=keys.warnings)
-    verdict = _feedback(kind, old, new, request, context)
-    return Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
+    asked = _asked(kind, old, new, request, context)
+    verdict = _feedback(asked, new, request, context) if asked is not None else Verdict()
+    response = Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
+    uid = meta.uid(new)
+    if asked is not None and old is None and response.allowed and uid and not request.dry_run:
+        context.accepted.add(uid, asked, context.clock())
+    return response
 
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
@@ -192,7 +197,7 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         return []
     if _queued_by_owner(old, request, context):  # as it was: an owner may come with the same write
         return []
-    workload = context.lookup.workload_of(str((new.get("metadata") or {}).get("uid") or ""))
+    workload = context.lookup.workload_of(meta.uid(new))
     if workload is not None and (workload.holds(Condition.ADMITTED) or workload.holds(Condition.FINISHED)):
         return []
     queue = meta.queue_name(new)
@@ -201,9 +206,9 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     return [forbidden(path, f"the job {place} and is started when its workload is admitted, not by hand")]
 
 
-def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
-    """What to say of a job that is to wait in a queue: when it comes, and when it has changed since; and of one that
-    runs when it is to have other pods.
+def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Submission | None:
+    """What is to be looked at: a job that is to wait in a queue, when it comes, and when it has changed since; and one
+    that runs, when it is to have more or fewer pods.
     """
     runs_with = _running_pods(kind, old, new)
     if (
@@ -211,20 +216,28 @@ def _feedback(kind: JobKind, old: Raw | None, new: Raw, request: Request, contex
         or not (_switched_off(kind, new) or runs_with)
         or _queued_by_owner(new, request, context)
     ):
-        return Verdict()
+        return None
     if old is not None and not runs_with and _same_to_feedback(kind, old, new):
-        return Verdict()
+        return None
     pods = [
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(new)
     ]
+    rules = context.rules_of(request.namespace)
+    asked = submission(request.namespace, meta.queue_name(new), meta.priority_class(new), pods, rules)
+    return replace(asked, runs_with=runs_with) if runs_with else asked
+
+
+def _feedback(asked: Submission, job: Raw, request: Request, context: Context) -> Verdict:
+    """What to say of it, beside the jobs that were accepted just before."""
     labels = context.labels_of(request.namespace)
-    queue = meta.queue_name(new)
-    asked = submission(request.namespace, queue, meta.priority_class(new), pods, context.rules_of(request.namespace))
-    if runs_with:
-        return judge(of_job(replace(asked, runs_with=runs_with), context.lookup), context.settings.feedback, labels)
-    own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
-    return judge((*own, *of_job(asked, context.lookup)), context.settings.feedback, labels)
+    lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(job))
+    own = (
+        expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
+        if asked.runs_with is None
+        else ()
+    )
+    return judge((*own, *of_job(asked, lookup)), context.settings.feedback, labels)
 
 
 def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:

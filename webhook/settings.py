@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from api import feature_gates, names
+from core.feedback.accepted import Accepted
 from core.lookup import Lookup
 from core.model import Labels, Raw
 from core.requests import RequestRules
@@ -37,10 +40,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a handler may look at besides its request."""
+    """All that a handler may look at besides its request. ``accepted`` is what it remembers of earlier ones."""
 
     settings: Settings
     lookup: Lookup
+    accepted: Accepted = field(default_factory=Accepted)
+    clock: Callable[[], float] = time.monotonic
 
     def labels_of(self, namespace: str) -> Labels | None:
         """The labels of a namespace; None for none, or as long as the caches do not know."""

@@ -38,7 +38,9 @@ seiretsu:
 Of several entries for a rule the first whose `namespaceSelector` matches counts (none matches all namespaces); a rule
 without entry warns. An entry with a `namespaceSelector` never counts for what is in no namespace (ClusterQueues,
 Cohorts, ResourceFlavors); where its rule is about nothing else, `serve` says so at the start. A refusal ends in
-`(rule NAME)`. Findings come from the caches: until those have been read once after a start nothing is said, and nothing
+`(rule NAME)`. Jobs that were accepted a moment ago count as if the scheduler had judged them already, so that of six
+created together those that wait are told so; with several replicas each knows only of those that it accepted itself.
+Findings come from the caches: until those have been read once after a start nothing is said, and nothing
 is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
 immutable fields) is always an error and no rule.
 

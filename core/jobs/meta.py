@@ -21,6 +21,11 @@ def annotations(job: Raw) -> Raw:
     return (job.get("metadata") or {}).get("annotations") or {}
 
 
+def uid(job: Raw) -> str:
+    """The uid, '' where there is none yet."""
+    return str((job.get("metadata") or {}).get("uid") or "")
+
+
 def queue_name(job: Raw) -> str:
     """The LocalQueue that the job names: by label, or where there is no label by v0.1's annotation; '' for none."""
     return str(labels(job).get(Label.QUEUE_NAME) or annotations(job).get(Annotation.QUEUE_NAME) or "")

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from core.feedback.accepted import Accepted
 from core.lookup import Lookup
 from core.model import Key, Labels, Raw, Workload
 from core.model import LocalQueue as LocalQueueValue
@@ -90,10 +91,17 @@ def review_of(new: Raw, *, old: Raw | None = None, resource: str, **request: Any
     )
 
 
-def ask(path: str, body: Raw | bytes, *, knows: Lookup | None = None, settings: Settings | None = None) -> Raw:
-    """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches."""
+def ask(
+    path: str,
+    body: Raw | bytes,
+    *,
+    knows: Lookup | None = None,
+    settings: Settings | None = None,
+    accepted: Accepted | None = None,
+) -> Raw:
+    """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches, and has ``accepted``."""
     (hook,) = (hook for hook in HOOKS if hook.path == path)
-    context = Context(settings or Settings(), knows or cluster())
+    context = Context(settings or Settings(), knows or cluster(), Accepted() if accepted is None else accepted)
     status, text = answer(hook, body if isinstance(body, bytes) else orjson.dumps(body), context)
     assert status == 200, text
     response = orjson.loads(text)["response"]

@@ -9,6 +9,7 @@ import pytest
 
 from api.configuration import load
 from api.names import Label
+from core.feedback.accepted import Accepted
 from core.feedback.catalog import NAMES
 from core.lookup import Lookup
 from core.model import Raw, Requirement, Selector
@@ -139,6 +140,34 @@ def test_a_job_that_runs_is_looked_at_when_it_is_resized(before: Raw, after: Raw
         settings = policy(Entry("running-job-resized", "Deny"))
         refused = ask(VALIDATE, review(new, old=old), knows=world(), settings=settings)
         assert refused["status"]["message"] == f"{told} (rule running-job-resized)"
+
+
+def created(uid: str, cpu: str = "6", **request: Any) -> Raw:
+    new = queued(cpu=cpu)
+    new["metadata"]["uid"] = uid
+    return review(new, **request)
+
+
+def test_of_jobs_that_are_created_together_those_that_wait_are_told() -> None:
+    accepted = Accepted()
+    counts = [
+        len(ask(VALIDATE, created(str(each)), knows=world(), accepted=accepted).get("warnings", ()))
+        for each in range(6)
+    ]
+    assert counts == [0, 0, 1, 1, 1, 1], "12 cpu can be had, each asks for 6"
+
+
+@pytest.mark.parametrize(
+    ("body", "settings"),
+    [
+        pytest.param(created("a", dryRun=True), Settings(), id="a dry run"),
+        pytest.param(created("a", cpu="20"), policy(Entry("request-too-large", "Deny")), id="one that is refused"),
+    ],
+)
+def test_what_is_not_created_is_not_counted(body: Raw, settings: Settings) -> None:
+    accepted = Accepted()
+    ask(VALIDATE, body, knows=world(), settings=settings, accepted=accepted)
+    assert len(accepted) == 0
 
 
 def test_warnings_are_at_most_five_of_120_characters_and_fit_a_header() -> None:

@@ -1,0 +1,94 @@
+"""Jobs that admission has accepted and the scheduler has not judged yet: the next one is told as if they were there.
+
+Between the two lies the time until the Job's Workload is made and looked at. Without this, of six Jobs that are created
+together each one looks as if it started at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from core.feedback import capacity
+from core.feedback.job_queue import cluster_queue_of
+from core.feedback.submission import Submission
+from core.feedback.waiting import priority
+from core.lookup import Lookup, WhatIf
+from core.model import ClusterQueue, FlavorResource, QueueingStrategy
+
+LASTS: Final = 10.0
+"""Seconds after which an accepted Job no longer counts: somebody else refused it, or it is gone already."""
+
+MOST: Final = 100
+"""Jobs that are kept, the latest: each costs the next request some 20 us."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    job: Submission
+    until: float
+
+
+class Accepted:
+    """Accepted Jobs by uid, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, uid: str, job: Submission, now: float) -> None:
+        """Count a Job until the scheduler has judged its Workload."""
+        self._entries[uid] = _Entry(job, now + LASTS)
+        if len(self._entries) > MOST:
+            del self._entries[next(iter(self._entries))]
+
+    def beside(self, lookup: Lookup, now: float, *, but: str = "") -> Lookup:
+        """The Lookup as it will be once the scheduler has judged these Jobs, ``but`` for the one of that uid."""
+        judged = {uid: lookup.judged(uid) for uid in self._entries}
+        self._entries = {uid: each for uid, each in self._entries.items() if not judged[uid] and each.until > now}
+        jobs = [(each.job, judged[uid] is not None) for uid, each in self._entries.items() if uid != but]
+        if not jobs:
+            return lookup
+        found = lookup.what_if()
+        for job, counted in jobs:
+            _judge(job, found, counted=counted)
+        return found
+
+
+def _judge(job: Submission, lookup: WhatIf, *, counted: bool) -> None:
+    """Have one Job hold quota, or else wait; ``counted`` is whether its Workload is among those that wait."""
+    queue = cluster_queue_of(job, lookup)
+    standing = lookup.standing(queue.name) if queue is not None else None
+    if queue is None or standing is None:
+        return
+    blocked = queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name)
+    able = standing.active and not blocked and capacity.could_hold(job, queue, lookup, lookup.available)
+    taken = _flavors(job, queue, lookup) if able else None
+    if taken is not None:
+        lookup.use(queue.name, taken)
+    if taken is None and not counted:
+        lookup.wait(queue.name, priority(job, lookup))
+    elif taken is not None and counted:
+        lookup.start(queue.name, priority(job, lookup))
+
+
+def _flavors(job: Submission, queue: ClusterQueue, lookup: Lookup) -> dict[FlavorResource, int] | None:
+    """What it will use of which flavors: of the first that has room for all pods, else for the least number of them."""
+    taken: dict[FlavorResource, int] = {}
+
+    def left(name: str, fr: FlavorResource) -> int:
+        return lookup.available(name, fr) - taken.get(fr, 0)
+
+    for demand in capacity.demands(job, queue):
+        flavors = capacity.suitable(demand, lookup)
+        ways = ((name, asked) for asked in (demand.full, demand.least) for name in flavors)
+        chosen = next((way for way in ways if not capacity.lacking(way[1], way[0], queue, left)), None)
+        if chosen is None:
+            return None
+        flavor, asked = chosen
+        for resource, amount in asked.items():
+            fr = FlavorResource(flavor, resource)
+            taken[fr] = taken.get(fr, 0) + amount
+    return taken
