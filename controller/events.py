@@ -79,6 +79,12 @@ def failed(reason: str, message: str) -> Event:
     return Event(WARNING, reason, message)
 
 
+def workload_refused(workload: Key, sentence: str) -> Event:
+    """On the Job: the API server refuses its Workload, with the API server's sentence."""
+    text = f"The API server refuses Workload {workload}; it is tried again until it is accepted: {sentence}"
+    return Event(WARNING, names.Event.ERR_WORKLOAD_COMPOSE, text)
+
+
 def quota_reserved(cluster_queue: str, waited: float, considered: str = "") -> Event:
     """On the Workload; ``waited`` in seconds since it was queued, ``considered`` the flavors that did not simply
     fit.

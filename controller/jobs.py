@@ -7,8 +7,9 @@ the API stands.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 import structlog
@@ -17,7 +18,7 @@ from api import names
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import Invalid, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.settings import Settings
@@ -74,6 +75,7 @@ class JobReconciler:
         self.clock = clock
         self.store = caches.stores[self.resource]
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
+        self._refused: dict[Key, tuple[str, str]] = {}
 
     def changed(self, key: Key) -> None:
         """Look at this job."""
@@ -87,6 +89,7 @@ class JobReconciler:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
         job = self.store.get(key)
         if job is None:
+            self._refused.pop(key, None)
             await self._let_go(key)
             return None
         return await self._apply(key, job, decide(self._situation(key, job)))
@@ -138,7 +141,8 @@ class JobReconciler:
             case CreateWorkload():
                 await self._create(job, action.manifest)
             case UpdateWorkload():
-                await self._patch_workload(action.workload, action.patch)
+                with self._reporting_refusal(job, action.workload):
+                    await self._patch_workload(action.workload, action.patch)
                 if action.why == "matching":
                     self._tell(job, events.updated_workload(action.workload))
             case DeleteWorkload():
@@ -168,16 +172,33 @@ class JobReconciler:
         return None
 
     async def _create(self, job: Raw, manifest: Raw) -> None:
-        try:
+        with self._reporting_refusal(job, decode.key(manifest)):
             created = await self.writer.create(resources.WORKLOADS, manifest)
-        except Invalid as error:  # trying again is of no use until the job changes
-            self._tell(job, events.failed(names.Event.ERR_WORKLOAD_COMPOSE, error.message))
-            return
         key = decode.key(created)
         log.info("workload created", workload=str(key), job=job["metadata"]["name"])
         self._tell(job, events.created_workload(key))
         since = epoch(job["metadata"]["creationTimestamp"])
         self.metrics.workload_created(f"{self.kind.api_version}/{self.kind.kind}", self.clock() - since)
+
+    @contextlib.contextmanager
+    def _reporting_refusal(self, job: Raw, workload: Key) -> Iterator[None]:
+        """Emit an event on the job when the API server refuses its Workload: one per sentence, not one per retry.
+
+        The error is raised again, so that the work queue retries with backoff: what refused it (a quota, a policy, a
+        webhook, missing rights) may be fixed without any change of the job.
+        """
+        key, uid = decode.key(job), job["metadata"]["uid"]
+        try:
+            yield
+        except (Conflict, TooManyRequests):
+            raise  # our caches are behind, or the API server is busy: the next attempt ends it
+        except ApiError as error:
+            behind = isinstance(error, AlreadyExists) and self.caches.workloads.get(workload) is None
+            if error.status and not behind and self._refused.get(key) != (uid, error.message):
+                self._refused[key] = (uid, error.message)
+                self._tell(job, events.workload_refused(workload, error.message))
+            raise
+        self._refused.pop(key, None)
 
     async def _patch_workload(self, key: Key, patch: Raw, subresource: str = "") -> None:
         try:

@@ -22,6 +22,7 @@ from core.placement import matches
 from core.steps import Deactivate, Delete, Evict, LetGo, PodsReadyPolicy, Rest, Step, Surroundings, Update
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+NO_QUEUE = f"The workload names no LocalQueue: set label {names.Label.QUEUE_NAME} on its job"
 _OF_THE_CYCLE = frozenset(
     {
         PendingReason.WAITING_FOR_QUOTA,
@@ -272,6 +273,8 @@ def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
     """Reason and message of what keeps a Workload from being queued at all; ('', '') where nothing does."""
     if not w.active:
         return PendingReason.DEACTIVATED, "The workload is deactivated"
+    if not w.queue:
+        return PendingReason.MISCONFIGURED, NO_QUEUE
     if s.local_queue is None:
         return PendingReason.MISCONFIGURED, f"LocalQueue {w.queue} doesn't exist"
     if s.local_queue.stop_policy != StopPolicy.NONE:

@@ -350,7 +350,7 @@ def _queue_change(s: Situation) -> Action | None:
     queue = meta.queue_name(s.job)
     if s.match is None or s.found.queue == queue or s.found.holds(names.Condition.QUOTA_RESERVED):
         return None
-    return _update(s.match, {"spec": {"queueName": queue}}, "queue")
+    return _update(s.match, {"spec": {"queueName": queue or None}}, "queue")
 
 
 def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:

@@ -76,7 +76,7 @@ def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None)
     """What makes a Workload without reservation match its changed job; ``priority`` is ``core.priority.followed``."""
     patch: Raw = {
         "metadata": {key: workload["metadata"][key] for key in ("uid", "resourceVersion")},
-        "spec": {"maximumExecutionTimeSeconds": None, **_spec(kind, job)},
+        "spec": {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job)},
     }
     if priority:
         patch["metadata"] |= priority.get("metadata", {})
@@ -126,9 +126,9 @@ def key(raw: Raw) -> Key:
 
 
 def _spec(kind: JobKind, job: Raw) -> Raw:
-    seconds = max_execution_seconds(job)
+    queue, seconds = meta.queue_name(job), max_execution_seconds(job)
     return {
-        "queueName": meta.queue_name(job),
+        **({"queueName": queue} if queue else {}),
         "podSets": kind.pod_sets(job),
         **({"maximumExecutionTimeSeconds": seconds} if seconds is not None else {}),
     }

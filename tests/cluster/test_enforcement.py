@@ -216,6 +216,9 @@ def test_jobs_that_the_controller_of_job_sets_makes_wait_although_it_tries_to_st
 
 def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(world: World) -> None:
     assert create(world.plane, job("queueless"))["spec"]["suspend"] is True
+    text = "The workload names no LocalQueue: set label kueue.x-k8s.io/queue-name on its job"
+    why = ("False", "Misconfigured", text)
+    world.until("its Workload waits, too", lambda: world.told("queueless", "QuotaReserved") == why)
     refused = patch(world.plane, "queueless", {"spec": {"suspend": False}})
     assert "the job names no queue" in refused.stderr
     assert "queueless" not in world.running()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from api import structural, validate
 from core import decode, transitions
 from core.jobs import workload
 from core.jobs.actions import (
@@ -86,6 +87,35 @@ def test_a_job_without_workload_gets_one() -> None:
         "maximumExecutionTimeSeconds": 60,
         "priority": 0,
     }
+
+
+WITHOUT_QUEUE = {"kueue.x-k8s.io/queue-name": ""}
+
+
+def test_a_job_without_queue_name_has_a_workload_without_queue_name_until_it_is_given_one() -> None:
+    """Under manageJobsWithoutQueueName. Whatever is written is valid by the schema of the CRD."""
+    nameless, named = job(labels=WITHOUT_QUEUE), job()
+    created = decide(situation(nameless))
+    assert isinstance(created, CreateWorkload)
+    assert "queueName" not in created.manifest["spec"]
+    waits = workload_of(nameless)
+    assert decide(situation(nameless, waits)) == Nothing()
+
+    given = decide(situation(named, waits))
+    assert isinstance(given, UpdateWorkload)
+    taken = decide(situation(nameless, workload_of(named)))
+    assert isinstance(taken, UpdateWorkload)
+    resized = decide(situation(job(labels=WITHOUT_QUEUE, parallelism=2), workload_of(named)))
+    assert isinstance(resized, UpdateWorkload) and resized.why == "matching"
+    written = [
+        created.manifest,
+        merged(waits, given.patch),
+        merged(workload_of(named), taken.patch),
+        merged(workload_of(named), resized.patch),
+    ]
+    assert [each["spec"].get("queueName") for each in written] == [None, "lq", None, None]
+    schema = validate.schema_of("Workload") or {}
+    assert [structural.violations(schema, each) for each in written] == [[], [], [], []]
 
 
 def test_a_new_workload_has_the_priority_of_the_class() -> None:

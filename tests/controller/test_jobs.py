@@ -1,0 +1,120 @@
+"""What the Job reconciler writes, and what it reports when the API server refuses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller import resources
+from controller.caches import Caches
+from controller.events import Event
+from controller.jobs import JobReconciler
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
+from controller.kube.resource import Resource
+from controller.metrics import Metrics
+from controller.settings import Settings
+from controller.writes import Writer
+from core.jobs import workload
+from core.jobs.kinds import BATCH_JOB
+from core.model import Key, Raw
+from core.state import State
+from tests.controller.test_caches import made
+from tests.core.jobs.samples import job
+
+KEY = Key("ns", "j")
+
+
+class Answers:
+    """A client whose creates fail with ``errors``, one after the other, and then succeed."""
+
+    def __init__(self, *errors: ApiError) -> None:
+        self.errors = list(errors)
+
+    async def create(self, resource: Resource, body: Raw, namespace: str = "", **_: Any) -> Raw:
+        if self.errors:
+            raise self.errors.pop(0)
+        given = {"uid": "wl-uid", "resourceVersion": "9", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        return {**body, "metadata": {**body["metadata"], **given}}
+
+
+class Told:
+    """Keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+        """Keep one."""
+        self.events.append(event)
+
+
+def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
+    caches, told = Caches(State()), Told()
+    found = job()
+    found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    caches.stores[resources.of_kind(BATCH_JOB)].observe("ADDED", found)
+    caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+    caches.start()
+    writer = Writer(Answers(*errors), caches.stores)  # type: ignore[arg-type]
+    return JobReconciler(BATCH_JOB, caches, writer, told, Metrics(CollectorRegistry()), Settings()), told
+
+
+async def tries(found: JobReconciler, times: int) -> None:
+    """Reconcile as the work queue does: what fails is retried."""
+    for _ in range(times):
+        try:
+            await found.reconcile(KEY)
+        except ApiError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Invalid(422, "Invalid", "spec.queueName: Invalid value"),
+        Forbidden(403, "Forbidden", "exceeded quota: workloads"),
+        ApiError(500, "InternalError", "failed calling webhook"),
+    ],
+    ids=["the schema refuses it", "a policy refuses it", "a webhook is down"],
+)
+async def test_a_workload_that_the_api_server_refuses_is_retried_with_backoff_and_reported_once(
+    refusal: ApiError,
+) -> None:
+    found, told = reconciler(*[refusal] * 3)
+    with pytest.raises(ApiError):
+        await found.reconcile(KEY)
+    await tries(found, 3)
+    assert [event.reason for event in told.events] == ["ErrWorkloadCompose", "CreatedWorkload"]
+    assert told.events[0].type == "Warning"
+    assert told.events[0].message.endswith(f"it is tried again until it is accepted: {refusal.message}")
+
+
+async def test_another_refusal_of_the_same_workload_is_reported_too() -> None:
+    found, told = reconciler(Invalid(422, "Invalid", "one"), Invalid(422, "Invalid", "two"))
+    await tries(found, 2)
+    assert [event.message.rpartition(": ")[2] for event in told.events] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AlreadyExists(409, "AlreadyExists", "there"),
+        Conflict(409, "Conflict", "changed"),
+        TooManyRequests(429, "TooManyRequests", "later"),
+        Unreachable(0, "Reset", "cut"),
+    ],
+)
+async def test_what_the_next_attempt_ends_is_not_reported(error: ApiError) -> None:
+    found, told = reconciler(error)
+    await tries(found, 2)
+    assert [event.reason for event in told.events] == ["CreatedWorkload"]
+
+
+async def test_a_name_that_somebody_elses_workload_has_is_reported() -> None:
+    found, told = reconciler(AlreadyExists(409, "AlreadyExists", "it is there"))
+    name = workload.name(BATCH_JOB, job())
+    found.caches.workloads.observe("ADDED", made("Workload", name, namespace="ns"))
+    await tries(found, 1)
+    assert [event.reason for event in told.events] == ["ErrWorkloadCompose"]
