@@ -107,10 +107,10 @@ def bar(usage: Usage, scale: int) -> Text:
     return Text.assemble(("█" * own, "green"), ("█" * borrowed, "magenta"), ("░" * free, "dim"))
 
 
-def render(job_rows: Sequence[Row], queue_usages: Sequence[Usage], title: str) -> RenderableType:
+def render(job_rows: Sequence[Row], queue_usages: Sequence[Usage]) -> RenderableType:
     """The whole board."""
     scale = max([u.nominal + u.borrowed for u in queue_usages] + [1])
-    queues = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    queues = Table(box=None, pad_edge=False)
     for heading in ("ClusterQueue", "cpu in use", "", "borrowed", "waiting"):
         queues.add_column(heading)
     for usage in queue_usages:

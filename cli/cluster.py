@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sysconfig
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,9 +41,9 @@ def up(
     """Start a control plane with simulated nodes; the first time, build its programs."""
     labels = dict(_label(text) for text in node_label or ())
     group = (NodeGroup(nodes, node_cpu, node_memory, labels=labels),) if nodes else ()
-    cluster = clusters.up(name, group)
+    clusters.up(name, group)
     typer.echo(f"Cluster {name} is up: {nodes} nodes of {node_cpu} cpu and {node_memory} memory.")
-    typer.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+    typer.echo(use_line(name))
 
 
 @app.command()
@@ -70,6 +73,16 @@ def kubeconfig(name: Name = "seiretsu") -> None:
     typer.echo(clusters.get(name).kubeconfig)
 
 
+@app.command()
+def env(name: Name = "seiretsu") -> None:
+    """Print one line for the shell's eval: kubectl and seiretsu on PATH, and the cluster's kubeconfig."""
+    cluster = clusters.get(name)
+    folders = [program().parent, *(kubectl.parent for kubectl in [tools.find("kubectl")] if kubectl)]
+    path = "".join(f"{shlex.quote(str(folder))}:" for folder in folders)
+    cache = shlex.quote(str(cluster.directory / "cache"))  # kubectl's own is kept by address, and addresses come back
+    typer.echo(f'export PATH={path}"$PATH" KUBECONFIG={shlex.quote(str(cluster.kubeconfig))} KUBECACHEDIR={cache}')
+
+
 @app.command("tools")
 def tools_(
     names: Annotated[list[str] | None, typer.Argument(help="Build these where missing, e.g. helm.")] = None,
@@ -84,6 +97,16 @@ def tools_(
         typer.echo(f"{name:<24} {paths.get(name) or tools.find(name) or 'not built yet'}")
     if not names:
         typer.echo(f"{'(cache)':<24} {tools.cache_directory(os.environ)}")
+
+
+def program() -> Path:
+    """The path of `seiretsu` itself, to be typed where it is not on PATH."""
+    return Path(sysconfig.get_path("scripts")) / "seiretsu"
+
+
+def use_line(name: str) -> str:
+    """The line that makes a shell use a cluster; it can be pasted as it is."""
+    return f'eval "$({shlex.quote(str(program()))} cluster env --name {name})"'
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -2,7 +2,11 @@
 
 It starts a real local control plane, installs Seiretsu on it, applies ``examples/``, submits Jobs with kubectl, shows
 them waiting, borrowing, starting and finishing, and then what kubectl prints for Jobs that will not work. With
-``--stay`` (``make up``) it ends with everything still running and tells how to play with it.
+``--stay`` (``make up``) it ends with everything still running and prints how to use it.
+
+No scene depends on how fast the machine is: a Job runs until the demo ends it, so that who may start next is known, and
+a scene lasts until the cluster shows what it is about. The demo fails where a Job starts that has to wait, where more
+runs than the quota allows, or where nothing happens for ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -12,19 +16,22 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from api import names
 from cli.board import Raw, Row, Usage, render, rows, usages
+from cli.cluster import program, use_line
 from devcluster import clusters
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
@@ -34,12 +41,63 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 TEAM_A, TEAM_B = "team-a", "team-b"
 NODES = NodeGroup(labels={"seiretsu.dev/pool": "standard"})
-PATIENCE = 180.0  # seconds after which the demo gives up on a Job
+UNTIL_ENDED = "24h"  # how long a Job of a scene would run by itself
+BORROWED = 4000  # what team-a borrows with three of them: its quota is 8 cpu, its borrowing limit 4
+MOST = {TEAM_A: 3, TEAM_B: 4}  # how many of them a team may run at once
+MOST_OF_ALL = 4
+PATIENCE = 300.0  # seconds without the expected outcome after which the demo fails
 TICK = 0.5
 
 
 class DemoError(ClusterError):
     """The demo did not go as it should; the message says where."""
+
+
+class Look(NamedTuple):
+    """Jobs and queues at one moment."""
+
+    jobs: list[Row]
+    queues: list[Usage]
+
+    def started(self) -> set[str]:
+        """The Jobs that have started, those that have ended included."""
+        return {row.job for row in self.jobs if row.state != "waiting"}
+
+    def waiting(self) -> list[Row]:
+        """The Jobs that wait."""
+        return [row for row in self.jobs if row.state == "waiting"]
+
+    def told(self, *jobs: str) -> bool:
+        """Whether these Jobs wait and their Workloads say why."""
+        return {row.job for row in self.waiting() if row.note} >= {*jobs}
+
+    def finished(self) -> set[str]:
+        """The Jobs that have ended."""
+        return {row.job for row in self.jobs if row.state in ("finished", "failed")}
+
+    def shows(self, queue: str, *, borrowed: int, pending: int) -> bool:
+        """Whether a ClusterQueue's status has these figures."""
+        return any((u.queue, u.borrowed, u.pending) == (queue, borrowed, pending) for u in self.queues)
+
+    def describe(self) -> str:
+        """All of it in one line."""
+        jobs = [f"{row.namespace}/{row.job} {row.state}{f' ({row.note})' if row.note else ''}" for row in self.jobs]
+        return "; ".join(jobs) or "there are no Jobs"
+
+
+def mistake(look: Look, may_start: Collection[str]) -> str:
+    """What a look shows that must never be, whatever the timing: too many Jobs run, or one that has to wait; else ''.
+
+    ``may_start`` are the Jobs that may have started by then.
+    """
+    running = Counter(row.namespace for row in look.jobs if row.state == "running")
+    for team, most in MOST.items():
+        if running[team] > most:
+            return f"{running[team]} Jobs of {team} run at once: its quota and what it may borrow are enough for {most}"
+    if running.total() > MOST_OF_ALL:
+        return f"{running.total()} Jobs run at once: the quota of both teams is enough for {MOST_OF_ALL}"
+    early = sorted(look.started() - {*may_start})
+    return f"{', '.join(early)} started before its turn" if early else ""
 
 
 @dataclass
@@ -48,26 +106,30 @@ class Story:
 
     submitted: int = 0
     waited: set[str] = field(default_factory=set)
-    started: list[str] = field(default_factory=list)
+    started: set[str] = field(default_factory=set)
     finished: set[str] = field(default_factory=set)
     most_borrowed: int = 0
     most_used: int = 0
 
-    def see(self, job_rows: list[Row], queue_usages: list[Usage]) -> list[str]:
-        """Take in one look at the cluster; returns a line for each Job that changed."""
+    def see(self, look: Look, *, ends: bool = False) -> list[str]:
+        """Take in one look at the cluster; returns a line for each Job that changed.
+
+        A Job waits when its Workload says why, or when it still does as a scene ``ends``.
+        """
         news = []
-        for one in job_rows:
-            if one.state == "waiting" and one.job not in self.waited:
+        for one in look.jobs:
+            name = f"{one.namespace}/{one.job}"
+            if one.state == "waiting" and one.job not in self.waited and (one.note or ends):
                 self.waited.add(one.job)
-                news.append(f"{one.namespace}/{one.job} waits{f': {one.note}' if one.note else ''}")
-            if one.state in ("running", "finished") and one.job not in self.started:
-                self.started.append(one.job)
-                news.append(f"{one.namespace}/{one.job} starts")
+                news.append(f"{name} waits{f': {one.note}' if one.note else ''}")
+            if one.state != "waiting" and one.job not in self.started:
+                self.started.add(one.job)
+                news.append(f"{name} starts")
             if one.state in ("finished", "failed") and one.job not in self.finished:
                 self.finished.add(one.job)
-                news.append(f"{one.namespace}/{one.job} {one.state}")
-        self.most_borrowed = max([self.most_borrowed, *(u.borrowed for u in queue_usages)])
-        self.most_used = max(self.most_used, sum(u.used for u in queue_usages))
+                news.append(f"{name} {one.state}")
+        self.most_borrowed = max([self.most_borrowed, *(u.borrowed for u in look.queues)])
+        self.most_used = max(self.most_used, sum(u.used for u in look.queues))
         return news
 
 
@@ -79,10 +141,15 @@ class Demo:
         self.console = console
         self.story = Story()
         self.began = began
+        self.ending: dict[str, str] = {}
+        """The namespaces of Jobs that are to end, by name."""
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl against the demo's cluster."""
-        return self.cluster.kubectl(*args, stdin=stdin)
+        try:
+            return self.cluster.kubectl(*args, stdin=stdin, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise DemoError(f"kubectl {' '.join(args)}: no answer in {PATIENCE:.0f} s") from None
 
     def must(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl and return what it printed; raises DemoError with its own words when it fails."""
@@ -91,44 +158,56 @@ class Demo:
             raise DemoError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
         return done.stdout
 
-    def items(self, kind: str) -> list[Raw]:
-        """All objects of a kind."""
-        found: list[Raw] = json.loads(self.must("get", kind, "-A", "-o", "json"))["items"]
-        return found
-
-    def look(self) -> tuple[list[Row], list[Usage]]:
+    def look(self) -> Look:
         """How Jobs and queues stand now."""
-        mine = [j for j in self.items("jobs") if j["metadata"]["namespace"] in (TEAM_A, TEAM_B)]
-        return rows(mine, self.items("workloads")), usages(self.items("clusterqueues"), "cpu")
+        kinds = f"jobs,workloads.{names.GROUP},clusterqueues.{names.GROUP}"
+        found: dict[str, list[Raw]] = defaultdict(list)
+        for item in json.loads(self.must("get", kinds, "-A", "-o", "json"))["items"]:
+            found[item["kind"]].append(item)
+        mine = [job for job in found["Job"] if job["metadata"]["namespace"] in (TEAM_A, TEAM_B)]
+        return Look(rows(mine, found["Workload"]), usages(found["ClusterQueue"], "cpu"))
 
-    def submit(self, file: str, namespace: str = TEAM_A, run_for: str = "6s") -> str:
-        """``kubectl create`` one of the example Jobs; its pods run for ``run_for``. Returns the Job's name."""
+    def submit(self, file: str, namespace: str = TEAM_A) -> str:
+        """``kubectl create`` one of the example Jobs, to run until the demo ends it. Returns the Job's name."""
         manifest = (EXAMPLES / "jobs" / file).read_text().replace(f"namespace: {TEAM_A}", f"namespace: {namespace}")
-        lines = f"  template:\n    metadata:\n      annotations:\n        {RUN_FOR}: {run_for}\n"
+        lines = f"  template:\n    metadata:\n      annotations:\n        {RUN_FOR}: {UNTIL_ENDED}\n"
         name = self.must("create", "-f", "-", "-o", "name", stdin=manifest.replace("  template:\n", lines))
         self.story.submitted += 1
         return name.strip().partition("/")[2]
 
-    def watch(self, title: str, until: Callable[[], bool]) -> None:
-        """Show the board until something holds; on a terminal in place, elsewhere a line for each change."""
+    def end(self, look: Look) -> None:
+        """Let the pods of the Jobs that are to end succeed now, where there are any yet."""
+        for row in look.jobs:
+            if row.state == "running" and self.ending.get(row.job) == row.namespace:
+                mine = ("-n", row.namespace, "-l", f"batch.kubernetes.io/job-name={row.job}")
+                self.must("annotate", "pods", *mine, f"{RUN_FOR}=0s", "--overwrite")
+
+    def watch(self, title: str, may_start: Collection[str], until: Callable[[Look], bool]) -> Look:
+        """Show the board until something holds; on a terminal in place, elsewhere a line for each change.
+
+        Raises DemoError as soon as something is wrong, whatever the timing: see ``mistake``.
+        """
         deadline = time.monotonic() + PATIENCE
         with self.board() as show:
             while True:
-                job_rows, queue_usages = self.look()
-                news = self.story.see(job_rows, queue_usages)
-                show(job_rows, queue_usages, title, news)
-                if until():
-                    return
+                look = self.look()
+                over = until(look)
+                show(look, self.story.see(look, ends=over))
+                if wrong := mistake(look, may_start):
+                    raise DemoError(f"{title}: {wrong}. All Jobs: {look.describe()}")
+                if over:
+                    return look
                 if time.monotonic() > deadline:
-                    raise DemoError(f"{title}: not there after {PATIENCE:.0f} s")
+                    raise DemoError(f"{title}: not reached within {PATIENCE:.0f} s. All Jobs: {look.describe()}")
+                self.end(look)
                 time.sleep(TICK)
 
     @contextmanager
-    def board(self) -> Iterator[Callable[[list[Row], list[Usage], str, list[str]], None]]:
+    def board(self) -> Iterator[Callable[[Look, list[str]], None]]:
         """How to show a look at the cluster."""
         if not self.console.is_terminal:
 
-            def tell(_rows: list[Row], _usages: list[Usage], _title: str, news: list[str]) -> None:
+            def tell(_look: Look, news: list[str]) -> None:
                 for line in news:
                     self.line(f"  {time.monotonic() - self.began:5.1f} s  {line}")
 
@@ -136,8 +215,8 @@ class Demo:
             return
         with Live(console=self.console, refresh_per_second=8) as live:
 
-            def draw(job_rows: list[Row], queue_usages: list[Usage], title: str, _news: list[str]) -> None:
-                live.update(render(job_rows, queue_usages, title))
+            def draw(look: Look, _news: list[str]) -> None:
+                live.update(render(look.jobs, look.queues))
 
             yield draw
 
@@ -152,20 +231,30 @@ class Demo:
     def queueing(self) -> None:
         """Jobs wait, borrow, start and finish."""
         self.say("team-a submits five Jobs of 4 cpu: 8 are its own, 4 more it may borrow, so two of them wait")
-        first = [self.submit("train.yaml", run_for=f"{seconds}s") for seconds in (8, 11, 14, 6, 6)]
-        self.watch("team-a alone", lambda: len(self.story.started) >= 3 and bool(self.story.waited))
+        first = {self.submit("train.yaml") for _ in range(5)}
+        look = self.watch("team-a alone", first, lambda look: _three_run_on_borrowed_quota(look, first))
+        running = sorted(first & look.started())
         self.say("team-b submits two Jobs: team-a has borrowed half of its quota, so one of them waits")
-        second = [self.submit("train.yaml", namespace=TEAM_B, run_for="5s") for _ in range(2)]
-        self.watch("two teams", lambda: any(job in self.story.started for job in second))
-        self.say("an urgent Job of team-a goes before those that wait already")
-        urgent = self.submit("urgent.yaml", run_for="3s")
+        second = {self.submit("train.yaml", namespace=TEAM_B) for _ in range(2)}
+        may_start = {*running, *second}
+        look = self.watch("two teams", may_start, lambda look: _one_runs_and_one_waits(look, second))
+        lent = second - look.started()
+        may_start -= lent
+        self.say("an urgent Job of team-a comes last: all 16 cpu are in use, so it waits")
+        urgent = self.submit("urgent.yaml")
+        self.watch("an urgent Job", may_start, lambda look: look.told(urgent))
+        self.say("a Job of team-a ends: team-b gets back what was borrowed, though the urgent one has more priority")
+        self.ending[running[0]] = TEAM_A
+        may_start |= lent
+        self.watch("borrowed quota goes back", may_start, lambda look: look.started() >= lent)
+        self.say("another one ends: the urgent one starts before the two that have waited longer")
+        self.ending[running[1]] = TEAM_A
+        may_start |= {urgent}
+        self.watch("the urgent one first", may_start, lambda look: urgent in look.started())
+        self.say("the others end one after the other, and those that waited run")
         everything = {*first, *second, urgent}
-        self.watch("to the end", lambda: everything <= self.story.finished)
-        started = {job["metadata"]["name"]: job["status"]["startTime"] for job in self.items("jobs")}
-        if early := [job for job in self.story.waited & {*first} if started[job] < started[urgent]]:
-            raise DemoError(f"{urgent} was to start before those that waited already, but {', '.join(early)} did first")
-        if not self.story.most_borrowed:
-            raise DemoError("team-a never borrowed: its ClusterQueue's status showed no borrowed cpu")
+        self.ending |= dict.fromkeys(first | {urgent}, TEAM_A) | dict.fromkeys(second, TEAM_B)
+        self.watch("to the end", everything, lambda look: look.finished() >= everything)
 
     def feedback(self) -> None:
         """What kubectl says about Jobs that will not work."""
@@ -200,12 +289,24 @@ class Demo:
             self.line(f"  {line}")
 
 
+def _three_run_on_borrowed_quota(look: Look, jobs: set[str]) -> bool:
+    """Whether three of these five Jobs run, one on borrowed quota, and the others wait; one at least knows why."""
+    shown = look.shows(TEAM_A, borrowed=BORROWED, pending=2)
+    return shown and len(look.started() & jobs) == 3 and any(row.note for row in look.waiting())
+
+
+def _one_runs_and_one_waits(look: Look, jobs: set[str]) -> bool:
+    """Whether one of these two Jobs of team-b runs and the other one knows why it waits."""
+    waiting = jobs - look.started()
+    return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.told(*waiting)
+
+
 def serve(plane: ControlPlane) -> None:
     """Run ``seiretsu serve --install`` as a guest of a control plane; returns when it is ready."""
     command = [sys.executable, "-m", "cli.main", "serve", "--install", "--kubeconfig", str(plane.kubeconfig)]
     command += ["--bind", "127.0.0.1:0", "--cert-dir", str(plane.layout.directory / "certs")]
     log = plane.run("seiretsu", command, environ=os.environ | {"PYTHONPATH": str(ROOT)})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while "ready" not in log.read_text().splitlines():
         if not plane.runs("seiretsu") or time.monotonic() > deadline:
             raise DemoError(f"Seiretsu did not become ready. The end of its log:\n{log.read_text()[-2000:]}")
@@ -234,17 +335,23 @@ def command(
     console.print(Text("Seiretsu: two teams share 16 cpu of a real Kubernetes control plane", style="bold"))
     began = time.monotonic()
     if stay:
-        clusters.up(name, (NODES,))
-        plane = ControlPlane.attach(clusters.get(name).directory, name)
-        try:
+        with clusters.starting(name, (NODES,)) as plane, _announced_end(console):
             play(plane, console, began)
-        except KeyboardInterrupt:
-            console.print("\nInterrupted: ending what was started.", highlight=False)
-            clusters.down(name)
-            raise
-        console.print("\nIt stays up. To play with it:", highlight=False)
-        print(f"export KUBECONFIG={plane.kubeconfig}")
-        print(f"seiretsu cluster down --name {name}    # ends it")
+        console.print("\nIt stays up. To use it from this shell, with kubectl and seiretsu on PATH:", highlight=False)
+        print(use_line(name))
+        console.print("To end it:", highlight=False)
+        print(f"{program()} cluster down --name {name}")
         return
     with ControlPlane.start(spec=Spec("demo", (NODES,))) as plane:
         play(plane, console, began)
+
+
+@contextmanager
+def _announced_end(console: Console) -> Iterator[None]:
+    """Say, when the demo does not come to its end, that nothing stays up."""
+    try:
+        yield
+    except BaseException as error:
+        what = "Interrupted" if isinstance(error, KeyboardInterrupt) else "Failed"
+        console.print(f"\n{what}: ending what was started.", highlight=False)
+        raise

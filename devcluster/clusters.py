@@ -54,6 +54,17 @@ def up(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None)
 
     `ClusterError` when it runs already.
     """
+    with starting(name, nodes, report=report) as plane:
+        return _look(plane.layout.directory)
+
+
+@contextlib.contextmanager
+def starting(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None) -> Iterator[ControlPlane]:
+    """Start a control plane for a block of code; it outlives this process once the block has come to its end.
+
+    Where the block raises, or this process is ended in it, by `kill -9` too, nothing is left. What a crash left of one
+    by that name is cleared up first; `ClusterError` when it runs already.
+    """
     with _locked(name) as directory:
         before = _look(directory)
         if before.running:
@@ -62,8 +73,13 @@ def up(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None)
                 f"or end it first with seiretsu cluster down --name {name}."
             )
         stop_and_remove(directory)
-        ControlPlane.start(directory, Spec(name=name, nodes=nodes), die_with_parent=False, report=report)
-        return _look(directory)
+        plane = ControlPlane.start(directory, Spec(name=name, nodes=nodes), report=report)
+    try:
+        yield plane
+    except BaseException:
+        plane.stop()
+        raise
+    plane.keep()
 
 
 def down(name: str) -> None:

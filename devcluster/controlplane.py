@@ -31,7 +31,7 @@ from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from devcluster.tools import Report
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 """How long a component may take to get ready; two seconds are usual, a machine busy compiling takes longer."""
 STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -67,15 +67,13 @@ class ControlPlane:
         directory: Path | None = None,
         spec: Spec | None = None,
         *,
-        die_with_parent: bool = True,
         report: Report | None = None,
     ) -> Self:
         """Start a control plane in a directory that is made for it (by default a temporary one) and wait until it is
         of use.
 
-        With `die_with_parent` it ends with this process, whatever ends that; without, it stays until `clusters.down`.
-        Builds the tools first where they are missing. Raises `ClusterError` with the log's end when a component does
-        not start.
+        It ends with this process, whatever ends that, until `keep` is called. Builds the tools first where they are
+        missing. Raises `ClusterError` with the log's end when a component does not start.
         """
         programs = build.ensure(*_PROGRAMS, report=report)
         directory = directory or Path(tempfile.mkdtemp(prefix="seiretsu-"))
@@ -88,8 +86,6 @@ class ControlPlane:
             except BaseException:
                 plane.stop()
                 raise
-            if not die_with_parent:
-                plane._dismiss_guard()
             return plane
         raise ClusterError("No free ports: other programs took the ones chosen, five times over. Try again.")
 
@@ -197,6 +193,10 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop every process of this control plane and remove its directory. Nothing happens the second time."""
         stop_and_remove(self.layout.directory)
+        self._dismiss_guard()
+
+    def keep(self) -> None:
+        """Let it outlive this process: it stays until `clusters.down`."""
         self._dismiss_guard()
 
     def _dismiss_guard(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.cluster import program
 from devcluster import build, processes, tools
 from devcluster.components import Layout
 
@@ -39,11 +40,15 @@ def test_up_list_kubeconfig_and_down(seiretsu: Run, tmp_path: Path) -> None:
     up = seiretsu("cluster", "up", "--name", "one", "--nodes", "2", "--node-cpu", "3", "--node-memory", "5Gi")
     assert up.returncode == 0, up.stderr
     kubeconfig = seiretsu("cluster", "kubeconfig", "--name", "one").stdout.strip()
-    assert up.stdout.splitlines()[-1] == f"export KUBECONFIG={kubeconfig}"
-    listed = seiretsu("cluster", "list").stdout.splitlines()
-    assert [line.split()[:2] for line in listed] == [["NAME", "STATE"], ["one", "running"]]
+    line = up.stdout.splitlines()[-1]
+    script = f'{line}\nkubectl config current-context && echo "$KUBECONFIG" && command -v kubectl seiretsu'
     kubectl = tools.find("kubectl")
     assert kubectl
+    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "KUBEBUILDER_ASSETS": str(kubectl.parent)}
+    used = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, check=False)
+    assert used.stdout.splitlines() == ["one", kubeconfig, str(kubectl), str(program())], used.stderr
+    listed = seiretsu("cluster", "list").stdout.splitlines()
+    assert [line.split()[:2] for line in listed] == [["NAME", "STATE"], ["one", "running"]]
     template = "{range .items[*]}{.status.allocatable.cpu} {.status.allocatable.memory};{end}"
     command: list[str | Path] = [kubectl, "--kubeconfig", kubeconfig, "get", "nodes", "-o", f"jsonpath={template}"]
     nodes = subprocess.run(command, capture_output=True, text=True, check=True).stdout

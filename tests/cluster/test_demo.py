@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import clusters
-from devcluster.controlplane import ControlPlane
+from devcluster import build, clusters
+from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,6 +58,9 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
     assert not processes_in(tmp_path)
     assert not list(tmp_path.iterdir())
 
+    assert "8 Jobs submitted" in told
+    assert "4 waited their turn, 8 finished" in told
+
 
 @pytest.fixture
 def named() -> Iterator[str]:
@@ -69,11 +71,12 @@ def named() -> Iterator[str]:
         clusters.down(name)
 
 
-def staying(name: str) -> subprocess.Popen[str]:
+def staying(name: str, *before: str) -> subprocess.Popen[str]:
     """`make up`, in a process group of its own as in a terminal, where it hears Ctrl-C whoever runs the tests."""
-    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from cli.main import main; main()"
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = "; ".join([hears, *before, "from cli.main import main", "main()"])
     return subprocess.Popen(
-        [sys.executable, "-c", hears, "demo", "--stay", "--name", name],
+        [sys.executable, "-c", script, "demo", "--stay", "--name", name],
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
@@ -83,34 +86,76 @@ def staying(name: str) -> subprocess.Popen[str]:
     )
 
 
-def test_make_up_leaves_all_of_it_running_until_it_is_taken_down(named: str) -> None:
-    demo = staying(named)
-    said, _ = demo.communicate(timeout=400)
-    assert demo.returncode == 0, said
-    directory = clusters.get(named).directory
-    plane = ControlPlane.attach(directory, named)
-    assert f"export KUBECONFIG={plane.kubeconfig}" in said.splitlines()
-    assert plane.runs("seiretsu")
-    made = plane.kubectl("create", "-f", str(ROOT / "examples" / "jobs" / "train.yaml"), "-o", "json", check=True)
-    assert json.loads(made.stdout)["spec"]["suspend"] is True
-    clusters.down(named)
-    assert not processes_in(directory)
-    assert not directory.exists()
+def read_until(demo: subprocess.Popen[str], said: str) -> str:
+    """What it prints up to the line that has these words."""
+    assert demo.stdout is not None
+    lines = []
+    for line in demo.stdout:
+        lines.append(line)
+        if said in line:
+            break
+    return "".join(lines)
+
+
+def test_what_the_readme_types_after_make_up_works_word_by_word(tmp_path: Path) -> None:
+    """With a cache of its own, so that the names are those of the README; the programs are everyone's."""
+    programs = build.ensure("kubectl")["kubectl"].parent
+    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "KUBEBUILDER_ASSETS": str(programs)}
+    script = block("make up")
+    assert script.splitlines()[1].startswith('eval "$(.venv/bin/seiretsu cluster env --name demo)"')
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=environ | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ("To use it from this shell", "job.batch/train-", "team-a   research", "Cluster demo is down."):
+        assert said in done.stdout
+    assert not processes_in(tmp_path)
+    assert not list((tmp_path / "seiretsu" / "clusters").glob("[!.]*"))
+
+
+def block(first: str) -> str:
+    """The code block of the README that begins with these words."""
+    blocks = re.findall(r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (found,) = [each for each in blocks if each.startswith(first)]
+    return str(found)
+
+
+def test_make_up_that_fails_leaves_nothing_running(named: str) -> None:
+    demo = staying(named, "import cli.demo", "cli.demo.PATIENCE = 0.0")
+    said, _ = demo.communicate(timeout=200)
+    assert demo.returncode == 1, said
+    assert "a real control plane is up" in said
+    assert "Failed: ending what was started." in said
+    assert "Traceback" not in said
+    assert nothing_left(named)
 
 
 def test_ctrl_c_in_the_middle_of_make_up_ends_all_of_it_without_a_traceback(named: str) -> None:
     demo = staying(named)
-    assert demo.stdout is not None
-    said = []
-    for line in demo.stdout:
-        said.append(line)
-        if "examples/queues.yaml is applied" in line:
-            break
-    directory = clusters.get(named).directory
+    said = read_until(demo, "examples/queues.yaml is applied")
     os.killpg(demo.pid, signal.SIGINT)
     rest, _ = demo.communicate(timeout=60)
-    assert demo.returncode == 130, "".join(said) + rest
+    assert demo.returncode == 130, said + rest
     assert "Interrupted: ending what was started." in rest
     assert "Traceback" not in rest
-    assert not processes_in(directory)
-    assert not directory.exists()
+    assert nothing_left(named)
+
+
+async def test_make_up_that_is_killed_leaves_nothing_running(named: str) -> None:
+    demo = staying(named)
+    read_until(demo, "a real control plane is up")
+    os.killpg(demo.pid, signal.SIGKILL)
+    demo.communicate(timeout=60)
+    await eventually(lambda: nothing_left(named), within=60.0)
+
+
+def nothing_left(name: str) -> bool:
+    """Whether neither a process nor a file of a cluster is there."""
+    directory = clusters.root() / name
+    return not processes_in(directory) and not directory.exists()
