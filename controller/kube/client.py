@@ -19,6 +19,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 
 from api import names
+from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.precedence import Precedence
@@ -60,7 +61,7 @@ class Client:
     ``may_write`` is asked right before every write is sent; False raises ``Fenced``. ``requests`` counts what went
     over the wire by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and
     HTTP status (0: none). ``impersonate`` are the headers that name whom we act
-    as, by leave of the one whose credentials we have.
+    as, by leave of the one whose credentials we have. ``clock`` is the API server's, as its answers told it.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Client:
         self.field_manager = field_manager
         self.impersonate: Mapping[str, str] = {}
         self.precedence = Precedence()
+        self.clock = ServerClock()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
         self._throttle_retries = throttle_retries
@@ -257,7 +259,9 @@ class Client:
                 continue
             if 200 <= response.status < 300:
                 self.throttle.passed()
-                return document_of(response, answer)
+                document = document_of(response, answer)
+                self.clock.heard(response.headers.get("Date", ""))
+                return document
             refusal = refusal_of(response, answer)
             if response.status != 429 or not retries:
                 raise refusal
