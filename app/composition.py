@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from functools import partial
 from typing import Protocol
 
 import structlog
@@ -16,7 +14,8 @@ from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, Sec
 from app.collector import reading, sweep
 from app.install import await_admission, install_definitions, take_name
 from app.metrics import Metrics
-from app.probes import Heartbeat, dial, probe
+from app.probes import Heartbeat, dial, probe, remembered
+from app.published import Published
 from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
@@ -25,10 +24,11 @@ from certs.directory import DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.mounted import MountedFiles
+from certs.pki import CertificateError
 from certs.store import BundleTarget
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, TooManyRequests, Unintelligible, Unreachable
-from controller.kube.resource import Raw
+from controller.kube.errors import ApiError, Unintelligible, Unreachable
+from controller.kube.resource import Raw, Resource
 from core.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
@@ -38,7 +38,15 @@ from webhook.settings import Context
 
 log = structlog.get_logger("seiretsu")
 
-RETRY_SECONDS = 1.0
+FIRST_WAIT_SECONDS = 0.2
+LONGEST_WAIT_SECONDS = 10.0
+LONGEST_UNREACHABLE_SECONDS = 1.0
+"""A refused connection costs the API server nothing, and it is noticed sooner that it is back."""
+HOPELESS = (400, 401, 405, 406, 413, 415, 422)
+"""What the API server says of a request that it will never take: credentials it does not know, an object that it finds
+wrong. Everything else may be otherwise in a moment: rights that are granted (403), a namespace or a kind that is made
+(404), another writer (409).
+"""
 
 
 class Controller(Protocol):
@@ -78,6 +86,7 @@ class Composition:
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
         self.certificates = self._certificates()
+        self.published = self._published_configurations()
         self.server = Server(self._listeners())
 
     @property
@@ -104,6 +113,7 @@ class Composition:
         if self.setup.install:
             await await_admission(self.client)
         self.tasks.start("certificates", self.certificates.run())
+        self.tasks.start("webhook configurations", self.published.run())
         with reading():
             self.tasks.start("controller", self.controller.run())
             while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
@@ -119,7 +129,7 @@ class Composition:
         return [*stuck, *await self.tasks.stop(seconds=0.5)]
 
     def _certificates(self) -> Keeper | MountedFiles:
-        clock = partial(datetime.now, UTC)
+        clock = self.client.clock.now
         if self.setup.mounted and self.setup.cert_dir is not None:
             return MountedFiles(self.setup.cert_dir, self.live, self.setup.names[0], clock=clock)
         if self.setup.cert_dir is not None:
@@ -142,12 +152,24 @@ class Composition:
             await self._target().publish(self.certificates.bundle)
 
     def _target(self) -> BundleTarget:
-        prefix = self.setup.configuration_prefix
         if self.setup.install:
             return Installed(self.client, self._configurations)
-        suffix = "webhook-configuration"
-        return Charted(
-            self.client, {MUTATING: f"{prefix}-mutating-{suffix}", VALIDATING: f"{prefix}-validating-{suffix}"}
+        return Charted(self.client, self._configuration_names())
+
+    def _configuration_names(self) -> dict[Resource, str]:
+        prefix, suffix = self.setup.configuration_prefix, "webhook-configuration"
+        return {MUTATING: f"{prefix}-mutating-{suffix}", VALIDATING: f"{prefix}-validating-{suffix}"}
+
+    def _published_configurations(self) -> Published:
+        certificates = self.certificates
+        return Published(
+            self.client,
+            self._configuration_names(),
+            self.live,
+            self.setup.names[0],
+            clock=self.client.clock.now,
+            required=self.setup.install,
+            spoiled=certificates.wake if isinstance(certificates, Keeper) else lambda: None,
         )
 
     def _configurations(self, bundle: bytes) -> list[Raw]:
@@ -165,7 +187,7 @@ class Composition:
         ready = f"/{self.setup.readiness}"
         probes = [
             probe(f"/{self.setup.liveness}", {"event-loop": self.heartbeat.check}),
-            probe(ready, {"tls": self._tls, "ca-bundle": self._published, "shutdown": self._serving}),
+            probe(ready, {"tls": remembered(self._tls), "ca-bundle": self._trusted, "shutdown": self._serving}),
             probe(f"{ready}/controller", {"caches": self._synced, "writes": self._allowed}),
         ]
         exposed = [metrics_route(self.metrics)]
@@ -184,12 +206,16 @@ class Composition:
 
     async def _tls(self) -> str:
         if self.live.pair is not None:
-            self.metrics.certificate_expires.set(self.live.pair.certificate.not_after.timestamp())
+            served, now = self.live.pair.certificate, self.client.clock.now()
+            self.metrics.certificate_expires.set(served.not_after.timestamp())
+            if not served.valid_at(now):
+                return f"the serving certificate is valid from {served.not_before} to {served.not_after}, it is {now}"
         return await dial(self.bound, self.certificates.bundle, self.setup.names[0])
 
-    async def _published(self) -> str:
-        published = not isinstance(self.certificates, Keeper) or self.certificates.published
-        return "" if published else "the webhook configurations do not carry our CA bundle yet"
+    async def _trusted(self) -> str:
+        if isinstance(self.certificates, Keeper) and not self.certificates.published:
+            return "the webhook configurations do not carry our CA bundle"
+        return self.published.complaint() if self.published.known else ""
 
     async def _serving(self) -> str:
         return "shutting down" if self.server.draining else ""
@@ -201,20 +227,28 @@ class Composition:
         return "" if self.controller.synced else "the caches have not been read yet"
 
 
-async def persistently(what: str, attempt: Callable[[], Awaitable[object]]) -> None:
-    """Do it again until the API server is there; what it refuses is an error at once."""
-    told = ""
+async def persistently(
+    what: str,
+    attempt: Callable[[], Awaitable[object]],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Do it again, after waits that double, until it is done. Raises only what is ``HOPELESS``.
+
+    A process that ended at the first refusal would be started again at once, by somebody who waits longer each time.
+    """
+    told, wait = "", FIRST_WAIT_SECONDS
     while True:
         try:
             await attempt()
             return
-        except (Unreachable, TooManyRequests, Unintelligible) as error:
-            reason: ApiError = error
-        except ApiError as error:
-            if error.status < 500:
+        except (ApiError, CertificateError) as error:
+            if isinstance(error, ApiError) and not isinstance(error, Unintelligible) and error.status in HOPELESS:
                 raise
-            reason = error
-        if str(reason) != told:
-            log.warning("The API server does not answer, trying again", doing=what, error=str(reason))
-            told = str(reason)
-        await asyncio.sleep(RETRY_SECONDS)
+            away = isinstance(error, ApiError) and (isinstance(error, Unreachable) or error.status >= 500)
+            if str(error) != told:
+                event = "The API server does not answer, trying again" if away else "Refused, trying again"
+                log.warning(event, doing=what, error=str(error))
+                told = str(error)
+        await sleep(wait)
+        wait = min(2 * wait, LONGEST_UNREACHABLE_SECONDS if away else LONGEST_WAIT_SECONDS)

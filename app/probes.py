@@ -2,9 +2,10 @@
 
 Alive (`/healthz`) is the event loop alone: were it to depend on the API server, an outage of that would restart every
 replica. Ready (`/readyz`) is what the API server needs of us: a TLS handshake with our own port that verifies against
-the bundle clients have, and no shutdown begun. It does not wait for caches: the first LIST of our kinds may need our
-own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether the caches are read
-and whether the API server denies the controller any of its writes.
+the bundle clients have, that bundle in the webhook configurations, and no shutdown begun. Anybody may ask, as often as
+they like, so what costs a handshake is remembered for a moment. It does not wait for caches: the first LIST of our
+kinds may need our own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether
+the caches are read and whether the API server denies the controller any of its writes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ Check = Callable[[], Awaitable[str]]
 BEAT_SECONDS = 0.25
 DEAD_SECONDS = 30.0
 DIAL_SECONDS = 2.0
+REMEMBERED_SECONDS = 2.0
+_NO_CHECK_TIME = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME."""
 
 
 class Heartbeat:
@@ -54,10 +58,14 @@ class Heartbeat:
 
 
 async def dial(address: Address, bundle: bytes, name: str) -> str:
-    """Shake hands with our own port as the API server would, trusting `bundle` and calling us `name`."""
+    """Shake hands with our own port as the API server would, trusting `bundle` and calling us `name`.
+
+    Without regard to the time: OpenSSL would look at our own clock, and what counts is the API server's.
+    """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
     try:
         trust = ssl.create_default_context(cadata=bundle.decode()) if bundle else ssl.create_default_context()
+        trust.verify_flags |= _NO_CHECK_TIME
         async with asyncio.timeout(DIAL_SECONDS):
             _, writer = await asyncio.open_connection(host, address.port, ssl=trust, server_hostname=name)
             writer.close()
@@ -65,6 +73,22 @@ async def dial(address: Address, bundle: bytes, name: str) -> str:
     except (OSError, TimeoutError, ssl.SSLError) as error:
         return f"a TLS handshake with {address} as {name} fails: {error or type(error).__name__}"
     return ""
+
+
+def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Check:
+    """The check, whose answer counts for `REMEMBERED_SECONDS`: however many ask meanwhile, it is made once."""
+    answer, until = "", float("-inf")
+    one_at_a_time = asyncio.Lock()
+
+    async def found() -> str:
+        nonlocal answer, until
+        async with one_at_a_time:
+            if clock() >= until:
+                answer = await check()
+                until = clock() + REMEMBERED_SECONDS
+            return answer
+
+    return found
 
 
 async def failing(checks: Mapping[str, Check]) -> dict[str, str]:

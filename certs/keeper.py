@@ -36,7 +36,7 @@ ATTEMPTS = 20
 class Keeper:
     """Runs the passes for one serving process. `names` are what clients call us, the first one above all.
 
-    `published`: every target has carried the bundle at the end of some pass; an API server that is away since does not
+    `published`: when they were last read, every target carried the bundle; an API server that is away since does not
     change that.
     """
 
@@ -90,6 +90,7 @@ class Keeper:
         """One pass. Raises what the store raises; on any error the live context still serves what it served."""
         carried = self.bundle
         published = bool(carried) and await self._carried(carried)
+        self.published = self.published and published
         self.record = await self._settle(published=published)
         if not self._changes_issuer(self.record):
             self._renew_leaf(self.record)  # nothing that a client would have to learn first

@@ -7,10 +7,14 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from certs.directory import FILE, DirectoryStore
+from certs.keeper import Keeper
+from certs.live import LiveContext
 from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Wire, get, post
 from tests.eventually import eventually
@@ -144,6 +148,28 @@ def _bundle(plane: ControlPlane) -> str:
     return bundles.pop() if len(bundles) == 1 and len(hooks) > 4 else ""
 
 
+async def _stored_by_a_wrong_clock(directory: Path) -> bytes:
+    """The CA that a process whose clock is 300 days ahead leaves behind."""
+    ahead = datetime.now(UTC) + timedelta(days=300)
+    one = Keeper(DirectoryStore(directory), LiveContext(), ("localhost",), clock=lambda: ahead)
+    await one.tick()
+    return (directory / FILE).read_bytes()
+
+
+async def test_a_ca_of_the_future_neither_ends_a_start_nor_the_service(plane: ControlPlane, tmp_path: Path) -> None:
+    poison = await _stored_by_a_wrong_clock(tmp_path)
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        assert json.loads(create(plane).stdout)["spec"]["suspend"] is True
+        (tmp_path / FILE).write_bytes(poison)
+        await eventually(lambda: (tmp_path / FILE).read_bytes() != poison, within=20)
+        made = create(plane)
+        assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
+        async with Wire(process.address, trust(tmp_path)) as wire:
+            assert (await wire.call(get("/readyz"))).body == b"ok"
+        assert process.stop() == 0
+
+
 async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, served: Served, tmp_path: Path) -> None:
     with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address)) as second:
         assert second.wait(20) == 1
@@ -151,16 +177,21 @@ async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, serv
     assert failed["error"].endswith(f"cannot listen on {served.address}: Address already in use")
 
 
-async def test_rights_that_do_not_suffice_are_an_error_that_names_them(plane: ControlPlane, tmp_path: Path) -> None:
+async def test_rights_that_do_not_suffice_yet_are_named_and_waited_for(plane: ControlPlane, tmp_path: Path) -> None:
     plane.kubectl("create", "serviceaccount", "nobody", "-n", "default", check=True)
     token = plane.kubectl("create", "token", "nobody", "-n", "default", check=True).stdout.strip()
     kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
     kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
     (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
     with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
-        assert process.wait(20) == 1
-        failed = process.logged("Could not start")
-    assert 'User "system:serviceaccount:default:nobody" cannot list resource' in failed["error"]
+        refused = process.logged("Refused, trying again")
+        assert refused["doing"] == "installing the CRDs"
+        assert 'User "system:serviceaccount:default:nobody" cannot list resource' in refused["error"]
+        role = ("clusterrolebinding", "nobody", "--clusterrole=cluster-admin", "--serviceaccount=default:nobody")
+        plane.kubectl("create", *role, check=True)
+        process.ready()
+        assert process.stop() == 0
+        assert process.events[-1]["event"] == "Stopped"
 
 
 def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
