@@ -23,6 +23,8 @@ NAMESPACE: Final = "kueue-system"
 FIELD_MANAGER: Final = "seiretsu"  # of all writes that need not look like Kueue's
 ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
 JOB_FIELD_MANAGER: Final = "kueue-job-controller"
+JOB_WRITERS: Final = (FIELD_MANAGER, JOB_FIELD_MANAGER)
+"""The field managers of a controller that starts and stops jobs: ours and Kueue's."""
 WORKLOAD_FIELD_MANAGER: Final = "kueue-workload-controller"
 RECLAIMABLE_PODS_FIELD_MANAGER: Final = "kueue-reclaimable-pods"
 LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"

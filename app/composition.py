@@ -12,7 +12,7 @@ from api.crds import CONVERSION_PATH
 from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
-from app.install import await_admission, install_definitions, take_name
+from app.install import await_admission, install_definitions, take_name, user_name
 from app.metrics import Metrics
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
@@ -34,7 +34,7 @@ from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
 from webhook.conversion import conversion_route
 from webhook.routes import routes
-from webhook.settings import Context
+from webhook.settings import Account, Context
 
 log = structlog.get_logger("seiretsu")
 
@@ -81,7 +81,7 @@ class Composition:
         self.controller = controller
         self.tasks = Tasks()
         self.metrics = metrics or Metrics()
-        self.controller_name = ""
+        self.account = Account()
         self.heartbeat = Heartbeat(self.metrics)
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
@@ -108,7 +108,8 @@ class Composition:
         log.info("Listening", address=str(self.bound))
         if self.setup.install:
             await persistently("installing the CRDs", self._define)
-            await persistently("taking a name", self._take_name)
+            await persistently("taking a name", lambda: take_name(self.controller.client))
+        await persistently("asking for our user name", self._learn_account)
         await persistently("publishing the CA bundle", self._publish)
         if self.setup.install:
             await await_admission(self.client)
@@ -142,8 +143,10 @@ class Composition:
         conversion = endpoint.client_config(CONVERSION_PATH, self.certificates.bundle)
         await install_definitions(self.client, conversion)
 
-    async def _take_name(self) -> None:
-        self.controller_name = await take_name(self.controller.client)
+    async def _learn_account(self) -> None:
+        client = self.controller.client
+        shared = self.setup.install and not client.impersonate
+        self.account = Account(await user_name(client), shared=shared)
 
     async def _publish(self) -> None:
         if isinstance(self.certificates, Keeper):
@@ -178,12 +181,12 @@ class Composition:
             endpoint=self.setup.endpoint(self.bound),
             ca_bundle=bundle,
             name=self.setup.configuration_prefix,
-            ourselves=self.controller_name,
+            account=self.account,
         )
         return [mutating(options), validating(options)]
 
     def _listeners(self) -> list[Listener]:
-        hooks = routes(Context(self.setup.settings, self.controller.lookup))
+        hooks = routes(Context(self.setup.settings, self.controller.lookup, account=lambda: self.account))
         ready = f"/{self.setup.readiness}"
         probes = [
             probe(f"/{self.setup.liveness}", {"event-loop": self.heartbeat.check}),

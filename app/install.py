@@ -14,7 +14,7 @@ from api import crds, names
 from api.names import API_VERSION, Finalizer, Kind
 from app.cluster import CRDS, apply
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, Forbidden, Unauthorized
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from controller.kube.resource import Raw, Resource
 
 log = structlog.get_logger("seiretsu.install")
@@ -22,6 +22,7 @@ log = structlog.get_logger("seiretsu.install")
 FLAVORS = Resource(
     names.GROUP, names.STORAGE_VERSION, names.Resource.RESOURCE_FLAVORS, Kind.RESOURCE_FLAVOR, namespaced=False
 )
+SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 AS_CONTROLLER = {"Impersonate-User": "seiretsu:controller", "Impersonate-Group": "system:masters"}
 ATTEMPTS = 300
 ATTEMPT_SECONDS = 0.1
@@ -92,12 +93,12 @@ async def await_admission(client: Client) -> None:
     raise NotEstablishedError(f"the API server does not call us after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {told}")
 
 
-async def take_name(client: Client) -> str:
-    """Let the controller's client act under a name of its own, with the rights of whoever started us; the name.
+async def take_name(client: Client) -> None:
+    """Let the controller's client act under a name of its own, with the rights of whoever started us.
 
     What the controller writes is then told apart from what people write, and not sent back to us for validation: two
-    calls of our own webhooks less for each Job. In a cluster the service account is that name. Empty where the one
-    who started us may not impersonate: then everything is validated.
+    calls of our own webhooks less for each Job. In a cluster the service account is that name. Whoever started us may
+    not be allowed to impersonate: then the client keeps that person's name, and everything is validated.
     """
     client.impersonate = AS_CONTROLLER
     try:
@@ -105,7 +106,17 @@ async def take_name(client: Client) -> str:
     except (Forbidden, Unauthorized) as refusal:
         client.impersonate = {}
         log.info("Writing under the name of whoever started this process", reason=str(refusal))
-    return client.impersonate.get("Impersonate-User", "")
+
+
+async def user_name(client: Client) -> str:
+    """The user name that the API server gives this client; empty where it tells nobody (before Kubernetes 1.28)."""
+    review = {"apiVersion": SELF.api_version, "kind": SELF.kind}
+    try:
+        answer = await client.create(SELF, review)
+    except (Forbidden, NotFound) as refusal:
+        log.warning("The API server does not say which account this process writes with", reason=str(refusal))
+        return ""
+    return str(answer["status"]["userInfo"]["username"])
 
 
 async def _not_established(client: Client, names: list[str]) -> dict[str, str]:

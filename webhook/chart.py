@@ -15,7 +15,7 @@ import yaml
 
 from webhook.configurations import Endpoint, Options, webhook
 from webhook.hooks import HOOKS, Hook, Phase
-from webhook.settings import Settings
+from webhook.settings import Account, Settings
 
 PORT: Final = 65001
 """Stands for the Service's port, which must be a number while the configuration is made."""
@@ -55,7 +55,7 @@ def template() -> str:
     options = Options(
         settings=Settings(),
         endpoint=Endpoint(service="zz-service", namespace="zz-space", port=PORT),
-        ourselves="zz-account",
+        account=Account("zz-account"),
         failure_policy="zz-failure-policy",
         timeout_seconds=65002,
         reinvocation_policy="zz-reinvocation",

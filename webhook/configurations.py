@@ -16,7 +16,7 @@ from api import names
 from api.names import Label
 from core.model import Raw
 from webhook.hooks import Hook, Phase, Reach, hooks
-from webhook.settings import Settings
+from webhook.settings import Account, Settings
 
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
 
@@ -49,8 +49,8 @@ class Endpoint:
 class Options:
     """How the configurations are written.
 
-    ``ourselves`` is the user name of the app where nobody else has it (a service account): what it writes is then not
-    sent back to it for validation. ``failure_policy`` is that of the hooks that may refuse.
+    ``account`` is the app's own. Where nobody else has it (a service account) what it writes is not sent back to it
+    for validation. ``failure_policy`` is that of the hooks that may refuse.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -58,7 +58,7 @@ class Options:
     ca_bundle: bytes = b""
     name: str = "seiretsu"
     labels: Mapping[str, str] = field(default_factory=dict)
-    ourselves: str = ""
+    account: Account = field(default_factory=Account)
     failure_policy: str = "Fail"
     timeout_seconds: int = 5
     reinvocation_policy: str = "IfNeeded"
@@ -142,8 +142,8 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
     elif hook.reach is Reach.MADE_BY_HAND:
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
-    if options.ourselves and hook.phase is Phase.VALIDATING:
-        conditions.append({"name": "not-ourselves", "expression": _not_ourselves(options.ourselves)})
+    if options.account.name and not options.account.shared and hook.phase is Phase.VALIDATING:
+        conditions.append({"name": "not-ourselves", "expression": f"!({written_by(options.account)})"})
     return conditions
 
 
@@ -169,5 +169,17 @@ def queued_now_or_before(operations: Iterable[str]) -> str:
     return f"{queued('object')} || (oldObject != null && ({queued('oldObject')}))"
 
 
-def _not_ourselves(user: str) -> str:
-    return f"request.userInfo.username != '{user}'"
+def written_by(account: Account) -> str:
+    """CEL: the request is our controller's, as ``Account.wrote`` says; 'false' where the account is not known."""
+    if not account.name:
+        return "false"
+    user = f"request.userInfo.username == {_text(account.name)}"
+    if not account.shared:
+        return user
+    managers = ", ".join(map(_text, names.JOB_WRITERS))
+    return f"{user} && has(request.options.fieldManager) && request.options.fieldManager in [{managers}]"
+
+
+def _text(value: str) -> str:
+    """CEL: a string literal. User names of certificates and tokens may hold any character."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -7,7 +7,7 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from api import names
 from api.errors import FieldError, forbidden
@@ -181,17 +181,14 @@ def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) 
     return [forbidden(path, f"a job that waits in a queue is created suspended: another webhook unset {path}")]
 
 
-_OURS: Final = (names.FIELD_MANAGER, names.JOB_FIELD_MANAGER)
-
-
 def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
     """Only admission starts a job that waits in a queue.
 
-    Our own start is known by its field manager, which anybody can claim: the controller suspends such a job again. So
-    it does where the caches are cold, for then nobody is refused.
+    Our own start is known by the account that writes it. Where the caches are cold nobody is refused: the controller
+    suspends such a job again.
     """
     started = _switched_off(kind, old) and not _switched_off(kind, new)
-    if not started or request.field_manager in _OURS or not context.lookup.synced:
+    if not started or context.account().wrote(request) or not context.lookup.synced:
         return []
     if not _to_be_queued(new, request, context):
         return []

@@ -13,6 +13,7 @@ from core.model import Labels, Raw
 from core.requests import RequestRules
 from webhook.expressions import Expression
 from webhook.policy import Policy
+from webhook.review import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,36 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """The account that our controller writes with: its user name as the API server authenticates it, '' for unknown.
+
+    ``shared`` means that people write with this account too (``serve`` outside the cluster with a person's
+    kubeconfig): there a write is ours only if it also has our field manager. The field manager alone proves nothing,
+    any client can set it.
+    """
+
+    name: str = ""
+    shared: bool = False
+
+    def wrote(self, request: Request) -> bool:
+        """Whether our controller sent this request; False as long as the account is not known."""
+        if not self.name or request.username != self.name:
+            return False
+        return not self.shared or request.field_manager in names.JOB_WRITERS
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """All that a handler may look at besides its request. ``accepted`` is what it remembers of earlier ones."""
+    """All that a handler may look at besides its request. ``accepted`` is what it remembers of earlier ones.
+
+    ``account`` is a function because the process learns its account from the API server, after the routes are made.
+    """
 
     settings: Settings
     lookup: Lookup
     accepted: Accepted = field(default_factory=Accepted)
     clock: Callable[[], float] = time.monotonic
+    account: Callable[[], Account] = Account
 
     def labels_of(self, namespace: str) -> Labels | None:
         """The labels of a namespace; None for none, or as long as the caches do not know."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -37,14 +38,17 @@ class Server:
         """End the connection."""
         self._connection.close()
 
-    def ask(self, method: str, path: str, body: Raw | None = None) -> tuple[int, Raw]:
+    def ask(
+        self, method: str, path: str, body: Raw | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Raw]:
         """Status and answer of one request."""
         content = None if body is None else json.dumps(body)
+        given = {"Content-Type": "application/json", **(headers or {})}
         try:
-            self._connection.request(method, path, content, {"Content-Type": "application/json"})
+            self._connection.request(method, path, content, given)
         except (http.client.HTTPException, OSError):  # it was idle for too long
             self._connection.close()
-            self._connection.request(method, path, content, {"Content-Type": "application/json"})
+            self._connection.request(method, path, content, given)
         answer = self._connection.getresponse()
         return answer.status, json.loads(answer.read())
 

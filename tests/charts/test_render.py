@@ -16,7 +16,7 @@ from app.setup import decide
 from devcluster import build
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
-from webhook.settings import Settings
+from webhook.settings import Account, Settings
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 Raw = dict[str, Any]
@@ -67,7 +67,7 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
     options = Options(
         settings=settings,
         endpoint=Endpoint(service="seiretsu-webhook-service", namespace="queues"),
-        ourselves="system:serviceaccount:queues:seiretsu",
+        account=Account("system:serviceaccount:queues:seiretsu"),
     )
     for kind, wanted in (
         ("MutatingWebhookConfiguration", mutating(options)),
@@ -95,7 +95,7 @@ def test_policies_that_hold_while_we_are_down_are_there_where_wanted_and_served(
     wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}
     served = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
     found = [each for each in render(served=served, **wanted) if "AdmissionPolicy" in each["kind"]]
-    options = Options(settings=settings, name="seiretsu", ourselves="system:serviceaccount:queues:seiretsu")
+    options = Options(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
     assert found == policies(options)
     for documents in (render(), render(**wanted), render(served=served)):
         assert not [each for each in documents if "AdmissionPolicy" in each["kind"]]

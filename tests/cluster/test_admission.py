@@ -6,6 +6,7 @@ import pytest
 
 from core.times import epoch
 from tests.cluster.world import Raw, World, done, holds, job
+from tests.serving import AS_US
 
 pytestmark = pytest.mark.cluster
 
@@ -79,9 +80,8 @@ def test_a_job_unsuspended_behind_our_back_is_suspended_again(world: World) -> N
     world.job("sneaks", "team", seconds=600)
     world.until("it has its Workload", lambda: world.workloads().get("sneaks"))
     patch = '{"spec": {"suspend": false}}'
-    # as the controller's own writes, for admission refuses those of others
-    posing = ("--field-manager", "kueue-job-controller")
-    written = ("patch", "job", "sneaks", "-n", world.namespace, "-p", patch, *posing, "-o", "json")
+    # with the controller's own account, for admission refuses all others
+    written = ("patch", "job", "sneaks", "-n", world.namespace, "-p", patch, *AS_US, "-o", "json")
     sneaked = json.loads(world.plane.kubectl(*written, "--show-managed-fields", check=True).stdout)
     world.until("it is suspended again", lambda: "sneaks" not in world.running())
     assert suspend_written(world.jobs()["sneaks"]) - suspend_written(sneaked) <= 2, "seconds, by the server's clock"

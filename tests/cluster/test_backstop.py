@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from api.names import Label
+from app.install import AS_CONTROLLER
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
+from tests.serving import AS_US
 from webhook.backstop import BY_HAND, MOVED, policies
 from webhook.configurations import Options
-from webhook.settings import Settings
+from webhook.settings import Account, Settings
 
 pytestmark = pytest.mark.cluster
 EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
@@ -24,7 +26,8 @@ EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane.start(spec=Spec(nodes=())) as started:
-        items = {"apiVersion": "v1", "kind": "List", "items": policies(Options(settings=EXTERNAL))}
+        options = Options(settings=EXTERNAL, account=Account(AS_CONTROLLER["Impersonate-User"]))
+        items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
         asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
@@ -68,7 +71,8 @@ def test_nobody_but_us_starts_it(plane: ControlPlane) -> None:
     assert refused.returncode == 1
     assert BY_HAND in refused.stderr
     assert plane.kubectl("annotate", "job", "waits", "note=x").returncode == 0
-    assert plane.kubectl(*patch, "--field-manager=seiretsu").returncode == 0
+    assert BY_HAND in plane.kubectl(*patch, "--field-manager=seiretsu").stderr, "whoever claims to be us"
+    assert plane.kubectl(*patch, *AS_US).returncode == 0
 
 
 UNQUEUED = {"metadata": {"labels": {Label.QUEUE_NAME: None}}}
@@ -106,9 +110,9 @@ def test_it_is_not_started_by_another_change_in_the_same_write(plane: ControlPla
 
 def test_a_job_that_runs_keeps_its_queue_name(plane: ControlPlane) -> None:
     create(plane, "runs")
-    start = ("patch", "job", "runs", "--field-manager=seiretsu", "--type=merge", "-p")
+    start = ("patch", "job", "runs", *AS_US, "--type=merge", "-p")
     sly = plane.kubectl(*start, json.dumps({**UNQUEUED, "spec": {"suspend": False}}))
-    assert MOVED in sly.stderr, "whoever claims to be us"
+    assert MOVED in sly.stderr, "not even we"
     assert plane.kubectl(*start, '{"spec":{"suspend":false}}').returncode == 0
     assert MOVED in change(plane, "runs", UNQUEUED)
     assert MOVED in change(plane, "runs", OTHER_QUEUE)

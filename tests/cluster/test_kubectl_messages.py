@@ -17,7 +17,7 @@ from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.core.feedback.world import TEAMS
 from tests.eventually import eventually
-from tests.serving import serving
+from tests.serving import AS_US, serving
 
 pytestmark = pytest.mark.cluster
 
@@ -125,7 +125,7 @@ def test_who_starts_a_waiting_job_by_hand_is_refused_and_where_that_was_bypassed
         'Error from server (Forbidden): admission webhook "vjob.kb.io" denied the request: spec.suspend: Forbidden: the'
         ' job waits in LocalQueue "main" and is started when its workload is admitted, not by hand\n'
     )
-    plane.kubectl(*patch, "--field-manager=seiretsu", check=True)
+    plane.kubectl(*patch, *AS_US, check=True)
 
     def suspended() -> bool:
         found = plane.kubectl("get", "job", "eager", "-n", "team-a", "-o", "jsonpath={.spec.suspend}")

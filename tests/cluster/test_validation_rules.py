@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from api.names import Label
+from app.install import AS_CONTROLLER
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, CUT_SHORT, Server
 from tests.api.test_agreement import rules_of
@@ -165,7 +166,8 @@ def test_who_breaks_a_rule_for_changed_jobs_reads_which_one(server: Server, old:
     found = stored(server, before, JOBS)
     if not old["spec"].get("suspend"):  # our webhook has suspended it; only what admits it starts it
         started = {**whenever(found), "spec": {**found["spec"], "suspend": False}}
-        status, found = server.ask("PUT", f"{JOBS}/{found['metadata']['name']}?fieldManager=seiretsu", started)
+        path = f"{JOBS}/{found['metadata']['name']}"
+        status, found = server.ask("PUT", path, started, headers=AS_CONTROLLER)
         assert status == 200, found
     metadata = {**found["metadata"], **{key: after["metadata"].get(key, {}) for key in ("labels", "annotations")}}
     fields = {key: after["spec"][key] for key in ("suspend", "parallelism") if key in after["spec"]}

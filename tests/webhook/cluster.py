@@ -16,7 +16,7 @@ from core.state import State
 from core.state_lookup import StateLookup
 from webhook.hooks import HOOKS
 from webhook.routes import answer
-from webhook.settings import Context, Settings
+from webhook.settings import Account, Context, Settings
 
 
 def cluster(
@@ -98,10 +98,14 @@ def ask(
     knows: Lookup | None = None,
     settings: Settings | None = None,
     accepted: Accepted | None = None,
+    account: Account | None = None,
 ) -> Raw:
-    """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches, and has ``accepted``."""
+    """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches, and has ``accepted``; its
+    controller writes with ``account``.
+    """
     (hook,) = (hook for hook in HOOKS if hook.path == path)
-    context = Context(settings or Settings(), knows or cluster(), Accepted() if accepted is None else accepted)
+    before = Accepted() if accepted is None else accepted
+    context = Context(settings or Settings(), knows or cluster(), before, account=lambda: account or Account())
     status, text = answer(hook, body if isinstance(body, bytes) else orjson.dumps(body), context)
     assert status == 200, text
     response = orjson.loads(text)["response"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 
 import cel
+import orjson
 import pytest
 
 from api.names import Label
 from core.model import Raw
-from webhook.configurations import Endpoint, Options, mutating, validating
-from webhook.settings import Settings
+from tests.webhook.cluster import job, review
+from webhook.configurations import Endpoint, Options, mutating, validating, written_by
+from webhook.review import parse
+from webhook.settings import Account, Settings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 
@@ -96,10 +99,32 @@ def test_system_namespaces_and_ours_are_never_matched_whatever_the_operator_sele
 
 
 def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
-    options = Options(ourselves="system:serviceaccount:kueue-system:seiretsu")
-    assert not _reaches("vworkload.kb.io", {}, {}, user=options.ourselves, options=options)
+    account = "system:serviceaccount:kueue-system:seiretsu"
+    options = Options(account=Account(account))
+    assert not _reaches("vworkload.kb.io", {}, {}, user=account, options=options)
     assert _reaches("vworkload.kb.io", {}, {}, user="alice", options=options)
-    assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=options.ourselves, options=options)
+    assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=account, options=options)
+
+
+def test_what_a_person_writes_with_our_account_is_validated() -> None:
+    shared = Options(account=Account("admin", shared=True))
+    assert _reaches("vjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="admin", options=shared)
+
+
+MANAGERS = {"nobody says who": {}, "kubectl": {"fieldManager": "kubectl-patch"}, "ours": {"fieldManager": "seiretsu"}}
+NAMES = ["", "admin", "o'brien \\ sons", "system:serviceaccount:kueue-system:seiretsu"]
+
+
+@pytest.mark.parametrize("options", MANAGERS.values(), ids=MANAGERS.keys())
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "ours alone"])
+@pytest.mark.parametrize("user", NAMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_policies_know_us_by_the_same_rule_as_the_webhook(name: str, user: str, shared: bool, options: Raw) -> None:
+    account = Account(name, shared=shared)
+    request = parse(orjson.dumps(review(job(), userInfo={"username": user}, options=options)))
+    variables = {"request": {"userInfo": {"username": user}, "options": options}}
+    assert cel.evaluate(written_by(account), variables) is account.wrote(request)
+    assert not (account.wrote(request) and user != name)
 
 
 def test_workloads_of_jobs_never_come_for_feedback() -> None:

@@ -12,7 +12,7 @@ from core.model import Condition, Key, Raw, Workload
 from core.state import State
 from core.state_lookup import StateLookup
 from tests.webhook.cluster import ask, job, review
-from webhook.settings import Settings
+from webhook.settings import Account, Settings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 REFUSAL = (
@@ -38,13 +38,16 @@ def started(
     labels: Raw | None = None,
     annotations: Raw | None = None,
     settings: Settings | None = None,
+    account: Account | None = None,
     **request: Any,
 ) -> str:
     """What is said when the job is unsuspended; '' where that is let through."""
     found = QUEUE if labels is None else labels
     new = with_uid(job(labels=found))
     old = with_uid(job(labels=found, annotations=annotations, suspend=True))
-    response = ask("/validate-batch-v1-job", review(new, old=old, **request), knows=lookup, settings=settings)
+    response = ask(
+        "/validate-batch-v1-job", review(new, old=old, **request), knows=lookup, settings=settings, account=account
+    )
     return str(response.get("status", {}).get("message", ""))
 
 
@@ -63,9 +66,18 @@ def test_who_may_be_started(lookup: Lookup, message: str) -> None:
     assert started(lookup) == message
 
 
-@pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller"])
-def test_we_may_start_it(manager: str) -> None:
-    assert started(knows(), options={"fieldManager": manager}) == ""
+OUR_OWN, ADMINS = Account("system:serviceaccount:kueue-system:seiretsu"), Account("admin", shared=True)
+
+
+@pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller", "kubectl-patch"])
+@pytest.mark.parametrize("account", [OUR_OWN, ADMINS, Account()], ids=["our own", "a person's", "not known"])
+@pytest.mark.parametrize("user", ["alice", "", OUR_OWN.name, ADMINS.name])
+def test_our_own_start_is_known_by_the_account_and_never_by_the_field_manager(
+    user: str, account: Account, manager: str
+) -> None:
+    said = started(knows(), account=account, userInfo={"username": user}, options={"fieldManager": manager})
+    ours = user == account.name and (account is OUR_OWN or (account is ADMINS and manager != "kubectl-patch"))
+    assert said == ("" if ours else REFUSAL)
 
 
 def test_a_mark_that_it_is_being_stopped_starts_nothing() -> None:
