@@ -21,11 +21,14 @@ from cli.report import columns
 from cli.scenario import LIVE
 from cli.world import Rules, World, rules
 from controller import resources
+from core import decode
 from core.explain import explain
 from core.explanation import Explanation
 from core.jobs import meta
+from core.jobs.kind import owner_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+from core.owner import owner
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
@@ -104,8 +107,9 @@ def _without_workload(jobs: list[Raw], wanted: str, namespace: str, *, by_job: b
 
 
 def _is(workload: Raw, name: str, *, by_job: bool) -> bool:
-    owners = [o["name"] for o in workload["metadata"].get("ownerReferences") or () if o.get("controller")]
-    return workload["metadata"]["name"] == name or (by_job and name in owners)
+    metadata = workload["metadata"]
+    job = owner_of(BATCH_JOB, Key(metadata["namespace"], name))
+    return bool(metadata["name"] == name) or (by_job and owner(workload) == job)
 
 
 def plain(told: Explanation) -> Raw:
@@ -137,11 +141,10 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
     """The Job that each Workload stands for, both as NAMESPACE/NAME; also by the Workload's uid."""
     found: dict[str, str] = {}
     for each in objects:
-        owner = next((o for o in each["metadata"].get("ownerReferences") or () if o.get("controller")), None)
-        if each["kind"] == "Workload" and owner is not None:
-            metadata = each["metadata"]
-            job = f"{metadata['namespace']}/{owner['name']}"
-            found |= {f"{metadata['namespace']}/{metadata['name']}": job, metadata["uid"]: job}
+        by = owner(each) if each["kind"] == "Workload" else None
+        if by is not None:
+            job = f"{by.namespace}/{by.name}"
+            found |= {str(decode.key(each)): job, each["metadata"]["uid"]: job}
     return found
 
 

@@ -16,6 +16,7 @@ from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
 from cli.world import Rules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
+from core.jobs.kind import owner_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
 from core.priority import Missing
@@ -82,7 +83,7 @@ def play(
 
 def _job_of(workload: Workload) -> Key:
     """The job of a live Workload; itself where it has none."""
-    return Key(workload.key.namespace, workload.owner.partition("/")[2] or workload.key.name)
+    return Key(workload.key.namespace, workload.owner.name if workload.owner else workload.key.name)
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class _Entrance:
             uid=uid,
             created=float(int(self.start + submission.at)),
             job_uid=uid,
-            owner=f"{BATCH_JOB.kind}/{key.name}",
+            owner=owner_of(BATCH_JOB, key),
         )
         self.played.jobs[workload.key] = key
         return (Arrival(submission.at, workload, submission.run_for, submission.ready_after),)

@@ -16,13 +16,14 @@ import orjson
 from api import names
 from controller import resources
 from controller.kube.resource import Raw, Resource
-from controller.kube.store import Store, verbatim
+from controller.kube.store import Index, Store, verbatim
 from core import decode, requests
 from core.decode import WorkloadContext
 from core.jobs import meta
 from core.jobs.kind import JobKind
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
+from core.owner import Owner, owner
 from core.priority import PriorityClasses
 from core.state import State
 
@@ -117,9 +118,9 @@ class Caches:
         """The workload at its newest version; None where it is gone."""
         return self._read.get(key)
 
-    def workloads_of(self, kind: str, job: Key) -> tuple[Raw, ...]:
-        """The Workloads whose controller bears the job's kind and name, oldest first."""
-        found = self.workloads.by_index("owner", f"{job.namespace}/{kind}/{job.name}")
+    def workloads_of(self, owner: Owner) -> tuple[Raw, ...]:
+        """The Workloads that this object controls, or one before it of the same name, oldest first."""
+        found = self.workloads.by_index("owner", owner)
         return tuple(
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
@@ -239,11 +240,10 @@ def _reserved_in(raw: Raw) -> Iterable[str]:
     return (admission["clusterQueue"],) if admission else ()
 
 
-def owner_of(raw: Raw) -> Iterable[str]:
-    """Index of Workloads: ``namespace/Kind/name`` of the controller."""
-    metadata = raw["metadata"]
-    owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
-    return tuple(f"{metadata['namespace']}/{owner['kind']}/{owner['name']}" for owner in owners)
+def owner_of(raw: Raw) -> Iterable[Owner]:
+    """Index of Workloads: the object that controls them."""
+    by = owner(raw)
+    return (by,) if by is not None else ()
 
 
 def _job_uid(raw: Raw) -> Iterable[str]:
@@ -296,7 +296,7 @@ ALL = (
     resources.RUNTIME_CLASSES,
 )
 
-INDEXES: Mapping[Resource, Mapping[str, Callable[[Raw], Iterable[str]]]] = {
+INDEXES: Mapping[Resource, Mapping[str, Index[Raw]]] = {
     resources.LIMIT_RANGES: {"namespace": _namespace},
     resources.LOCAL_QUEUES: {"cluster-queue": _submits_to},
     resources.CLUSTER_QUEUES: {"cohort": _member_of, "flavor": _flavors, "check": _check_names},

@@ -39,7 +39,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.decide import Situation, decide, orphan
-from core.jobs.kind import JobKind, Patch
+from core.jobs.kind import JobKind, Patch, owner_of
 from core.model import Key, Raw, Workload
 from core.placement import matches
 from core.times import epoch
@@ -99,7 +99,7 @@ class JobReconciler:
             kind=self.kind,
             job=job,
             now=self.clock(),
-            workloads=self.caches.workloads_of(self.kind.kind, key),
+            workloads=self.caches.workloads_of(owner_of(self.kind, key)),
             managed=self._managed(job),
             ancestor_admitted=self._ancestor_admitted(job),
             flavors=self.caches.flavors,
@@ -125,7 +125,7 @@ class JobReconciler:
 
     async def _let_go(self, key: Key) -> None:
         """The job is gone: its Workloads are finished, and then nothing holds them."""
-        for raw in self.caches.workloads_of(self.kind.kind, key):
+        for raw in self.caches.workloads_of(owner_of(self.kind, key)):
             action = orphan(raw, self.clock())
             if isinstance(action, WorkloadStatus):
                 await self._patch_workload(action.workload, action.patch, "status")

@@ -17,7 +17,9 @@ from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
 from core.forest import above, below
+from core.jobs.kind import group_of
 from core.model import Key, Raw, StopPolicy
+from core.owner import owner
 from core.status import shows
 
 AT_ONCE = 500
@@ -38,7 +40,7 @@ class Wakes:
         self.scheduler = scheduler
         self.workloads = workloads
         self.queues = queues
-        self.jobs = {reconciler.kind.kind: reconciler for reconciler in jobs}
+        self.jobs = {(group_of(reconciler.kind), reconciler.kind.kind): reconciler for reconciler in jobs}
 
     def connect(self) -> None:
         """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it.
@@ -106,10 +108,10 @@ class Wakes:
         self.scheduler.wake()
 
     def _job_of(self, raw: Raw) -> None:
-        for owner in raw["metadata"].get("ownerReferences") or ():
-            reconciler = self.jobs.get(owner["kind"]) if owner.get("controller") else None
-            if reconciler is not None:
-                reconciler.changed(Key(raw["metadata"]["namespace"], owner["name"]))
+        by = owner(raw)
+        reconciler = self.jobs.get((by.group, by.kind)) if by is not None else None
+        if by is not None and reconciler is not None:
+            reconciler.changed(Key(by.namespace, by.name))
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload changed that names this LocalQueue.

@@ -35,6 +35,7 @@ from core.model import (
     Taint,
     Toleration,
 )
+from core.owner import owner
 from core.requests import Effective, RequestRules, effective
 from core.times import maybe_epoch
 
@@ -176,7 +177,9 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         past_execution=status.get("accumulatedPastExecutionTimeSeconds") or 0.0,
         max_execution=spec.get("maximumExecutionTimeSeconds"),
         job_uid=(metadata.get("labels") or {}).get(names.Label.JOB_UID, ""),
-        owner=_owner(metadata),
+        owner=owner(raw),
+        co_owned=bool(metadata.get("ownerReferences")) and owner(raw) is None,
+        made_for=(metadata.get("annotations") or {}).get(names.Annotation.JOB_OWNER_NAME, ""),
         priority_class=(spec.get("priorityClassRef") or {}).get("name", ""),
         deleting="deletionTimestamp" in metadata,
         generation=metadata.get("generation", 0),
@@ -379,10 +382,3 @@ def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContex
 def _gates(annotations: Mapping[str, str]) -> tuple[str, ...]:
     gates = annotations.get(names.Annotation.ADMISSION_GATED_BY)
     return tuple(gate.strip() for gate in gates.split(",") if gate.strip()) if gates else ()
-
-
-def _owner(metadata: Raw) -> str:
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return f"{owner['kind']}/{owner['name']}"
-    return ""

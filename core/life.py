@@ -55,8 +55,11 @@ def next_step(workload: Workload, around: Surroundings) -> Step:
 
 
 def ownerless(w: Workload, s: Surroundings) -> Step | None:
-    """A Workload whose job is gone, or that is deleted and has no job, is let go."""
-    return LetGo() if not w.owner and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
+    """A Workload whose job is gone, or that is deleted and has no job, is let go.
+
+    One with an owner reference, whoever that is, has a job: the pods of a group own their Workload together.
+    """
+    return LetGo() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
 
 
 def finished(w: Workload, s: Surroundings) -> Step | None:
@@ -226,8 +229,12 @@ def overtime(w: Workload, s: Surroundings) -> Step | None:
 
 
 def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
-    """An evicted Workload that stands for no job has nothing to stop: its quota is free at once."""
-    if w.owner or not w.holds(names.Condition.EVICTED) or not w.holds(names.Condition.QUOTA_RESERVED):
+    """An evicted Workload that stands for no job has nothing to stop: its quota is free at once.
+
+    Any owner reference, and Kueue's annotation that names the owner, say that somebody runs it. Whoever that is stops
+    the pods and sets QuotaReserved to False; until then they use the quota.
+    """
+    if w.owned or w.made_for or not w.holds(names.Condition.EVICTED) or not w.holds(names.Condition.QUOTA_RESERVED):
         return None
     return _update(w, transitions.released(w, s.now), "release")
 

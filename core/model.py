@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from core.owner import Owner
+
 Raw = dict[str, Any]
 """A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
 
@@ -261,7 +263,8 @@ class Workload(Struct, frozen=True, gc=False):
     ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
     ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
     (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
-    and underlying cause.
+    and underlying cause. ``owner`` controls it, ``co_owned`` where it has owners of which none does; ``made_for`` is
+    the owner that Kueue's annotation names.
     """
 
     key: Key
@@ -280,7 +283,9 @@ class Workload(Struct, frozen=True, gc=False):
     past_execution: float = 0.0
     max_execution: int | None = None
     job_uid: str = ""
-    owner: str = ""
+    owner: Owner | None = None
+    co_owned: bool = False
+    made_for: str = ""
     priority_class: str = ""
     deleting: bool = False
     generation: int = 0
@@ -288,6 +293,11 @@ class Workload(Struct, frozen=True, gc=False):
     invalid: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     evictions: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def owned(self) -> bool:
+        """Whether it has any owner reference."""
+        return self.owner is not None or self.co_owned
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, if there is one."""

@@ -6,7 +6,7 @@ watch's older events are then no news. Resource versions are compared as integer
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
@@ -16,7 +16,7 @@ from controller.kube.resource import Key, Raw, key_of
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
-Index = Callable[[T], Iterable[str]]
+Index = Callable[[T], Iterable[Hashable]]
 Pair = tuple[str, str]
 """Namespace and name: a ``Key``, or any other pair of the two."""
 
@@ -59,7 +59,7 @@ class Store(Generic[T]):
         self._transform = transform
         self._entries: dict[Pair, _Entry[T]] = {}
         self._indexes = dict(indexes or {})
-        self._indexed: dict[str, dict[str, dict[Pair, None]]] = {index: {} for index in self._indexes}
+        self._indexed: dict[str, dict[Hashable, dict[Pair, None]]] = {index: {} for index in self._indexes}
         self._handlers: list[tuple[Handler[T], dict[Pair, None]]] = []
         """Each with the keys that it has yet to be told of for the first time."""
         self._deleted: OrderedDict[str, float] = OrderedDict()
@@ -84,7 +84,7 @@ class Store(Generic[T]):
         entry = self._entries.get(key)
         return entry.value if entry else None
 
-    def by_index(self, index: str, value: str) -> tuple[T, ...]:
+    def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The values that the index function filed under ``value``; ``KeyError`` for an index that was never
         declared.
         """
@@ -249,7 +249,7 @@ class Store(Generic[T]):
     def _check(self) -> None:
         """Assert that every index holds exactly what its function files, and that no empty bucket is left."""
         for name, values_of in self._indexes.items():
-            expected: dict[str, set[Pair]] = {}
+            expected: dict[Hashable, set[Pair]] = {}
             for key, entry in self._entries.items():
                 for filed in values_of(entry.value):
                     expected.setdefault(filed, set()).add(key)

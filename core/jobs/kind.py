@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.jobs.template import Injection
-from core.model import Raw
+from core.model import Key, Raw
+from core.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,16 @@ class JobKind(Protocol):
         Empty when nothing is left to do, so that a stop cut short is finished by asking again.
         """
         ...
+
+
+def group_of(kind: JobKind) -> str:
+    """The API group of a kind of job."""
+    return kind.api_version.rpartition("/")[0]
+
+
+def owner_of(kind: JobKind, job: Key) -> Owner:
+    """A job of this kind as the owner of its Workload."""
+    return Owner(group_of(kind), kind.kind, job.namespace, job.name)
 
 
 def guard(job: Raw, *, version: bool) -> Raw:

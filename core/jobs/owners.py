@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from api import names
 from core.jobs import meta
 from core.model import Raw, Workload
+from core.owner import Owner
 
 
 def queued_for(
@@ -39,8 +40,8 @@ def queued_for(
     found = workload_of(str(owner.get("uid") or ""))
     if found is not None and found.holds(names.Condition.FINISHED):
         return None
-    same = found is not None and (found.key.namespace, found.owner) == (namespace, f"{kind}/{owner.get('name')}")
-    return found if same else None
+    above = Owner(group, kind, namespace, str(owner.get("name") or ""))
+    return found if found is not None and found.owner == above else None
 
 
 def kind_and_group(framework: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from api import names, quantity
 from api.syntax import label_value
 from core.jobs import meta, template
-from core.jobs.kind import JobKind
+from core.jobs.kind import JobKind, group_of
 from core.jobs.template import Injection
 from core.model import Key, Raw
 
@@ -29,8 +29,9 @@ def max_execution_seconds(job: Raw) -> int | None:
 def name(kind: JobKind, job: Raw) -> str:
     """``kind-name-hash``: five hex digits over kind, group, name and uid keep apart what would otherwise collide."""
     metadata = job["metadata"]
-    group = kind.api_version.rpartition("/")[0]
-    digest = hashlib.sha1("\n".join((kind.kind, group, metadata["name"], metadata["uid"])).encode()).hexdigest()
+    digest = hashlib.sha1(
+        "\n".join((kind.kind, group_of(kind), metadata["name"], metadata["uid"])).encode()
+    ).hexdigest()
     prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"
 

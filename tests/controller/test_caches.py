@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.caches import Caches
 from core.model import Key
+from core.owner import Owner
 from core.state import State
 
 Raw = dict[str, Any]
@@ -128,13 +129,31 @@ def test_pod_templates_that_are_equal_are_kept_once() -> None:
     assert templates[0] is templates[1]
 
 
-def test_the_workloads_of_a_job_are_found_by_its_kind_and_name() -> None:
+def controlled_by(owner: Owner, name: str = "w", version: str = "v1") -> Raw:
+    """A Workload of that owner."""
+    found = workload(name)
+    reference = {"apiVersion": f"{owner.group}/{version}", "kind": owner.kind, "name": owner.name, "uid": "u"}
+    found["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    return found
+
+
+OWNERS = [
+    Owner(group, kind, "ns", name)
+    for group in ("batch", "batch.volcano.sh")
+    for kind in ("Job", "CronJob")
+    for name in ("j", "k")
+]
+
+
+def test_the_workloads_of_an_owner_are_found_by_its_group_kind_and_name() -> None:
+    """Whatever the version of its group. A Job of another group is another object."""
     caches = Caches(State())
-    owned = workload("w")
-    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}]
-    caches.workloads.observe("ADDED", owned)
-    caches.workloads.observe("ADDED", workload("other"))
-    assert [raw["metadata"]["name"] for raw in caches.workloads_of("Job", Key("ns", "j"))] == ["w"]
+    for number, owner in enumerate(OWNERS):
+        caches.workloads.observe("ADDED", controlled_by(owner, f"w{number}", version=f"v1alpha{number}"))
+    caches.workloads.observe("ADDED", workload("of-nobody"))
+    for number, owner in enumerate(OWNERS):
+        assert [raw["metadata"]["name"] for raw in caches.workloads_of(owner)] == [f"w{number}"]
+    assert caches.workloads_of(OWNERS[0]._replace(namespace="other")) == ()
 
 
 def test_the_default_priority_class_is_the_global_one() -> None:

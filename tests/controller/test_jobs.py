@@ -19,8 +19,9 @@ from controller.writes import Writer
 from core.jobs import workload
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+from core.owner import Owner
 from core.state import State
-from tests.controller.test_caches import made
+from tests.controller.test_caches import controlled_by, made
 from tests.core.jobs.samples import job
 
 KEY = Key("ns", "j")
@@ -118,3 +119,16 @@ async def test_a_name_that_somebody_elses_workload_has_is_reported() -> None:
     found.caches.workloads.observe("ADDED", made("Workload", name, namespace="ns"))
     await tries(found, 1)
     assert [event.reason for event in told.events] == ["ErrWorkloadCompose"]
+
+
+async def test_workloads_of_another_groups_kind_job_are_neither_finished_nor_deleted() -> None:
+    """Neither where a Job of that name is ours, nor where none is."""
+    found, told = reconciler()
+    theirs = controlled_by(Owner("batch.volcano.sh", "Job", "ns", "j"))
+    found.caches.workloads.observe("ADDED", theirs)
+    await found.reconcile(KEY)
+    assert [event.reason for event in told.events] == ["CreatedWorkload"]
+    gone = KEY._replace(name="gone")
+    found.caches.workloads.observe("ADDED", controlled_by(Owner("batch.volcano.sh", "Job", "ns", "gone"), "w2"))
+    await found.reconcile(gone)
+    assert found.caches.workloads.get(Key("ns", "w")) is theirs

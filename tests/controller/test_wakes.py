@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from controller import resources
@@ -17,9 +18,10 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+from core.owner import Owner
 from core.policy import DEFAULT_STRATEGIES, Policy
 from core.state import State
-from tests.controller.test_caches import filled, made, workload
+from tests.controller.test_caches import controlled_by, filled, made, workload
 
 
 def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
@@ -41,19 +43,18 @@ def test_a_new_leader_looks_at_everything() -> None:
     assert (len(queues.queue), len(workloads.queue)) == (3, 1), "a ClusterQueue, a LocalQueue, a flavor; a workload"
 
 
-def test_a_new_leader_looks_at_jobs_that_went_while_nobody_led() -> None:
+@pytest.mark.parametrize(("group", "woken"), [("batch", 1), ("batch.volcano.sh", 0)])
+def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: str, woken: int) -> None:
     caches = filled()
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), Metrics(CollectorRegistry())
-    owned = workload("owned")
-    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "gone", "uid": "u", "controller": True}]
-    caches.workloads.observe("ADDED", owned)
+    caches.workloads.observe("ADDED", controlled_by(Owner(group, "Job", "ns", "gone"), "owned"))
     caches.start()
     jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
     looked_after = WorkloadReconciler(caches, writer, recorder, metrics, Settings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
     for _ in Wakes(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs]).everything():
         pass
-    assert len(jobs.queue) == 1
+    assert len(jobs.queue) == woken
 
 
 def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_object_changed() -> None:

@@ -30,6 +30,7 @@ from core.model import (
     Taint,
     Toleration,
 )
+from core.owner import Owner
 from core.requests import RequestRules, limits
 from core.times import epoch, stamp
 
@@ -172,11 +173,15 @@ def test_a_workload_names_its_gates_its_class_and_its_owner() -> None:
     raw["metadata"] |= {
         "annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/a, example.com/b"},
         "labels": {"kueue.x-k8s.io/job-uid": "j"},
-        "ownerReferences": [{"kind": "Pod", "name": "p"}, {"kind": "Job", "name": "j1", "controller": True}],
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p"},
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "j1", "controller": True},
+        ],
     }
     found = decode.workload(raw, decode.WorkloadContext())
     assert found.gates == ("example.com/a", "example.com/b")
-    assert (found.priority_class, found.max_execution, found.job_uid, found.owner) == ("high", 60, "j", "Job/j1")
+    assert (found.priority_class, found.max_execution, found.job_uid) == ("high", 60, "j")
+    assert found.owner == Owner("batch", "Job", "team", "j1")
 
 
 @pytest.mark.parametrize(("gate", "boost", "expected"), [(True, "5", 15), (False, "5", 10), (True, "much", 10)])

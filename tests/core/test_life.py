@@ -17,12 +17,14 @@ from core.model import (
     Key,
     LocalQueue,
     PodSetAssignment,
+    Raw,
     Requirement,
     ResourceGroup,
     Selector,
     StopPolicy,
     Workload,
 )
+from core.owner import Owner
 from core.steps import (
     Deactivate,
     Delete,
@@ -40,7 +42,8 @@ from core.transitions import Backoff
 NOW = 10_000.0
 CQ = ClusterQueue("cq", groups=(ResourceGroup(("cpu",), ("f", "g")),), namespace_selector=Selector())
 LQ = LocalQueue(Key("ns", "lq"), "cq")
-PENDING = Workload(Key("ns", "w"), "u", 0.0, "lq", 0, (), owner="Job/j", job_uid="j", resource_version="1")
+JOB = Owner("batch", "Job", "ns", "j")
+PENDING = Workload(Key("ns", "w"), "u", 0.0, "lq", 0, (), owner=JOB, job_uid="j", resource_version="1")
 ADMISSION = Admission("cq", (PodSetAssignment("main", {"cpu": "f"}, {"cpu": 1000}, 1),))
 RUNNING = transitions.reserved(PENDING, ADMISSION, NOW - 100)
 RESERVED = transitions.reserved(PENDING, ADMISSION, NOW - 100, required_checks=["ac"])
@@ -273,15 +276,35 @@ def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
 
 
 def test_a_workload_without_job_gives_its_quota_back_as_soon_as_it_is_evicted() -> None:
-    own = replace(RUNNING, owner="", job_uid="")
+    own = replace(RUNNING, owner=None, job_uid="")
     after = live(transitions.preempted(own, "InClusterQueue", "room", NOW), around())
     assert after.admission is None
     assert facts(after)["Requeued"] == "True/Preempted"
 
 
+@pytest.mark.parametrize(
+    "owned",
+    [
+        {"owner": JOB},
+        {"owner": Owner("workload.example.com", "Train", "ns", "t")},
+        {"co_owned": True},
+        {"made_for": "set"},
+    ],
+    ids=["a Job", "an object of another controller", "several pods, none of which controls it", "one named by Kueue"],
+)
+def test_a_workload_that_somebody_runs_keeps_its_quota_until_its_owner_has_stopped_its_pods(owned: Raw) -> None:
+    theirs = replace(RUNNING, **{"owner": None, "job_uid": "", **owned})
+    evicted = transitions.preempted(theirs, "InClusterQueue", "room", NOW)
+    for after in (evicted, live(evicted, around())):
+        assert facts(after)["QuotaReserved"] == "True/QuotaReserved"
+        assert after.admission is not None
+
+
 def test_a_workload_whose_owner_was_taken_from_it_is_let_go() -> None:
-    assert next_step(replace(RUNNING, owner=""), around()) == LetGo()
-    assert next_step(replace(PENDING, owner="", job_uid="", deleting=True), around()) == LetGo()
+    assert next_step(replace(RUNNING, owner=None), around()) == LetGo()
+    assert next_step(replace(PENDING, owner=None, job_uid="", deleting=True), around()) == LetGo()
+    several = replace(RUNNING, owner=None, co_owned=True)
+    assert next_step(several, around()) != LetGo(), "the pods of a group own it together"
 
 
 def test_every_rule_says_what_it_is_for() -> None:
@@ -312,7 +335,7 @@ lives = st.builds(
     ),
     st.sampled_from([PENDING, RUNNING, RESERVED, transitions.waiting(PENDING, "Suspended", "", NOW - 9)]),
     st.sampled_from(["", "Preempted", "PodsReadyTimeout", "ClusterQueueStopped", "Deactivated", "AdmissionCheck"]),
-    st.sampled_from(["", "Job/j"]),
+    st.sampled_from([None, JOB]),
     st.booleans(),
     st.integers(0, 3),
     st.sampled_from([None, NOW - 5, NOW + 5]),

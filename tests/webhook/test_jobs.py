@@ -15,6 +15,7 @@ from api.names import Annotation, Label
 from core import transitions
 from core.lookup import Lookup
 from core.model import Key, Raw, Workload
+from core.owner import Owner
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.patch import Operation, apply
 from webhook.settings import Settings
@@ -37,8 +38,10 @@ def with_default_queue(**fields: Any) -> Lookup:
     return cluster(default_queue_in=["team-a"], **fields)
 
 
-def standing_for(uid: str, owner: str, namespace: str = "team-a", *, finished: bool = False) -> Lookup:
-    """A cluster with a default queue, in which an object of that uid is queued."""
+def standing_for(uid: str, kind: str, namespace: str = "team-a", *, finished: bool = False) -> Lookup:
+    """A cluster with a default queue, in which an object of that uid is queued; ``kind`` as ``group/kind/name``."""
+    of, kind, name = kind.split("/")
+    owner = Owner(of, kind, namespace, name)
     found = Workload(Key(namespace, "w"), "w", 0.0, "main", 0, (), owner=owner, job_uid=uid)
     if finished:
         found = transitions.finished(found, "Succeeded", "", 1.0)
@@ -98,33 +101,66 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
 @pytest.mark.parametrize(
     ("owner", "knows", "settings", "waits"),
     [
-        pytest.param(WRAPPER, standing_for("w-1", "Wrapper/w"), EXTERNAL, False, id="its owner is queued in its place"),
-        pytest.param(WRAPPER, cluster(), EXTERNAL, True, id="its owner is of a kind that may be, and is not queued"),
-        pytest.param(WRAPPER, standing_for("w-1", "Wrapper/w"), Settings(), True, id="of a kind nobody declared"),
         pytest.param(
-            {**WRAPPER, "uid": "w-0"}, standing_for("w-1", "Wrapper/w"), EXTERNAL, True, id="of an object that is gone"
+            WRAPPER,
+            standing_for("w-1", "example.com/Wrapper/w"),
+            EXTERNAL,
+            False,
+            id="its owner is queued in its place",
+        ),
+        pytest.param(
+            WRAPPER,
+            standing_for("w-1", "example.org/Wrapper/w"),
+            EXTERNAL,
+            True,
+            id="queued is an object of another group's kind of that name",
+        ),
+        pytest.param(WRAPPER, cluster(), EXTERNAL, True, id="its owner is of a kind that may be, and is not queued"),
+        pytest.param(
+            WRAPPER, standing_for("w-1", "example.com/Wrapper/w"), Settings(), True, id="of a kind nobody declared"
+        ),
+        pytest.param(
+            {**WRAPPER, "uid": "w-0"},
+            standing_for("w-1", "example.com/Wrapper/w"),
+            EXTERNAL,
+            True,
+            id="of an object that is gone",
         ),
         pytest.param(
             {**WRAPPER, "uid": "j-1"},
-            standing_for("j-1", "Job/runs"),
+            standing_for("j-1", "batch/Job/runs"),
             EXTERNAL,
             True,
             id="a forged uid, of a queued Job",
         ),
         pytest.param(
-            WRAPPER, standing_for("w-1", "Wrapper/w", "team-b"), EXTERNAL, True, id="queued in another namespace"
+            WRAPPER,
+            standing_for("w-1", "example.com/Wrapper/w", "team-b"),
+            EXTERNAL,
+            True,
+            id="queued in another namespace",
         ),
         pytest.param(
-            {**WRAPPER, "controller": False}, standing_for("w-1", "Wrapper/w"), EXTERNAL, True, id="no controller"
+            {**WRAPPER, "controller": False},
+            standing_for("w-1", "example.com/Wrapper/w"),
+            EXTERNAL,
+            True,
+            id="no controller",
         ),
-        pytest.param(OTHER_JOB, standing_for("j-1", "Job/runs"), EXTERNAL, True, id="a queued Job: Jobs make no Jobs"),
         pytest.param(
-            OTHER_JOB, standing_for("j-1", "Job/runs"), ALL, True, id="a queued Job, where all Jobs are managed"
+            OTHER_JOB, standing_for("j-1", "batch/Job/runs"), EXTERNAL, True, id="a queued Job: Jobs make no Jobs"
+        ),
+        pytest.param(
+            OTHER_JOB, standing_for("j-1", "batch/Job/runs"), ALL, True, id="a queued Job, where all Jobs are managed"
         ),
         pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, which nobody queues here"),
         pytest.param(CRON_JOB, cluster(), EXTERNAL, True, id="a CronJob"),
         pytest.param(
-            WRAPPER, standing_for("w-1", "Wrapper/w", finished=True), EXTERNAL, True, id="its owner has finished"
+            WRAPPER,
+            standing_for("w-1", "example.com/Wrapper/w", finished=True),
+            EXTERNAL,
+            True,
+            id="its owner has finished",
         ),
     ],
 )
@@ -156,14 +192,14 @@ def test_suspension_does_not_wait_for_our_caches() -> None:
         pytest.param(job(), cluster(), Settings(), [], id="without a default queue nothing happens"),
         pytest.param(
             job(owner=WRAPPER),
-            standing_for("w-1", "Wrapper/w"),
+            standing_for("w-1", "example.com/Wrapper/w"),
             EXTERNAL,
             [],
             id="a Job that its owner is queued for gets no queue",
         ),
         pytest.param(
             job(owner=OTHER_JOB),
-            standing_for("j-1", "Job/runs"),
+            standing_for("j-1", "batch/Job/runs"),
             Settings(),
             [DEFAULT_QUEUE, SUSPEND],
             id="a Job below a Job does",
