@@ -25,6 +25,11 @@ LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
+OPTIONAL = frozenset({QUEUES, COHORTS, ADMISSION_CHECKS, WORKLOAD_PRIORITY_CLASSES, RUNTIME_CLASSES})
+"""What a cluster need not serve, e.g. one with the CRDs of Kueue, which has no Queue of v0.1 any more: it is as if
+there were none.
+"""
+
 
 def of_kind(kind: JobKind) -> Resource:
     """Where jobs of this kind are served."""

@@ -77,7 +77,10 @@ class Controller:
         self.gauges = Gauges(
             self.caches, role=self._role, resources=self.settings.queue_resources, local_queues=self._shows
         )
-        self.reflectors = [Reflector(client, resource, store) for resource, store in self.caches.stores.items()]
+        self.reflectors = [
+            Reflector(client, resource, store, optional=resource in resources.OPTIONAL)
+            for resource, store in self.caches.stores.items()
+        ]
         self._recorder = Recorder(client, component=COMPONENT)
         writer, events = Writer(client, self.caches.stores), Events(self._recorder)
         self._writer = writer
@@ -108,8 +111,8 @@ class Controller:
                 await self._lead()
 
     async def _sync(self) -> None:
-        """Wait for every first list. A kind that is not served yet is waited for: somebody may be about to install
-        it.
+        """Wait for every first list. A kind that is not served yet is waited for unless it is optional: somebody may
+        be about to install it.
         """
         for reflector in self.reflectors:
             try:

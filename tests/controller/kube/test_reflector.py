@@ -6,9 +6,10 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from controller.kube.client import Client
-from controller.kube.reflector import Reflector
+from controller.kube.reflector import ABSENT_SECONDS, Reflector
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import Store, verbatim
 from tests.eventually import eventually
@@ -32,17 +33,22 @@ class World:
         self.now = 0.0
         self.synced_calls = 0
         self.store.on_change(lambda old, new: self.told.append((name(old), name(new))))
-        self.reflector = Reflector(
-            client,
+        self.reflector = self.following()
+        self.running: asyncio.Task[None] | None = None
+
+    def following(self, *, optional: bool = False) -> Reflector[Raw]:
+        """A reflector of the store whose time is the test's."""
+        return Reflector(
+            self.client,
             THINGS,
             self.store,
+            optional=optional,
             silence_seconds=5,
             on_synced=self._on_synced,
             clock=lambda: self.now,
             sleep=self._sleep,
             draw=lambda: 1.0,
         )
-        self.running: asyncio.Task[None] | None = None
 
     def _on_synced(self) -> None:
         self.synced_calls += 1
@@ -105,6 +111,62 @@ async def test_the_store_follows_the_server(world: World, streams: bool) -> None
     assert world.told[700:] == [("t1", "t1"), (None, "new"), ("t2", None)]
     assert world.reflector.relists == {"start": 1 if streams else 2}
     assert world.requests(watch=False) == (0 if streams else 2)
+
+
+GROUPS = Answer(200, b'{"kind": "APIGroup", "versions": [{"version": "v1"}]}', "application/json")
+NO_THINGS = Answer(200, b'{"kind": "APIResourceList", "resources": [{"name": "others"}]}', "application/json")
+NO_VERSION = Answer(200, b'{"kind": "APIGroup", "versions": [{"version": "v2"}]}', "application/json")
+NO_PAGE = Answer(404, b"404 page not found", "text/plain")
+
+
+def not_served(world: World, *, times: int, version: bool) -> None:
+    """Answer as an API server does that lacks the resource, or its version altogether."""
+    for _ in range(times):
+        world.proxy.inject(NO_PAGE, path="/things")
+        if version:
+            world.proxy.inject(GROUPS, path="/apis/example.com")
+            world.proxy.inject(NO_THINGS, path="/apis/example.com/v1")
+        else:
+            world.proxy.inject(NO_VERSION, path="/apis/example.com")
+
+
+@pytest.mark.parametrize("version", [True, False], ids=["the version without it", "without the version"])
+async def test_an_optional_resource_that_is_not_served_is_empty_is_told_once_and_is_used_when_it_appears(
+    world: World, version: bool
+) -> None:
+    world.server.put(f"{PATH}/a", {})
+    not_served(world, times=3, version=version)
+    world.reflector = world.following(optional=True)
+    with capture_logs() as logged:
+        world.running = asyncio.create_task(world.reflector.run())
+        async with asyncio.timeout(10):
+            await world.reflector.synced.wait()
+        assert (len(world.store), world.store.synced) == (0, True)
+        await world.caught_up()
+    assert world.waits == [ABSENT_SECONDS] * 3
+    assert [line["event"] for line in logged] == ["not served: used when it is", "served from now on"]
+    assert world.told == [(None, "a")]
+
+
+@pytest.mark.parametrize(
+    "discovery", [NO_PAGE, html(), status(503, "ServiceUnavailable"), Answer(200, b"{}", "application/json")]
+)
+async def test_a_404_without_the_word_of_discovery_is_no_absence(world: World, discovery: Answer) -> None:
+    world.server.put(f"{PATH}/a", {})
+    world.proxy.inject(NO_PAGE, path="/things", times=3)
+    world.proxy.inject(discovery, path="/apis/example.com", times=3)
+    world.reflector = world.following(optional=True)
+    await world.start()
+    assert world.told == [(None, "a")]
+    assert ABSENT_SECONDS not in world.waits
+
+
+async def test_a_resource_that_is_needed_is_waited_for_until_it_is_served(world: World) -> None:
+    world.server.put(f"{PATH}/a", {})
+    world.proxy.inject(NO_PAGE, path="/things", times=3)
+    await world.start()
+    assert world.told == [(None, "a")]
+    assert len(world.waits) == 3
 
 
 async def test_a_watch_that_ends_politely_is_taken_up_where_it_was(world: World, streams: bool) -> None:

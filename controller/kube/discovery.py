@@ -1,0 +1,30 @@
+"""What the API server serves, by its discovery documents.
+
+A kind that is not served answers a plain "404 page not found", as would any proxy on the way: that alone is no proof.
+"""
+
+from __future__ import annotations
+
+from controller.kube.client import Client
+from controller.kube.errors import Unintelligible
+from controller.kube.resource import Raw, Resource
+
+
+async def serves(client: Client, resource: Resource) -> bool:
+    """Whether the API server lists the resource. Raises ``ApiError`` where it does not answer with a document of its
+    own; only of a group that exists at all can a version or a resource be known to be missing.
+    """
+    if resource.group:
+        group = await client.raw(f"/apis/{resource.group}")
+        if resource.version not in {version.get("version") for version in _list(group, "APIGroup", "versions")}:
+            return False
+    base = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    found = await client.raw(base)
+    return resource.plural in {each.get("name") for each in _list(found, "APIResourceList", "resources")}
+
+
+def _list(document: Raw, kind: str, field: str) -> list[Raw]:
+    found = document.get(field)
+    if document.get("kind") != kind or not isinstance(found, list):
+        raise Unintelligible(200, "Unintelligible", f"not an {kind}: kind {document.get('kind')!r}")
+    return [each for each in found if isinstance(each, dict)]
