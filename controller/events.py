@@ -16,6 +16,14 @@ from core.model import Key, Victim, Workload
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
+_NEEDS_A_CHANGE = frozenset(
+    {
+        names.PendingReason.MISCONFIGURED,
+        names.PendingReason.NO_MATCHING_FLAVOR,
+        names.PendingReason.EXCEEDS_MAX_QUOTA,
+    }
+)
+
 
 class Event(NamedTuple):
     """What is told about an object."""
@@ -83,6 +91,12 @@ def workload_refused(workload: Key, sentence: str) -> Event:
     """On the Job: the API server refuses its Workload, with the API server's sentence."""
     text = f"The API server refuses Workload {workload}; it is tried again until it is accepted: {sentence}"
     return Event(WARNING, names.Event.ERR_WORKLOAD_COMPOSE, text)
+
+
+def job_waits(cluster_queue: str, reason: str, message: str) -> Event:
+    """On the Job: why it does not start yet; a warning where waiting alone will not help."""
+    where = f"Waits in ClusterQueue {cluster_queue}" if cluster_queue else "Waits"
+    return Event(WARNING if reason in _NEEDS_A_CHANGE else NORMAL, reason, f"{where}: {message}")
 
 
 def quota_reserved(cluster_queue: str, waited: float, considered: str = "") -> Event:

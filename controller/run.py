@@ -34,6 +34,7 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
 from controller.usage import UsageSampler
+from controller.waiting import WaitEvents
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
@@ -46,6 +47,8 @@ from core.state import State
 log = structlog.get_logger(__name__)
 
 COMPONENT = "kueue-controller-manager"
+FEW_EVENTS = 20
+"""While no more events wait to be sent, people are told why their Jobs wait."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
 
 
@@ -91,6 +94,7 @@ class Controller:
         self.queues = QueueStatuses(self.caches, writer)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
+        self.waiting = WaitEvents(self.caches, events, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
         self.usage = UsageSampler(self.caches, writer)
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
         self.scheduler.taken_back = self._wakes.taken_back
@@ -173,9 +177,12 @@ class Controller:
         # Only now: the queues of a follower, which nobody empties, would grow with every change.
         self._wakes.connect()
         self.mirror.connect()
+        self.waiting.connect()
         for _ in self._wakes.everything():
             await asyncio.sleep(0)
         self.mirror.everything()
+        for _ in self.waiting.everything():
+            await asyncio.sleep(0)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run(), name="events")
             group.create_task(self.scheduler.run(), name="scheduler")
@@ -183,6 +190,7 @@ class Controller:
             group.create_task(self.queues.run(), name="queues")
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
+            group.create_task(self.waiting.run(), name="waiting")
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
 

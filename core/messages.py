@@ -73,6 +73,12 @@ def pending_preemption(number: int) -> str:
     return f". Pending the preemption of {number} workload(s)"
 
 
+def behind(head: str, cluster_queue: str, *, strict: bool) -> str:
+    """A workload that is not looked at for as long as another one keeps the first position."""
+    why = "the queue is StrictFIFO" if strict else "it waits for the workloads that it preempts"
+    return f"behind {head}, which is first in ClusterQueue {cluster_queue}: {why}"
+
+
 def inactive(cluster_queue: str) -> str:
     """The ClusterQueue admits nothing at present."""
     return f"ClusterQueue {cluster_queue} is inactive"

@@ -65,7 +65,7 @@ class Pending:
 class _Family:
     """The class of workloads of one shape and priority (and LocalQueue, where that matters)."""
 
-    __slots__ = ("awake", "heap", "hopeless", "lane", "members", "parked", "priority", "reason", "shape")
+    __slots__ = ("awake", "heap", "hopeless", "lane", "members", "message", "parked", "priority", "reason", "shape")
 
     def __init__(self, shape: Shape, priority: int, lane: Lane) -> None:
         self.shape = shape
@@ -74,7 +74,8 @@ class _Family:
         self.heap: list[tuple[QueueKey, int, Pending]] = []
         self.parked = False
         self.reason = ""
-        """Why it is parked, as its head was told."""
+        self.message = ""
+        """Why it is parked, as its head was told: so it is for all of them, whose status does not say it."""
         self.hopeless = False
         """Parked, and no quota that becomes free helps."""
         self.members = 0
@@ -193,14 +194,14 @@ class Queue:
                 best, best_rank = top, rank
         return best
 
-    def park(self, key: Key, *, family: bool, hopeless: bool = False, reason: str = "") -> None:
+    def park(self, key: Key, *, family: bool, hopeless: bool = False, reason: str = "", message: str = "") -> None:
         """Do not look at the workload (with ``family``: and at those like it) until woken.
 
         With ``hopeless`` it takes more than quota that becomes free to wake them.
         """
         entry = self._entries[key]
         if family and not self.strict:
-            entry.family.hopeless, entry.family.reason = hopeless, reason
+            entry.family.hopeless, entry.family.reason, entry.family.message = hopeless, reason, message
             if not entry.family.parked:
                 entry.family.parked = True
                 self._active -= entry.family.awake

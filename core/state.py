@@ -309,10 +309,11 @@ class State:
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
-            queue.park(key, family=decision.alike, hopeless=decision.hopeless, reason=decision.reason)
+            why, hopeless = (decision.reason, decision.message), decision.hopeless
+            queue.park(key, family=decision.alike, hopeless=hopeless, reason=why[0], message=why[1])
             return True
         if entry.circles and decision.alike and not queue.strict and name not in self._stirred:
-            queue.park(key, family=True, reason=decision.reason)
+            queue.park(key, family=True, reason=decision.reason, message=decision.message)
             return True
         return advanced or bool(decision.victims)
 

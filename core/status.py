@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from api import names, quantity
+from api.names import Condition, PendingReason
+from core import messages
 from core.figures import cohort_share, shown_share, weighted_share
-from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy
+from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy, Workload
 from core.standing import Standing, local_queue_standing
 from core.state import State
 from core.times import stamp
 from core.usage import Reservation
 
 Amounts = Mapping[FlavorResource, int]
+_NOT_LOOKED_AT = frozenset({PendingReason.PENDING_EVALUATION, PendingReason.PENDING})
 
 
 def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
@@ -161,3 +164,25 @@ def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
         for group in queue.groups
         for flavor in group.flavors
     ]
+
+
+def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
+    """Reason and message of a pending workload's wait, looked at itself or not; ('', '') while nothing is known.
+
+    As in Kueue the status says it only of workloads that were looked at: one like it, or the head of a queue that keeps
+    its order, answers for the others.
+    """
+    told = workload.condition(Condition.QUOTA_RESERVED)
+    entry = state.lines.entry(workload.key)
+    if entry is not None and entry.family.parked and entry.family.message:
+        return entry.family.reason, entry.family.message
+    if told is not None and not told.status and told.reason not in _NOT_LOOKED_AT:
+        return told.reason, told.message
+    name = state.lines.where(workload.key)
+    head = state.lines.head(name) if name is not None else None
+    if name is None or head is None or head is entry:
+        return "", ""
+    strict, sticky = state.lines.queues[name].strict, state.lines.queues[name].sticky == head.workload.key
+    if not (strict or sticky):
+        return "", ""
+    return PendingReason.PENDING_EVALUATION, messages.behind(str(head.workload.key), name, strict=strict)

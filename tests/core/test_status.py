@@ -1,10 +1,60 @@
 """What the status of queues says."""
 
+import pytest
+
 from core import status
-from core.model import Key, LocalQueue, StopPolicy
+from core.cycle import drain
+from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 
 NOW = 1_700_000_000.0
+
+
+def why(found: State, name: str) -> tuple[str, str]:
+    return status.why_waiting(found, found.workloads[Key("ns", name)])
+
+
+def test_who_waits_behind_one_like_it_waits_for_what_that_one_was_told() -> None:
+    found = state(cluster_queue("a", 1))
+    for number, name in enumerate(("first", "second", "other")):
+        found.set_workload(Key("ns", name), workload(name, 3 if name == "other" else 2, created=float(number)))
+    assert why(found, "second") == ("", ""), "no cycle has looked at anybody"
+    plans = list(drain(found, found.policy, 0.0))
+    told = {d.workload.key.name: d.message for plan in plans for d in plan.decisions if isinstance(d, Wait)}
+    assert set(told) == {"first", "other"}
+    assert why(found, "second") == ("ExceedsMaxQuota", told["first"])
+    found.set_cluster_queue("a", cluster_queue("a", 2))
+    assert [head.workload.key.name for head in found.heads(0.0)] == ["first"]
+    assert why(found, "second") == ("", ""), "they are about to be looked at again"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "preempting", "reason"),
+    [
+        (QueueingStrategy.STRICT_FIFO, False, "the queue is StrictFIFO"),
+        (QueueingStrategy.BEST_EFFORT_FIFO, True, "it waits for the workloads that it preempts"),
+    ],
+)
+def test_who_waits_behind_a_head_that_keeps_its_position_is_told_which(
+    strategy: QueueingStrategy, preempting: bool, reason: str
+) -> None:
+    found = state(cluster_queue("a", 5, strategy=strategy))
+    found.set_workload(Key("ns", "big"), workload("big", 9))
+    found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
+    (head,) = found.heads(0.0)
+    found.apply(Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, preempting=preempting),)))
+    assert why(found, "small") == (
+        "PendingEvaluation",
+        f"behind ns/big, which is first in ClusterQueue a: {reason}",
+    )
+
+
+def test_who_is_in_no_queue_waits_for_what_its_status_says() -> None:
+    found = state(cluster_queue("a", 5))
+    told = Condition("QuotaReserved", False, "Misconfigured", "LocalQueue lost doesn't exist")
+    found.set_workload(Key("ns", "w"), workload("w", 1, queue="lost", conditions=(told,)))
+    assert why(found, "w") == ("Misconfigured", "LocalQueue lost doesn't exist")
 
 
 def test_a_cluster_queue_tells_who_waits_who_runs_and_what_is_borrowed() -> None:
