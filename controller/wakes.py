@@ -16,7 +16,7 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
-from core.forest import above, below
+from core.forest import above
 from core.jobs.kind import group_of
 from core.model import Key, Raw, StopPolicy
 from core.owner import owner
@@ -183,10 +183,9 @@ class Wakes:
 
     def _around(self, name: str, old: Raw | None) -> list[Raw]:
         """The ClusterQueues in the trees that a Cohort is in and, before it changed, was in."""
-        cohorts = self.caches.state.holdings.cohorts
         parent = ((old or {}).get("spec") or {}).get("parentName") or name
-        trees = below(cohorts, above(cohorts, name)[-1]) | below(cohorts, above(cohorts, parent)[-1])
-        return [queue for cohort in sorted(trees) for queue in self.caches.cluster_queues.by_index("cohort", cohort)]
+        around = self.caches.state.holdings.hierarchy.around((name, parent))
+        return [queue for cohort in sorted(around) for queue in self.caches.cluster_queues.by_index("cohort", cohort)]
 
     def _cohort_of(self, cluster_queue: Raw) -> None:
         """Something changed in the tree of a ClusterQueue: whether it is in a circle, or its share may have."""

@@ -81,10 +81,8 @@ def cohort_share(state: State, name: str) -> float | None:
     """The weighted share of a Cohort; None without fair sharing, or where its parents run in a circle."""
     if state.policy.fair_sharing is None:
         return None
-    for tree in state.holdings.trees.values():
-        if name in tree.cohorts:
-            return share(tree.cohorts[name]).weighted
-    return None
+    tree = state.holdings.tree_of(name)
+    return share(tree.cohorts[name]).weighted if tree is not None else None
 
 
 def shown_share(value: float) -> int:

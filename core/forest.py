@@ -1,8 +1,8 @@
 """The trees of cohorts with their ClusterQueues, and who holds quota in them.
 
 A root cohort, or a ClusterQueue without one, is a tree of its own: usage, preemption and borrowing never cross trees,
-so a what-if copies only one. Built from the specifications whenever one changes, and then kept up to date by
-``reserve`` and ``release``. Cohorts whose parents run in a circle belong to no tree: their ClusterQueues stand alone
+so a what-if copies only one. Built from the specifications whenever one of the tree's changes, and then kept up to date
+by ``reserve`` and ``release``. Cohorts whose parents run in a circle belong to no tree: their ClusterQueues stand alone
 and inactive.
 """
 
@@ -53,8 +53,7 @@ class Tree:
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
             _copy_node(old, cohort)
             cohort.height = old.height
-            cohort._lendable = old.lendable() if old.queues else None
-            cohort.cohorts, cohort.queues = [], []
+            cohort._lendable = old.lendable() if old._queues else None
         queues: dict[str, QueueNode] = {}
         for name, member in self.queues.items():
             queue = queues[name] = QueueNode.__new__(QueueNode)
@@ -64,8 +63,9 @@ class Tree:
             queue.share(member)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
-            cohorts[name].cohorts = [cohorts[child.name] for child in old.cohorts]
-            cohorts[name].queues = [queues[child.name] for child in old.queues]
+            cohorts[name].adopt(
+                (cohorts[child.name] for child in old.cohorts), (queues[child.name] for child in old.queues)
+            )
         for name, member in self.queues.items():
             queues[name].parent = cohorts[member.parent.name] if member.parent else None
         return Tree(self.root, queues, cohorts, self.generation)
@@ -149,21 +149,12 @@ def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
     return found
 
 
-def below(cohorts: Mapping[str, Cohort], name: str) -> set[str]:
-    """This cohort and all that have it above them, however far."""
-    found = {name}
-    for _ in cohorts:
-        more = {child.name for child in cohorts.values() if child.parent in found} - found
-        if not more:
-            break
-        found |= more
-    return found
-
-
 def plant(
     cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
 ) -> dict[str, Tree]:
-    """Build all trees, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage yet."""
+    """Build the trees of these specifications, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage
+    yet. Trees are whole only where all that belongs to them is given (``core.hierarchy.Hierarchy.around``).
+    """
     mentioned = {cohort.parent for cohort in cohorts.values()} | {queue.cohort for queue in queues.values()}
     every = sorted((mentioned | set(cohorts)) - {""})
     sound = {name: cohorts.get(name) or Cohort(name) for name in every if not circular(cohorts, name)}
@@ -172,7 +163,6 @@ def plant(
     for name, spec in sound.items():
         if spec.parent:
             nodes[name].parent = nodes[spec.parent]
-            nodes[spec.parent].cohorts.append(nodes[name])
     for name, node in nodes.items():
         root = f"cohort/{node.root().name}"
         trees.setdefault(root, Tree(root, generation=generation)).cohorts[name] = node
@@ -188,15 +178,19 @@ def plant(
 
 
 def _settle(tree: Tree) -> None:
-    members: dict[str, list[QueueNode]] = {}
+    queues: dict[str, list[QueueNode]] = {}
     for queue in tree.queues.values():
         queue.settle()
         if queue.parent is not None:
-            members.setdefault(queue.parent.name, []).append(queue)
-            if queue.active:
-                queue.parent.queues.append(queue)
+            queues.setdefault(queue.parent.name, []).append(queue)
+    cohorts: dict[str, list[CohortNode]] = {}
+    for cohort in tree.cohorts.values():
+        if cohort.parent is not None:
+            cohorts.setdefault(cohort.parent.name, []).append(cohort)
     for cohort in sorted(tree.cohorts.values(), key=_depth, reverse=True):
-        cohort.settle([*cohort.cohorts, *members.get(cohort.name, ())])
+        children, members = cohorts.get(cohort.name, []), queues.get(cohort.name, [])
+        cohort.adopt(children, (queue for queue in members if queue.active))
+        cohort.settle([*children, *members])
     for cohort in tree.cohorts.values():
         if cohort.parent is None:
             cohort.measure()

@@ -87,8 +87,10 @@ class Lines:
         made = None if queue is None else self._queue_for(queue)
         if old is not None and made is not None and made.order == old.order:
             return
-        for entry in self.queues.pop(name, ()):
-            del self._where[entry.workload.key]
+        if old is not None:
+            del self.queues[name]
+            for entry in old.clear():
+                del self._where[entry.workload.key]
         if made is not None:
             self.queues[name] = made
             for key, local_queue in self.local_queues.items():

@@ -178,6 +178,14 @@ class Queue:
             self.sticky = None
         return self._drop(key) if key in self._entries else None
 
+    def clear(self) -> list[Pending]:
+        """Let all workloads leave; those that were here."""
+        left = list(self._entries.values())
+        for entry in left:
+            self.remove(entry.workload.key)
+        self.wake()  # a class that is parked is kept, even without members
+        return left
+
     def head(self, usage: Mapping[Key, float] | None = None) -> Pending | None:
         """Who is next; with ``usage`` by LocalQueue, of the LocalQueue that used least."""
         best: Pending | None = None
@@ -308,5 +316,8 @@ class Queue:
         return entry
 
     def _forget(self, family: _Family) -> None:
-        if not family.members and not family.parked:
+        if family.members:
+            return
+        family.heap.clear()  # entries that are gone refer to it
+        if not family.parked:
             del self._families[family.name]

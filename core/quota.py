@@ -4,13 +4,18 @@ Separate from the cycle because it knows nothing of what workloads ask for: ever
 own nominal quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage beyond
 that counts in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
 
+A node refers to its parent, and a parent to its children weakly: a tree that nobody uses any more is freed at once,
+without a garbage collection. The tree owns the nodes; whoever walks down must hold it.
+
 All amounts are integers in base units; ``None`` in a limit is "no limit". Reads cost the depth of the tree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+from weakref import ref
 
 from core.model import ClusterQueue, FlavorResource, Key, Quota
 from core.shape import Shape
@@ -29,7 +34,18 @@ class Node:
     tree share them; ``usage`` is the only part that changes.
     """
 
-    __slots__ = ("_potential", "kept", "limited", "name", "parent", "quotas", "subtree", "usage", "weight")
+    __slots__ = (
+        "__weakref__",
+        "_potential",
+        "kept",
+        "limited",
+        "name",
+        "parent",
+        "quotas",
+        "subtree",
+        "usage",
+        "weight",
+    )
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float) -> None:
         self.name = name
@@ -178,14 +194,29 @@ class Node:
 class CohortNode(Node):
     """A cohort: child cohorts, and ``queues`` that take part in scheduling; other members lend and use all the same."""
 
-    __slots__ = ("_lendable", "cohorts", "height", "queues")
+    __slots__ = ("_cohorts", "_lendable", "_queues", "height")
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float) -> None:
         super().__init__(name, quotas, weight)
-        self.cohorts: list[CohortNode] = []
-        self.queues: list[QueueNode] = []
+        self._cohorts: tuple[ref[CohortNode], ...] = ()
+        self._queues: tuple[ref[QueueNode], ...] = ()
         self.height = 0
         self._lendable: dict[str, int] | None = None
+
+    @property
+    def cohorts(self) -> Sequence[CohortNode]:
+        """The child cohorts."""
+        return cast(list[CohortNode], [each() for each in self._cohorts])
+
+    @property
+    def queues(self) -> Sequence[QueueNode]:
+        """The ClusterQueues directly below that take part in scheduling."""
+        return cast(list[QueueNode], [each() for each in self._queues])
+
+    def adopt(self, cohorts: Iterable[CohortNode], queues: Iterable[QueueNode]) -> None:
+        """Set the children, which somebody else keeps alive."""
+        self._cohorts = tuple(map(ref, cohorts))
+        self._queues = tuple(map(ref, queues))
 
     def members(self) -> Iterator[QueueNode]:
         """All ClusterQueues below that take part in scheduling."""

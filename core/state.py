@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Condition
-from core.forest import below
 from core.history import History
 from core.holdings import Holdings, put
 from core.lines import Lines, queueable
@@ -58,7 +57,6 @@ class State:
         self._evicting: set[Key] = set()
         self._ready: set[str] = set()
         self._stirred: set[str] = set()
-        self._respecified: set[str] = set()
         self._wakes = Wakes()
         self._victims = Victims()
         self._cycle = 0
@@ -79,15 +77,14 @@ class State:
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
         """A Cohort came, changed or went: what was and what will be around it is looked at again."""
-        if put(self.holdings.cohorts, name, cohort):
-            under = below(self.holdings.cohorts, name)
-            self._respecify(queue.name for queue in self.holdings.cluster_queues.values() if queue.cohort in under)
+        if self.holdings.set_cohort(name, cohort):
+            self._rouse(self.holdings.hierarchy.queues_in(self.holdings.hierarchy.below([name])))
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
-        if put(self.holdings.cluster_queues, name, queue):
+        if self.holdings.set_cluster_queue(name, queue):
             self.lines.set_cluster_queue(name, queue)
-            self._respecify([name])
+            self._rouse([name])
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """A LocalQueue came, changed or went, with the workloads that wait in it."""
@@ -183,10 +180,12 @@ class State:
         self._stir(self.lines.end_backoffs(now))
         for key, seconds in self._victims.tired().items():
             self.lines.put_off(key, now + seconds)
-        roots = self.holdings.roots
-        for name in sorted(self._respecified & roots.keys()):
-            self._wake(name, None)
-        self._respecified.clear()
+        trees, roots = self.holdings.trees, self.holdings.roots
+        for root in sorted(self.holdings.fresh & trees.keys()):
+            name = next(iter(trees[root].queues), None)
+            if name is not None:  # one of its queues wakes a tree
+                self._wake(name, None)
+        self.holdings.fresh.clear()
         self._stirred.clear()
         self._ready &= roots.keys()
         resting = {roots.get(name) for name in self._victims.resting(now)}
@@ -294,8 +293,7 @@ class State:
         entry = self.lines.still_in(name, decision.workload)
         if entry is None:
             return True  # it has changed since
-        roots = self.holdings.roots
-        if self._respecified and any(roots.get(other) == roots[name] for other in self._respecified):
+        if self.holdings.roots[name] in self.holdings.fresh:
             return True  # and so has what it was judged by
         if isinstance(decision, Reserve):
             self._assume(key, decision)
@@ -368,20 +366,20 @@ class State:
             self._stir(self.holdings.cluster_queues)
 
     def _respecify(self, names: Iterable[str]) -> None:
-        """What these ClusterQueues are, or what they refer to, has changed: wake the trees they were in and come to."""
+        """What these ClusterQueues refer to has changed: wake their trees, once they are built anew."""
         changed = set(names)
-        self._respecified |= changed | self.holdings.neighbours(changed)
-        for name in sorted(changed):
+        self.holdings.respecify(changed)
+        self._rouse(changed)
+
+    def _rouse(self, names: Iterable[str]) -> None:
+        """Look again at workloads that were parked alone in these ClusterQueues."""
+        for name in sorted(names):
             queue = self.lines.queues.get(name)
             if queue is not None:
                 self._stir(self.lines.rouse([entry for entry in queue if entry.asleep]))
-        self.holdings.respecify(changed)
 
     def _wake(self, name: str, resources: set[str] | None) -> None:
         """Look again at whoever waits in the tree of a ClusterQueue for one of the resources (None: for whatever)."""
-        if not self.holdings.planted:
-            self._respecified.add(name)
-            return
         self._wakes.add(name, None if resources and PODS_RESOURCE in resources else resources)
         self._stir([name])
 

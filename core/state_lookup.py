@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from api import names
 from api.names import CheckState, Condition
 from core import trial
-from core.forest import plant
+from core.forest import Tree, plant
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -135,28 +135,20 @@ class StateLookup:
         return node.potential(flavor_resource) if node else 0
 
     def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
-        """What its cohort could lend. Costs planting all trees anew, so is for changes of specifications only."""
-        holdings = self.state.holdings
-        others = (other for other in holdings.cluster_queues.values() if other.name != queue.name)
-        if queue.cohort not in holdings.cohorts and all(other.cohort != queue.cohort for other in others):
+        """What its cohort could lend. Costs planting the trees that would change, so is not for the cycle."""
+        hierarchy = self.state.holdings.hierarchy
+        if queue.cohort not in hierarchy.cohorts and hierarchy.members(queue.cohort) <= {queue.name}:
             return {}
         unlimited = {fr: replace(quota, borrowing_limit=None) for fr, quota in queue.quotas.items()}
-        queues = {**holdings.cluster_queues, queue.name: replace(queue, quotas=unlimited)}
-        trees = plant(holdings.cohorts, queues, (), 0)
+        trees = self._planted(replace(queue, quotas=unlimited), queue.cohort)
         node = next(tree.queues[queue.name] for tree in trees.values() if queue.name in tree.queues)
         if node.parent is None:  # the parents of the cohort run in a circle
             return {}
         return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
 
     def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
-        """What the tree of a cohort would lack. Costs planting all trees anew, so is for changes of specifications."""
-        holdings = self.state.holdings
-        queues, cohorts = holdings.cluster_queues, holdings.cohorts
-        if isinstance(spec, Cohort):
-            cohorts = {**cohorts, spec.name: spec}
-        else:
-            queues = {**queues, spec.name: spec}
-        trees = plant(cohorts, queues, (), 0)
+        """What the tree of a cohort would lack. Costs planting the trees that would change, as ``lendable``."""
+        trees = self._planted(spec, cohort)
         tree = next((tree for tree in trees.values() if cohort in tree.cohorts), None)
         if tree is None:
             return {}
@@ -168,11 +160,21 @@ class StateLookup:
         beyond = {fr: used - root.subtree.get(fr, 0) for fr, used in root.usage.items()}
         return {fr: amount for fr, amount in beyond.items() if amount > 0}
 
+    def _planted(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Tree]:
+        """The tree of a cohort, and any that are or would be part of it, were this specified."""
+        hierarchy = self.state.holdings.hierarchy
+        own = (spec.name, spec.parent) if isinstance(spec, Cohort) else (spec.cohort,)
+        around = hierarchy.around((cohort, *own))
+        queues = hierarchy.queues_in(around)
+        cohorts = {name: hierarchy.cohorts[name] for name in around if name in hierarchy.cohorts}
+        if isinstance(spec, Cohort):
+            return plant({**cohorts, spec.name: spec}, queues, (), 0)
+        return plant(cohorts, {**queues, spec.name: spec}, (), 0)
+
     def members(self, cohort: str) -> tuple[int, int]:
-        """How many are directly in a cohort. Costs the number of all ClusterQueues and Cohorts."""
-        holdings = self.state.holdings
-        queues = sum(queue.cohort == cohort for queue in holdings.cluster_queues.values())
-        return queues, sum(child.parent == cohort != child.name for child in holdings.cohorts.values())
+        """How many ClusterQueues and Cohorts are directly in a cohort."""
+        hierarchy = self.state.holdings.hierarchy
+        return len(hierarchy.members(cohort)), len(hierarchy.children(cohort) - {cohort})
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now."""
