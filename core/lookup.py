@@ -140,6 +140,9 @@ class Lookup(Protocol):
     def judged(self, job_uid: str) -> bool | None:
         """Whether the scheduler has judged the Workload of a job; None where there is no Workload yet."""
 
+    def waits_in(self, job_uid: str) -> tuple[str, int] | None:
+        """The ClusterQueue in which the Workload of a job waits, and its priority there."""
+
     def what_if(self) -> WhatIf:
         """The same answers, as a copy that can be told what else is in use and who else waits."""
 

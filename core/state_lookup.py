@@ -250,6 +250,12 @@ class StateLookup:
         waits = self.state.lines.entry(workload.key)
         return waits is None or waits.workload.condition(Condition.QUOTA_RESERVED) is not None
 
+    def waits_in(self, job_uid: str) -> tuple[str, int] | None:
+        """The ClusterQueue in which the Workload of a job waits, and its priority there."""
+        workload = self.job_workload(job_uid)
+        name = self.state.lines.where(workload.key) if workload is not None else None
+        return (name, workload.priority) if workload is not None and name is not None else None
+
     def what_if(self) -> WhatIf:
         """The same, to be told what else is in use and who else waits."""
         return WhatIf(**{each.name: getattr(self, each.name) for each in fields(StateLookup)})

@@ -16,7 +16,7 @@ from api.feature_gates import Gates
 from api.names import Condition, Kind, Resource
 from api.validate import common
 from core import decode
-from core.feedback import Finding
+from core.feedback import Finding, news
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
@@ -59,20 +59,26 @@ _KINDS: Final[dict[str, _Of]] = {
 def advise(request: Request, context: Context) -> Response:
     """What the rules of the kind find in a change; nothing about an object that validation refuses anyway."""
     old, new = request.old_object, request.object
-    lookup, settings = context.lookup, context.settings
+    settings = context.settings
     for each in (old, new):
         if each is not None and (why := malformed(each) or _nameless(each)):
             return bad_request(why)
     if _spec(old) == _spec(new) or _invalid(settings.gates, old, new):
         return allow()
     labels = context.labels_of(request.namespace)
-    if request.kind == Kind.WORKLOAD:
-        found = _of_workload(request.new(), request, labels, context)
-    else:
-        resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
-        own = expressions.findings(settings.expressions, resource, request, labels) if new is not None else ()
-        found = (*own, *_KINDS[request.kind](old, new, lookup))
+    found = _found(request, labels, context)
+    if found and (before := request.before()) is not None:
+        found = news(found, _found(before, labels, context))
     return judge(found, settings.feedback, labels).response()
+
+
+def _found(request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
+    if request.kind == Kind.WORKLOAD:
+        return _of_workload(request.new(), request, labels, context)
+    old, new = request.old_object, request.object
+    resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
+    own = expressions.findings(context.settings.expressions, resource, request, labels) if new is not None else ()
+    return (*own, *_KINDS[request.kind](old, new, context.lookup))
 
 
 def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:

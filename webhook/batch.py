@@ -10,7 +10,7 @@ from core.jobs import meta
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from webhook import topology
-from webhook.job_rules import IMMUTABLE
+from webhook.job_rules import ANEW, IMMUTABLE
 from webhook.literals import boolean, integer
 from webhook.settings import Settings
 from webhook.shape import METADATA, POD_TEMPLATE, Form
@@ -57,10 +57,10 @@ def on_update(old: Raw, new: Raw, settings: Settings) -> list[FieldError]:
     errors += _always(new, settings)
     partial = _annotation(old, Annotation.MIN_PARALLELISM) is not None
     if partial and _spec(old).get("suspend") is not True and _parallelism(old) != _parallelism(new):
-        detail = "cannot change when partial admission is enabled and the job is not suspended"
+        detail = f"cannot change when partial admission is enabled and the job is not suspended: {ANEW}"
         errors.append(forbidden("spec.parallelism", detail))
     if not suspended(old) and not suspended(new) and _synced(old) != _synced(new):
-        errors.append(forbidden(SYNC, f"{IMMUTABLE} while the job is not suspended"))
+        errors.append(forbidden(SYNC, f"{IMMUTABLE} while the job is not suspended: {ANEW}"))
     return errors
 
 

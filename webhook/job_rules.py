@@ -5,12 +5,15 @@ Source: Kueue's reference for its job integrations (validation of labels and ann
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from api import syntax
 from api.errors import FieldError, invalid
 from api.names import Annotation, Label
 from api.validate import admission_gates
+from core.feedback.rules import closest
 from core.jobs import meta
 from core.model import Raw
 from webhook.literals import integer
@@ -22,11 +25,13 @@ MAX_EXEC_TIME: Final = f"metadata.labels[{Label.MAX_EXEC_TIME_SECONDS}]"
 PRIORITY_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
 ELASTIC: Final = f"metadata.annotations[{Annotation.ELASTIC_JOB}]"
 IMMUTABLE: Final = "field is immutable"
+ANEW: Final = "delete the job and create it again"
+"""What to do about what cannot be changed."""
 
 
-def on_create(job: Raw, settings: Settings) -> list[FieldError]:
-    """What holds for a job whenever it is written."""
-    errors = _queue_name(job)
+def on_create(job: Raw, settings: Settings, *, queues: Iterable[str] = ()) -> list[FieldError]:
+    """What holds for a job whenever it is written. ``queues`` are the LocalQueues that it could name."""
+    errors = _queue_name(job, queues)
     errors += _prebuilt(job, settings)
     errors += _max_exec_time(job)
     if settings.enabled("AdmissionGatedBy"):
@@ -45,18 +50,19 @@ def on_update(
         errors += _immutable(MAX_EXEC_TIME, before, after)
     errors += _priority_class_change(meta.priority_class(old), meta.priority_class(new), suspended=suspended)
     if meta.elastic(old) != meta.elastic(new):
-        errors.append(invalid(ELASTIC, meta.elastic(new), IMMUTABLE))
+        errors.append(invalid(ELASTIC, meta.elastic(new), f"{IMMUTABLE}: {ANEW}"))
     if settings.enabled("AdmissionGatedBy"):
         errors += admission_gates.change(old, new)
     return errors
 
 
-def _queue_name(job: Raw) -> list[FieldError]:
-    label = meta.labels(job).get(Label.QUEUE_NAME)
-    if label is not None:
-        return _subdomain(QUEUE_NAME, label)
-    annotation = meta.annotations(job).get(Annotation.QUEUE_NAME)
-    return [] if annotation is None else _subdomain(QUEUE_ANNOTATION, annotation)
+def _queue_name(job: Raw, queues: Iterable[str]) -> list[FieldError]:
+    name, path = meta.labels(job).get(Label.QUEUE_NAME), QUEUE_NAME
+    if name is None:
+        name, path = meta.annotations(job).get(Annotation.QUEUE_NAME), QUEUE_ANNOTATION
+    errors = [] if name is None else _subdomain(path, name)
+    meant = closest(name, queues) if name and errors else None
+    return [replace(each, detail=f'{each.detail}; did you mean "{meant}"?') if meant else each for each in errors]
 
 
 def _subdomain(path: str, value: str) -> list[FieldError]:
@@ -73,7 +79,7 @@ def _queue_name_change(old: Raw, new: Raw, *, suspended: bool, default_queue: bo
 
 
 def _immutable(path: str, before: object, after: object) -> list[FieldError]:
-    return [] if before == after else [invalid(path, after, IMMUTABLE)]
+    return [] if before == after else [invalid(path, after, f"{IMMUTABLE} while the job runs: {ANEW}")]
 
 
 def _prebuilt(job: Raw, settings: Settings) -> list[FieldError]:
@@ -106,8 +112,9 @@ def _max_exec_time(job: Raw) -> list[FieldError]:
 
 def _priority_class_change(before: str, after: str, *, suspended: bool) -> list[FieldError]:
     if not suspended and after and not before:
-        detail = "WorkloadPriorityClass cannot be added to a non-suspended workload"
+        detail = f"WorkloadPriorityClass cannot be added to a non-suspended workload: {ANEW}"
         return [invalid(PRIORITY_CLASS, after, detail)]
     if before and not after:
-        return [invalid(PRIORITY_CLASS, after, "WorkloadPriorityClass cannot be removed from a workload")]
+        detail = "WorkloadPriorityClass cannot be removed from a workload: name another class instead"
+        return [invalid(PRIORITY_CLASS, after, detail)]
     return []

@@ -13,7 +13,7 @@ from api import names
 from api.errors import FieldError, forbidden
 from api.names import Condition, Label
 from core import decode, placement
-from core.feedback import PodSpec, Submission, submission
+from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
@@ -129,7 +129,9 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    errors = job_rules.on_create(new, settings)
+    lookup = context.lookup
+    queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()
+    errors = job_rules.on_create(new, settings, queues=queues)
     if old is None:
         errors += kind.on_create(new, settings)
         errors += _not_suspended(kind, new, request, context)
@@ -148,7 +150,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     if errors:
         return refuse(errors, warnings=keys.warnings)
     asked = _asked(kind, old, new, request, context)
-    verdict = _feedback(asked, new, request, context) if asked is not None else Verdict()
+    verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
     response = Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
     uid = meta.uid(new)
     if asked is not None and old is None and response.allowed and uid and not request.dry_run:
@@ -216,25 +218,34 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
         return None
     if old is not None and not runs_with and _same_to_feedback(kind, old, new):
         return None
-    pods = [
-        PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
-        for each in kind.pod_sets(new)
-    ]
-    rules = context.rules_of(request.namespace)
-    asked = submission(request.namespace, meta.queue_name(new), meta.priority_class(new), pods, rules)
+    asked = _submission(kind, new, request, context)
     return replace(asked, runs_with=runs_with) if runs_with else asked
 
 
-def _feedback(asked: Submission, job: Raw, request: Request, context: Context) -> Verdict:
-    """What to say of it, beside the jobs that were accepted just before."""
+def _submission(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:
+    pods = [
+        PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
+        for each in kind.pod_sets(job)
+    ]
+    rules = context.rules_of(request.namespace)
+    return submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules)
+
+
+def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> Verdict:
+    """What to say of it, beside the jobs that were accepted just before; of a change, what was not so before it."""
     labels = context.labels_of(request.namespace)
-    lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(job))
-    own = (
-        expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
-        if asked.runs_with is None
-        else ()
-    )
-    return judge((*own, *of_job(asked, lookup)), context.settings.feedback, labels)
+    lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(request.new()))
+    if asked.runs_with is not None:
+        return judge(of_job(asked, lookup), context.settings.feedback, labels)
+
+    def found(asked: Submission, request: Request) -> tuple[Finding, ...]:
+        own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
+        return (*own, *of_job(asked, lookup))
+
+    now = found(asked, request)
+    if now and (before := request.before()) is not None:
+        now = news(now, found(_submission(kind, before.new(), request, context), before))
+    return judge(now, context.settings.feedback, labels)
 
 
 def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:

@@ -1,11 +1,9 @@
-"""Numbers and truth values in labels and annotations, read as Go's strconv reads them, complaints included."""
+"""Numbers and truth values in labels and annotations, read as Go's strconv reads them; what is wrong in plain words."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
-
-from api.errors import quote
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
@@ -14,19 +12,19 @@ _LARGEST: Final = 2**63 - 1
 
 
 def integer(text: str) -> int:
-    """A 64-bit decimal integer. Raises ValueError with Go's text."""
+    """A 64-bit decimal integer. Raises ValueError with what to write."""
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
+        raise ValueError('must be a whole number in digits, such as "3"')
     # Longer than any 64-bit number, zeros aside: refused before int() is asked to read a megabyte of digits.
     if len(text.lstrip("+-0")) > 19 or not -_LARGEST - 1 <= int(text) <= _LARGEST:
-        raise ValueError(f"strconv.Atoi: parsing {quote(text)}: value out of range")
+        raise ValueError(f"must be a whole number of at most {_LARGEST}")
     return int(text)
 
 
 def boolean(text: str) -> bool:
-    """A truth value. Raises ValueError with Go's text."""
+    """A truth value. Raises ValueError with what to write."""
     if text in _TRUE:
         return True
     if text in _FALSE:
         return False
-    raise ValueError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+    raise ValueError('must be "true" or "false"')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
@@ -65,6 +65,12 @@ class Request:
         if self.object is None:
             raise ValueError(f"{self.operation} of {self.resource} {self.name} has no object")
         return self.object
+
+    def before(self) -> Request | None:
+        """The creation of the object as it was; None where it was not there."""
+        if self.old_object is None or self.object is None:
+            return None
+        return replace(self, operation="CREATE", object=self.old_object, old_object=None)
 
     def old(self) -> Raw:
         """The object as it was; only for UPDATE and DELETE, where ``parse`` has made sure of it."""

@@ -54,7 +54,7 @@ ATOMIC_MAP: Extra = {"x-kubernetes-map-type": "atomic"}
 EMPTY_DEFAULT: Extra = {"default": {}}
 """The object appears, with the defaults of its own fields."""
 KEEP_UNKNOWN: Extra = {"x-kubernetes-preserve-unknown-fields": True}
-IMMUTABLE = ("field is immutable", "self == oldSelf")
+IMMUTABLE = ("field is immutable: delete the object and create it again", "self == oldSelf")
 
 
 def _checked_quantity(value: int | str) -> int | str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from api.errors import FieldError
-from api.validate.common import immutable, spec_of
+from api.validate.common import ANEW, immutable, spec_of
 
 Raw = dict[str, Any]
 
@@ -19,4 +19,4 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     before, after = spec_of(old).get("controllerName"), spec_of(new).get("controllerName")
     if before is None or after is None:
         return []
-    return immutable("spec.controllerName", before, after)
+    return immutable("spec.controllerName", before, after, instead=ANEW)

@@ -37,9 +37,13 @@ def has_reservation(workload: Raw) -> bool:
     return is_true(workload, Condition.QUOTA_RESERVED)
 
 
-def immutable(path: str, old: Any, new: Any) -> list[FieldError]:
-    """An error where the value changed, and not only the way it is written."""
-    return [] if alike(old, new) else [invalid(path, new, IMMUTABLE)]
+def immutable(path: str, old: Any, new: Any, *, instead: str = "") -> list[FieldError]:
+    """An error where the value changed, and not only the way it is written; ``instead`` is what to do about it."""
+    return [] if alike(old, new) else [invalid(path, new, f"{IMMUTABLE}: {instead}" if instead else IMMUTABLE)]
+
+
+ANEW: Final = "delete the object and create it again"
+"""What to do about a field that the definition of the kind does not let change."""
 
 
 def not_negative(path: str, value: Any) -> list[FieldError]:

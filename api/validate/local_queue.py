@@ -3,7 +3,7 @@
 from typing import Any
 
 from api.errors import FieldError
-from api.validate.common import immutable, spec_of
+from api.validate.common import ANEW, immutable, spec_of
 
 Raw = dict[str, Any]
 
@@ -18,4 +18,4 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     """Errors of a changed LocalQueue: it keeps its ClusterQueue, but one that had none may get one."""
     before, after = spec_of(old).get("clusterQueue"), spec_of(new).get("clusterQueue")
     changed = before is not None and after is not None and before != after
-    return [*validate_create(new), *(immutable("spec.clusterQueue", before, after) if changed else ())]
+    return [*validate_create(new), *(immutable("spec.clusterQueue", before, after, instead=ANEW) if changed else ())]

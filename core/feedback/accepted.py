@@ -45,13 +45,18 @@ class Accepted:
             del self._entries[next(iter(self._entries))]
 
     def beside(self, lookup: Lookup, now: float, *, but: str = "") -> Lookup:
-        """The Lookup as it will be once the scheduler has judged these Jobs, ``but`` for the one of that uid."""
+        """The Lookup as it will be once the scheduler has judged these Jobs, as if the one of the uid ``but`` were not
+        there: it is being changed.
+        """
         judged = {uid: lookup.judged(uid) for uid in self._entries}
         self._entries = {uid: each for uid, each in self._entries.items() if not judged[uid] and each.until > now}
         jobs = [(each.job, judged[uid] is not None) for uid, each in self._entries.items() if uid != but]
-        if not jobs:
+        itself = lookup.waits_in(but) if but else None
+        if not jobs and itself is None:
             return lookup
         found = lookup.what_if()
+        if itself is not None:
+            found.start(*itself)
         for job, counted in jobs:
             _judge(job, found, counted=counted)
         return found

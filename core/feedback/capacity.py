@@ -6,7 +6,7 @@ what is said here is true, though a job of several pod sets may have to wait wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from api import quantity
 from api.names import PODS_RESOURCE
 from core import placement
 from core.feedback.elsewhere import elsewhere
-from core.feedback.rules import fitted, shortened
+from core.feedback.rules import closest, fitted, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
 from core.model import ClusterQueue, FlavorResource, PodSet, Quota, ResourceFlavor, ResourceGroup
@@ -33,6 +33,7 @@ class Demand:
     group: ResourceGroup
     least: dict[str, int]
     full: dict[str, int]
+    causes: Mapping[tuple[str, str], str]
 
     @property
     def partial(self) -> bool:
@@ -43,6 +44,8 @@ class Demand:
         """``asks for 4 cpu``, or ``10 pods ask for 20 cpu``: as many as it needs at least."""
         count = self.pod_set.count if self.pod_set.min_count is None else self.pod_set.min_count
         amount = f"{quantity.text(resource, self.least[resource])} {shortened(resource)}"
+        if cause := self.causes.get((self.pod_set.name, resource)):
+            amount += f" ({shortened(cause)})"
         return f"{count} pods ask for {amount}" if count > 1 and resource != PODS_RESOURCE else f"asks for {amount}"
 
 
@@ -53,7 +56,7 @@ def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
             full = _asked(pod_set, group, pod_set.count)
             if full:
                 least = pod_set.count if pod_set.min_count is None else pod_set.min_count
-                yield Demand(pod_set, group, _asked(pod_set, group, least), full)
+                yield Demand(pod_set, group, _asked(pod_set, group, least), full, job.causes)
 
 
 def _asked(pod_set: PodSet, group: ResourceGroup, count: int) -> dict[str, int]:
@@ -114,15 +117,25 @@ def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
     if found is None:
         return
     asked = quantity.text(found[0], found[1])
-    covered = ", ".join(sorted({name for group in queue.groups for name in group.resources}))
+    resources = sorted({name for group in queue.groups for name in group.resources})
+    covered = ", ".join(resources)
     gives = f'ClusterQueue "{shortened(queue.name)}" gives no {shortened(found[0])} (asked: {asked})'
     another = _another(job, lookup)
-    if covered:
+    meant = _meant(found[0], resources)
+    if meant is not None:
+        yield fitted(f"{gives}: did you mean {shortened(meant)}?")
+    elif covered:
         mend = another or "ask for none of it"
         yield fitted(f"{gives}: it covers {covered}; {mend}", f"{gives}; {mend}")
     else:
         mend = another or "an administrator has to give it quota"
         yield fitted(f"{gives}: it has no resourceGroups; {mend}", f"{gives}; {mend}")
+
+
+def _meant(resource: str, known: list[str]) -> str | None:
+    """The resource that was probably meant: one spelt nearly like it, or of the same name in another domain."""
+    name = resource.rpartition("/")[2]
+    return closest(resource, known) or next((each for each in known if each.rpartition("/")[2] == name), None)
 
 
 def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -131,10 +144,17 @@ def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         flavors = [found for name in demand.group.flavors if (found := lookup.flavor(name)) is not None]
         if not flavors or suitable(demand, lookup):
             continue
+        able = [each for each in flavors if not lacking(demand.least, each.name, queue, lookup.most)]
+        flavors.sort(key=lambda each: each not in able)
         obstacles, mends = zip(*(_obstacle(demand.pod_set, flavor) for flavor in flavors), strict=True)
         pods = f"pod set {shortened(demand.pod_set.name)}"
         rest = f"; {len(flavors) - 1} more flavors" if len(flavors) > 1 else ""
-        another = _another(job, lookup) or (mends[0] if len(flavors) == 1 else "ask for one of these")
+        advice = (
+            (mends[0] if len(flavors) == 1 else "ask for one of these")
+            if able
+            else _less(demand, flavors, queue, lookup)
+        )
+        another = _another(job, lookup) or advice
         mend = f"; {another}" if another else ""
         where = f'ClusterQueue "{shortened(queue.name)}"'
         every = "; ".join(obstacles)
@@ -147,6 +167,13 @@ def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
                 f"no flavor takes {pods}: {obstacles[0]}{rest}",
             ],
         )
+
+
+def _less(demand: Demand, flavors: list[ResourceFlavor], queue: ClusterQueue, lookup: Lookup) -> str:
+    """That none of the flavors could hold the pods either."""
+    resource = sorted(lacking(demand.least, flavors[0].name, queue, lookup.most))[0]
+    most = max(lookup.most(queue.name, FlavorResource(each.name, resource)) for each in flavors)
+    return f"and {demand.asks(resource)}, {quantity.text(resource, most)} can be given"
 
 
 def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from core.feedback.rules import HINTS, closest, fitted, hint, shortened, unknown
+from core.feedback.rules import HINTS, absent, closest, fitted, shortened
 from core.lookup import Lookup
 from core.model import ClusterQueue, Labels, LocalQueue, ResourceFlavor, StopPolicy
 
@@ -52,14 +52,8 @@ def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str
     misspelt = [name for name in missing if meant.get(name)]
     strange = [name for name in missing if name not in misspelt]
     for name in misspelt if len(strange) > 1 else missing:
-        told = hint(meant.get(name), known, several="ResourceFlavors")
-        yield fitted(
-            f'ResourceFlavor "{name}" does not exist, {one}: {told}',
-            f'ResourceFlavor "{name}" does not exist: {told}',
-            f'ResourceFlavor "{name}" does not exist, {one}',
-            f"a ResourceFlavor does not exist, {one}: {told}",
-            *unknown("ResourceFlavor", name, known, told, several="ResourceFlavors"),
-        )
+        sentence = f'ResourceFlavor "{shortened(name)}" does not exist, {one}'
+        yield absent("ResourceFlavor", name, known, meant.get(name), sentence, several="ResourceFlavors")
     if len(strange) > 1:
         count = f"{len(strange)} ResourceFlavors"
         yield fitted(

@@ -70,8 +70,7 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
             "AdmissionCheck",
             name,
             lookup.admission_check_names(),
-            f'AdmissionCheck "{name}" does not exist, the ClusterQueue admits nothing until it does',
-            f'AdmissionCheck "{name}" does not exist',
+            f'AdmissionCheck "{shortened(name)}" does not exist, the ClusterQueue admits nothing until it does',
             several="AdmissionChecks",
         )
 
@@ -108,8 +107,8 @@ def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
             amounts = [quantity.text(fr.resource, amount) for amount in (limit, lent)]
             of = f"borrowingLimit {amounts[0]} of {shortened(fr.resource)} in {shortened(fr.flavor)} never matters"
             yield fitted(
-                f'{of}: cohort "{shortened(queue.cohort)}" lends {amounts[1]} at most; lower or drop it',
-                f"{of}: the cohort lends {amounts[1]} at most; lower or drop it",
+                f'{of}: cohort "{shortened(queue.cohort)}" lends {amounts[1]} at most; lower or remove it',
+                f"{of}: the cohort lends {amounts[1]} at most; lower or remove it",
             )
 
 
@@ -126,9 +125,9 @@ def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[
             yield f"preference: PreemptionOverBorrowing {nothing}"
     if chosen.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR and queue.groups:
         if not queue.cohort:
-            yield "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or drop it"
+            yield "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or remove it"
         elif all(len(group.flavors) == 1 for group in queue.groups):
-            yield "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or drop it"
+            yield "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or remove it"
 
 
 def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -138,10 +137,10 @@ def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
     preemption, never = queue.preemption, PreemptionPolicy.NEVER
     if preemption.reclaim_within_cohort != never and not queue.cohort:
         policy = f"reclaimWithinCohort: {preemption.reclaim_within_cohort}"
-        yield f"{policy} does nothing: the ClusterQueue is in no cohort; set cohortName or drop it"
+        yield f"{policy} does nothing: the ClusterQueue is in no cohort; set cohortName or remove it"
     if preemption.max_priority_threshold is not None and preemption.borrow_within_cohort == never:
         threshold = f"maxPriorityThreshold {preemption.max_priority_threshold}"
-        yield f"{threshold} does nothing: borrowWithinCohort.policy is Never; set LowerPriority or drop it"
+        yield f"{threshold} does nothing: borrowWithinCohort.policy is Never; set LowerPriority or remove it"
 
 
 def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -318,7 +317,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "A borrowingLimit above all that the cohort could ever lend.",
         _idle_limits,
         example="borrowingLimit 20 of cpu in standard never matters: cohort"
-        ' "research" lends 8 at most; lower or drop it',
+        ' "research" lends 8 at most; lower or remove it',
     ),
     Rule(
         "fungibility-idle",
@@ -341,7 +340,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "preemption-idle",
         "A preemption setting that can do nothing as the others are.",
         _idle_preemption,
-        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or drop it",
+        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
     ),
     Rule(
         "quota-below-usage",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from core import placement
@@ -17,17 +17,23 @@ MOST: Final = 8
 
 
 def elsewhere(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool], could: str) -> str:
-    """``LocalQueue "other" {could}`` for the first other queue of the namespace that admits jobs and suits, else ''.
+    """``LocalQueue "other" {could}`` for the first other queue of the namespace that admits jobs and suits, else ''."""
+    return next((f'LocalQueue "{shortened(name)}" {could}' for name in _suiting(job, lookup, suits)), "")
 
-    It takes jobs of the namespace today: neither it nor its ClusterQueue is stopped or otherwise inactive.
-    """
+
+def taking(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool]) -> list[str]:
+    """The names of the other queues of the namespace that admit jobs and suit, one for each ClusterQueue."""
+    return list(_suiting(job, lookup, suits))
+
+
+def _suiting(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool]) -> Iterator[str]:
+    """They take jobs of the namespace today: neither they nor their ClusterQueues are stopped or otherwise inactive."""
     seen: set[str] = set()
     for name in heapq.nsmallest(MOST, (each for each in lookup.local_queue_names(job.namespace) if each != job.queue)):
         queue = _admitting(Key(job.namespace, name), lookup)
         if queue is not None and queue.name not in seen and suits(queue):
-            return f'LocalQueue "{shortened(name)}" {could}'
+            yield name
         seen.add(queue.name if queue is not None else "")
-    return ""
 
 
 def _admitting(key: Key, lookup: Lookup) -> ClusterQueue | None:

@@ -7,7 +7,8 @@ from typing import Final
 
 from api.names import ClusterQueueReason
 from core import placement
-from core.feedback.elsewhere import elsewhere
+from core.feedback.capacity import could_hold
+from core.feedback.elsewhere import elsewhere, taking
 from core.feedback.rules import fitted, missing, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
@@ -26,10 +27,10 @@ def cluster_queue_of(job: Submission, lookup: Lookup) -> ClusterQueue | None:
 
 
 def no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
-    """A job without a queue, and which queues there are."""
+    """A job without a queue, and in which queues it could run."""
     if not job.queue:
         waits = f"names no queue and waits until it does: set {job.words.queue}"
-        there = sorted(lookup.local_queue_names(job.namespace))
+        there = taking(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most))
         yield fitted(*(f"{waits} to {' or '.join(there[:most])}" for most in (3, 2, 1) if there), waits)
 
 
@@ -40,8 +41,7 @@ def queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             "LocalQueue",
             job.queue,
             lookup.local_queue_names(job.namespace),
-            f'LocalQueue "{job.queue}" does not exist in namespace "{shortened(job.namespace)}"',
-            f'LocalQueue "{job.queue}" does not exist here',
+            f'LocalQueue "{shortened(job.queue)}" does not exist in namespace "{shortened(job.namespace)}"',
             several="LocalQueues",
         )
 
@@ -54,15 +54,15 @@ def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             "ClusterQueue",
             queue.cluster_queue,
             lookup.cluster_queue_names(),
-            f'LocalQueue "{job.queue}" leads to ClusterQueue "{queue.cluster_queue}", which does not exist',
-            f'ClusterQueue "{queue.cluster_queue}" does not exist',
+            f'LocalQueue "{shortened(job.queue)}" leads to ClusterQueue "{shortened(queue.cluster_queue)}", which does'
+            " not exist",
             several="ClusterQueues",
         )
 
 
 def _instead(job: Submission, lookup: Lookup) -> str:
     """Another queue that is open, as the end of a sentence."""
-    other = elsewhere(job, lookup, lambda queue: True, "is open")
+    other = elsewhere(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most), "is open")
     return f"; {other}" if other else ""
 
 
@@ -109,7 +109,7 @@ def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
     ):
         why = standing.message.removeprefix(_PREFIX).rstrip(".")
         yield fitted(
-            f'ClusterQueue "{name}" admits nothing until an administrator mends it: {why}',
+            f'ClusterQueue "{name}" admits nothing until an administrator fixes it: {why}',
             f'ClusterQueue "{name}" admits nothing: {why}',
             f"the ClusterQueue admits nothing: {standing.reason}: {why}",
         )

@@ -30,31 +30,27 @@ def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:
     if before is not None and before != after:
         pods = "1 pod" if before == 1 else f"{before} pods"
         instead = (
-            f"submit another job for {after - before} more instead"
-            if after > before
-            else f"at {before} it would run on"
+            f"submit another job for {after - before} more instead" if after > before else f"with {before} it runs on"
         )
-        yield f"stops the job, which was let in with {pods}: it queues again with {after}; {instead}"
+        yield f"suspends this running job of {pods} and requeues it with {after}; {instead}"
 
 
 def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.priority_class and lookup.priority_class(job.priority_class) is None:
-        yield missing(
-            "WorkloadPriorityClass",
-            job.priority_class,
-            lookup.priority_class_names(),
-            f'WorkloadPriorityClass "{job.priority_class}" does not exist',
-            several="WorkloadPriorityClasses",
-        )
+        known = lookup.priority_class_names()
+        yield missing("WorkloadPriorityClass", job.priority_class, known, several="WorkloadPriorityClasses")
     if lookup.pod_priority_class(job.pod_priority_class) is None:
-        yield missing(
-            "PriorityClass",
-            job.pod_priority_class,
-            lookup.pod_priority_class_names(),
-            f'PriorityClass "{job.pod_priority_class}" does not exist, so no pod can be made',
-            "the PriorityClass does not exist, so no pod can be made",
-            several="PriorityClasses",
-        )
+        name = job.pod_priority_class
+        known = [each for each in lookup.pod_priority_class_names() if not each.startswith(_OF_THE_SYSTEM)]
+        nothing = f'PriorityClass "{shortened(name)}" does not exist, so no pod can be created'
+        if known:
+            yield missing("PriorityClass", name, known, nothing, several="PriorityClasses")
+        else:
+            yield fitted(f"{nothing}: remove priorityClassName")
+
+
+_OF_THE_SYSTEM: Final = "system-"
+"""How the PriorityClasses begin that Kubernetes keeps for its own pods: never one that a job should take."""
 
 
 def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -103,8 +99,7 @@ RESIZED: Final = Rule(
     "running-job-resized",
     "The number of pods of a job that runs is changed.",
     _resized,
-    example="stops the job, which was let in with 3 pods: it queues again with 5;"
-    " submit another job for 2 more instead",
+    example="suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead",
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules of which a job that is stopped for its new size should know."""
@@ -205,7 +200,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "The ClusterQueue is inactive for another reason.",
         job_queue.cluster_queue_inactive,
         example=(
-            'ClusterQueue "team-a" admits nothing until an administrator mends it: references missing'
+            'ClusterQueue "team-a" admits nothing until an administrator fixes it: references missing'
             " ResourceFlavor(s): gone"
         ),
     ),
@@ -246,10 +241,10 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "will-wait",
-        "The job will not start at once: its place in line, what is ahead of it, and what is missing.",
+        "The job will not start at once: its queue position, what is ahead of it, and what is missing.",
         _of_queue(waiting.will_wait),
         example=(
-            'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 3 in line, 2 workloads ahead;'
+            'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; position 3, 2 workloads ahead;'
             " it starts by itself"
         ),
     ),

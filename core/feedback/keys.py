@@ -99,7 +99,7 @@ def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None
-        told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("mend or drop it",)
+        told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("correct or remove it",)
         yield fitted(
             *(
                 f"{place.split()[1]} {written} is not known and does nothing: {each}"
@@ -123,8 +123,8 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         ),
         _PLACED,
     ),
-    Annotation.ELASTIC_JOB: "a job that is resized while it runs stops and queues again; drop it",
-    Annotation.PREBUILT_WORKLOAD: "the job gets a Workload of its own; drop it",
+    Annotation.ELASTIC_JOB: "a job that is resized while it runs is suspended and requeued; remove it",
+    Annotation.PREBUILT_WORKLOAD: "the job gets a Workload of its own; remove it",
 }
 """What Kueue acts on and we only check, and what happens instead."""
 
@@ -171,8 +171,8 @@ def _withdrawn(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     if change.old is not None and change.new is not None and change.new.left and _queues_changed(change):
         queue = next(filter(None, _queues(change.old)))
         yield fitted(
-            f'leaves LocalQueue "{shortened(queue)}" and its place in line; it stays suspended until somebody starts it'
-            " or names a queue again"
+            f'leaves LocalQueue "{shortened(queue)}" and its queue position; it stays suspended until somebody starts'
+            " it or names a queue again"
         )
 
 
@@ -228,7 +228,7 @@ KEY_RULES: Final[tuple[Rule[Change[Keys]], ...]] = (
         "queue-withdrawn",
         "The queue name is taken off a job that waits.",
         _withdrawn,
-        example='leaves LocalQueue "main" and its place in line; it stays suspended until somebody starts it'
+        example='leaves LocalQueue "main" and its queue position; it stays suspended until somebody starts it'
         " or names a queue again",
     ),
 )

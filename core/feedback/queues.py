@@ -8,7 +8,7 @@ from typing import Final
 from api import quantity
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
-from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
+from core.feedback.rules import Finding, Rule, closest, findings, fitted, shortened
 from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor
 
@@ -36,14 +36,10 @@ def of_flavor(change: Change[ResourceFlavor], lookup: Lookup) -> tuple[Finding, 
 def _leads_nowhere(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
-        yield missing(
-            "ClusterQueue",
-            queue.cluster_queue,
-            lookup.cluster_queue_names(),
-            f'ClusterQueue "{queue.cluster_queue}" does not exist, and clusterQueue cannot be changed later',
-            "the ClusterQueue does not exist, and clusterQueue cannot be changed later",
-            several="ClusterQueues",
-        )
+        name = queue.cluster_queue
+        yet = f'ClusterQueue "{shortened(name)}" does not exist yet: this LocalQueue works as soon as it does'
+        meant = closest(name, lookup.cluster_queue_names())
+        yield fitted(f'{yet}; did you mean "{shortened(meant)}"?' if meant else yet)
 
 
 def _not_selected(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
@@ -170,7 +166,7 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         "A LocalQueue leads to a ClusterQueue that is not there.",
         _leads_nowhere,
         example=(
-            'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?'
+            'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?'
         ),
     ),
     Rule(

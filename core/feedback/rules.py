@@ -61,6 +61,12 @@ def findings(rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup)
     return tuple(Finding(rule.name, text) for rule in rules for text in _first(rule, subject, lookup))
 
 
+def news(found: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What is found in a changed object and was not found in it ``before``: nobody is told twice of what stays."""
+    known = frozenset(before)
+    return tuple(each for each in found if each not in known)
+
+
 def _first(rule: Rule[_Subject], subject: _Subject, lookup: Lookup) -> list[str]:
     texts = list(rule.texts(subject, lookup))
     if len(texts) <= EACH:
@@ -118,19 +124,21 @@ def _cut(name: str, length: int) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant (at most a third of the letters changed), the first among equals.
+    """The known name that was probably meant (at most a third of the letters changed, whatever their case), the first
+    among equals.
 
     Runs within an admission request, so its cost is bounded: none is looked for where the name is longer than
     ``LONGEST``, and at most ``CANDIDATES`` are compared, those first that share most letters.
     """
     if len(name) > LONGEST:
         return None
-    limit = max(1, len(name) // 3)
+    name, limit = name.lower(), max(1, len(name) // 3)
     letters = Counter(name).items()
     alike = []
     for candidate in known:
         if abs(len(candidate) - len(name)) <= limit:
-            shared = sum(min(count, candidate.count(letter)) for letter, count in letters)
+            lowered = candidate.lower()
+            shared = sum(min(count, lowered.count(letter)) for letter, count in letters)
             least = max(len(name), len(candidate)) - shared
             if least <= limit:
                 alike.append((least, candidate))
@@ -138,41 +146,38 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     for least, candidate in heapq.nsmallest(CANDIDATES, alike):
         if least > limit:
             break
-        changed = distance(name, candidate, limit)
+        changed = distance(name, candidate.lower(), limit)
         if changed is not None and (best is None or (changed, candidate) < best):
             best, limit = (changed, candidate), changed
     return best[1] if best else None
 
 
 def missing(kind: str, name: str, known: Iterable[str], *sentences: str, several: str) -> str:
-    """That there is nothing of a kind with that name, and which of the ``known`` was meant: the first of the sentences
-    that fits with that, else a short one.
-    """
+    """That there is nothing of a kind with that name, and which of the ``known`` was meant, else which there are."""
     there = tuple(known)
-    told = hint(closest(name, there), there, several=several)
-    return fitted(*(f"{each}: {told}" for each in sentences), *unknown(kind, name, there, told, several=several))
+    return absent(kind, name, there, closest(name, there), *sentences, several=several)
 
 
-def hint(meant: str | None, known: Collection[str], *, several: str) -> str:
-    """``did you mean "main"?`` where ``closest`` has found it, else the first names there are, else that there is none
-    of these ``several``.
+def absent(kind: str, name: str, known: Collection[str], meant: str | None, *sentences: str, several: str) -> str:
+    """The text of ``missing`` where ``closest`` has been asked. ``sentences`` say it with what comes of it, the longest
+    first. The wrong name is in every variant: what is left out is the list of others, from its end.
     """
+    plain = f'{kind} "{shortened(name)}" does not exist'
+    hints = _hints(meant, known, several)
+    return fitted(*(f"{sentence}{hint}" for sentence in (*sentences, plain) for hint in hints))
+
+
+def _hints(meant: str | None, known: Collection[str], several: str) -> list[str]:
     if meant is not None:
-        return f'did you mean "{meant}"?'
+        return [f': did you mean "{shortened(meant)}"?']
     if not known:
-        return f"there are no {several} yet"
-    rest = f" and {len(known) - 3} more" if len(known) > 3 else ""
-    return f"there are: {', '.join(heapq.nsmallest(3, known))}{rest}"
-
-
-def unknown(kind: str, name: str, known: Collection[str], told: str, *, several: str) -> tuple[str, str, str]:
-    """The short variants of "does not exist", for where names are long: the last one fits whatever the names."""
-    others = "1 other does" if len(known) == 1 else f"{len(known) or 'no'} others do"
-    return (
-        f"the {kind} does not exist: {told}",
-        f'{kind} "{name}" does not exist here ({others})',
-        f"the {kind} does not exist: kubectl get {several.lower()}",
-    )
+        return [f": there are no {several} yet"]
+    listed = heapq.nsmallest(3, known)
+    found = []
+    for count in range(len(listed), 0, -1):
+        rest = f" and {len(known) - count} more" if len(known) > count else ""
+        found.append(f"; available: {', '.join(map(shortened, listed[:count]))}{rest}")
+    return [*found, f"; see kubectl get {several.lower()}"]
 
 
 def distance(one: str, other: str, limit: int) -> int | None:

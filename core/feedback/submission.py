@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from api import quantity
@@ -12,7 +12,7 @@ from api.names import DEFAULT_POD_SET, GROUP, Label
 from core import decode
 from core.feedback.rules import shortened
 from core.model import PodSet, Raw
-from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, RequestRules, effective
+from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, Limits, RequestRules, effective
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Submission:
     ``complaints`` are sentences: what Kubernetes itself, or else a LimitRange, has against the pods, with paths below
     the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
     it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
-    that waits.
+    that waits. ``causes`` says by pod set and resource what makes the request where the containers themselves ask for
+    less: a LimitRange or an init container.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class Submission:
     priority: int | None = None
     words: Words = _OF_JOB
     runs_with: int | None = None
+    causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def pods(self) -> int:
@@ -86,7 +88,33 @@ def submission(
         tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
         next((sentences for each in asked if (sentences := _complaints(each))), ()),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
+        causes={
+            (pod.name, resource): cause
+            for pod, each in zip(pods, asked, strict=True)
+            for resource, cause in _causes(pod.spec, each, rules).items()
+        },
     )
+
+
+def _causes(spec: Raw, found: Effective, rules: RequestRules) -> dict[str, str]:
+    """By resource, what makes the request that the containers' own requests do not make."""
+    causes: dict[str, str] = {}
+    bounds = rules.limits.container
+    if bounds is not None and (bounds.default or bounds.default_request):
+        plain = effective(spec, replace(rules, limits=Limits()))
+        causes |= dict.fromkeys(_more(found, plain), "default of a LimitRange")
+    before = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") != "Always"]
+    if before:
+        sidecars = [each for each in spec["initContainers"] if each not in before]
+        alone = effective({**spec, "initContainers": sidecars}, rules)
+        for resource in _more(found, alone):
+            asked = {str(each.get("name") or "?"): effective({"containers": [each]}, rules).requests for each in before}
+            causes[resource] = f"init container {max(asked, key=lambda name: asked[name].get(resource, 0))}"
+    return causes
+
+
+def _more(found: Effective, other: Effective) -> list[str]:
+    return [name for name, amount in found.requests.items() if amount > other.requests.get(name, 0)]
 
 
 def of_workload(workload: Raw, rules: RequestRules) -> Submission:

@@ -123,8 +123,8 @@ def priority(job: Submission, lookup: Lookup) -> int:
 
 def _place(ahead: int) -> str:
     if not ahead:
-        return "next in line"
-    return f"place {ahead + 1} in line, {workloads(ahead)} ahead"
+        return "it is next"
+    return f"position {ahead + 1}, {workloads(ahead)} ahead"
 
 
 def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

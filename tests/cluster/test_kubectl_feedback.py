@@ -154,7 +154,7 @@ CASES = [
             (
                 "priority-class-not-found",
                 job(priorityClassName="system-node-critcal"),
-                'PriorityClass "system-node-critcal" does not exist, so no pod can be made:'
+                'PriorityClass "system-node-critcal" does not exist, so no pod can be created:'
                 ' did you mean "system-node-critical"?',
             ),
             (
@@ -226,7 +226,7 @@ CASES = [
             (
                 "cluster-queue-inactive",
                 job("broken"),
-                'ClusterQueue "broken" admits nothing until an administrator mends it:'
+                'ClusterQueue "broken" admits nothing until an administrator fixes it:'
                 " references missing ResourceFlavor(s): gone",
             ),
             (
@@ -245,7 +245,7 @@ CASES = [
                 job("busy", asks={"cpu": "9"}),
                 "asks for 9 cpu, 8 is its own in standard: starts only while 1 can be borrowed"
                 ' in cohort "pair"; ask for 8 or less\n'
-                'will wait: asks for 9 cpu, 6 free in "busy", 3 missing; place 2 in line, 1'
+                'will wait: asks for 9 cpu, 6 free in "busy", 3 missing; position 2, 1'
                 ' workload ahead; LocalQueue "main" has room',
             ),
             ("only-by-borrowing", job(asks={"cpu": "10"}), ""),
@@ -264,25 +264,25 @@ CASES = [
             (
                 "will-wait",
                 job("busy", asks={"cpu": "7"}),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; place 2 in line, 1'
+                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; position 2, 1'
                 ' workload ahead; LocalQueue "main" has room',
             ),
             (
                 "will-wait",
                 job("busy", asks={"cpu": "7"}, urgent="urgent"),
                 'will wait: asks for 7 cpu, 6 free in ClusterQueue "busy", 1 missing;'
-                ' next in line; LocalQueue "main" has room',
+                ' it is next; LocalQueue "main" has room',
             ),
             (
                 "will-wait",
                 job("strict"),
                 'will wait: ClusterQueue "strict" is StrictFIFO and its head does not fit;'
-                " place 2 in line, 1 workload ahead",
+                " position 2, 1 workload ahead",
             ),
             (
                 "will-wait",
                 job("preempts", asks={"cpu": "4"}),
-                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; next in line;'
+                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; it is next;'
                 ' LocalQueue "checked" has room',
             ),
             ("will-wait", job("preempts", asks={"cpu": "4"}, urgent="urgent"), ""),
@@ -324,7 +324,7 @@ CASES = [
             (
                 "running-job-resized",
                 ("patch", "job", "holds-too", "-n", "team-a", "--type=merge", "-p", '{"spec":{"parallelism":1}}'),
-                "stops the job, which was let in with 2 pods: it queues again with 1; at 2 it would run on",
+                "suspends this running job of 2 pods and requeues it with 1; with 2 it runs on",
             ),
             (
                 "no-queue",
@@ -345,7 +345,7 @@ CASES = [
             (
                 "will-wait",
                 workload(queue="busy", cpu="7"),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; place 2 in line, 1'
+                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; position 2, 1'
                 ' workload ahead; LocalQueue "main" has room',
             ),
         )
@@ -373,8 +373,8 @@ CASES = [
             (
                 "key-without-effect",
                 job(annotations={f"{KUEUE}elastic-job": "true"}),
-                "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs stops"
-                " and queues again; drop it",
+                "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs is suspended"
+                " and requeued; remove it",
             ),
             (
                 "queue-by-annotation",
@@ -390,7 +390,7 @@ CASES = [
             (
                 "queue-withdrawn",
                 ("label", "job", "waits", "-n", "team-a", f"{KUEUE}queue-name-"),
-                'leaves LocalQueue "busy" and its place in line; it stays suspended until somebody starts it'
+                'leaves LocalQueue "busy" and its queue position; it stays suspended until somebody starts it'
                 " or names a queue again",
             ),
         )
@@ -446,7 +446,8 @@ CASES = [
             (
                 "borrowing-limit-idle",
                 cluster_queue(cohortName="pair", resourceGroups=groups(1, "standard", borrowingLimit=20)),
-                'borrowingLimit 20 of cpu in standard never matters: cohort "pair" lends 16 at most; lower or drop it',
+                'borrowingLimit 20 of cpu in standard never matters: cohort "pair" lends 16 at most;'
+                " lower or remove it",
             ),
             (
                 "fungibility-idle",
@@ -468,7 +469,7 @@ CASES = [
             (
                 "preemption-idle",
                 cluster_queue(preemption={"reclaimWithinCohort": "Any"}),
-                "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or drop it",
+                "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
             ),
             (
                 "quota-below-usage",
@@ -518,7 +519,7 @@ CASES = [
             (
                 "cluster-queue-not-found",
                 ours("LocalQueue", "new", "team-a", clusterQueue="taem-b"),
-                'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later:'
+                'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does;'
                 ' did you mean "team-b"?',
             ),
             (
@@ -556,8 +557,8 @@ CASES = [
             (
                 "cluster-queue-not-found",
                 v01_queue("new", "taem-a"),
-                'ClusterQueue "taem-a" does not exist, and clusterQueue cannot be'
-                ' changed later: did you mean "team-a"?',
+                'ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does;'
+                ' did you mean "team-a"?',
             ),
         )
     ),

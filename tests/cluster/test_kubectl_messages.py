@@ -144,8 +144,8 @@ def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
     }
     done = apply(plane, "create", queue, dry_run=True)
     assert done.stderr == (
-        'Warning: ClusterQueue "taem-a" does not exist, and clusterQueue cannot be changed later: did you mean'
-        ' "team-a"?\n'
+        'Warning: ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does;'
+        ' did you mean "team-a"?\n'
     )
     deleted = plane.kubectl("delete", "resourceflavor", "spot", "--dry-run=server")
     assert deleted.stderr == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from api.names import Label
 from core.feedback.accepted import Accepted
 from core.feedback.catalog import NAMES
 from core.lookup import Lookup
-from core.model import Raw, Requirement, Selector
+from core.model import Key, Raw, Requirement, Selector
 from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
@@ -97,6 +98,11 @@ def test_cold_caches_refuse_nobody() -> None:
     assert response == {"uid": "u-1", "allowed": True}
 
 
+def test_a_queue_name_that_is_no_name_is_refused_with_the_one_that_was_meant() -> None:
+    response = ask(VALIDATE, review(queued("Main")), knows=world())
+    assert response["status"]["message"].endswith('; did you mean "main"?')
+
+
 def test_an_error_of_the_job_itself_comes_before_feedback() -> None:
     response = ask(VALIDATE, review(queued("Mian!")), knows=world())
     assert "RFC 1123" in response["status"]["message"]
@@ -121,6 +127,32 @@ def test_an_update_is_looked_at_where_it_changes_what_feedback_looks_at(old: Raw
     assert ("warnings" in ask(VALIDATE, review(new, old=old), knows=world())) is warned
 
 
+def test_a_warning_about_what_a_change_leaves_alone_is_not_repeated() -> None:
+    old, new = queued("mian", cpu="1"), queued("mian", cpu="2")
+    assert "warnings" not in ask(VALIDATE, review(new, old=old), knows=world())
+    flavorless = {"coveredResources": ["cpu"], "flavors": [{"name": "gone", "resources": [{"name": "cpu"}]}]}
+    made = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "new"},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [flavorless]},
+    }
+    flavorless["flavors"] = [{"name": "gone", "resources": [{"name": "cpu", "nominalQuota": 1}]}]
+    after = {**made, "spec": {**made["spec"], "preemption": {"reclaimWithinCohort": "Any"}}}  # type: ignore[dict-item]
+    body = review_of(after, old=made, resource="clusterqueues")
+    (warning,) = ask(f"{FEEDBACK}-clusterqueue", body, knows=world())["warnings"]
+    assert warning.startswith("reclaimWithinCohort: Any does nothing"), "and not again that there is no such flavor"
+
+
+def test_a_job_that_is_changed_does_not_wait_behind_itself() -> None:
+    there = world(running("big", "team-a", "team-a", "10") + waiting("itself", "team-a", "9"))
+    own = there.state.workloads[Key("team-a", "itself")]
+    old, new = queued(cpu="9"), queued(cpu="10")
+    old["metadata"]["uid"] = new["metadata"]["uid"] = "u"
+    told = ask(VALIDATE, review(new, old=old), knows=replace(there, job_workload=lambda uid: own))["warnings"]
+    assert "it is next" in told[-1]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "warned"),
     [
@@ -134,7 +166,7 @@ def test_a_job_that_runs_is_looked_at_when_it_is_resized(before: Raw, after: Raw
     old = {**queued(), "spec": {**queued()["spec"], "suspend": False, "parallelism": 3, "completions": 9, **before}}
     new = {**old, "spec": {**old["spec"], **after}}
     response = ask(VALIDATE, review(new, old=old), knows=world())
-    told = "stops the job, which was let in with 3 pods: it queues again with 5; submit another job for 2 more instead"
+    told = "suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead"
     assert response.get("warnings", []) == ([told] if warned else [])
     if warned:
         settings = policy(Entry("running-job-resized", "Deny"))
@@ -191,7 +223,9 @@ def local_queue(cluster_queue: str, **metadata: Any) -> Raw:
 
 def test_administrators_are_warned_too() -> None:
     body = review_of(local_queue("taem-a"), resource="localqueues")
-    message = 'ClusterQueue "taem-a" does not exist, and clusterQueue cannot be changed later: did you mean "team-a"?'
+    message = (
+        'ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-a"?'
+    )
     assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True, "warnings": [message]}
     denied = ask(
         f"{FEEDBACK}-localqueue", body, knows=world(), settings=policy(Entry("cluster-queue-not-found", "Deny"))
@@ -248,7 +282,7 @@ def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | 
             workload(
                 priority=5, priorityClassRef={"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "hgih"}
             ),
-            'PriorityClass "hgih" does not exist, so no pod can be made: there are: high-priority',
+            'PriorityClass "hgih" does not exist, so no pod can be created; available: high-priority',
             id="a PriorityClass of Kubernetes that is not there",
         ),
     ],
@@ -274,7 +308,7 @@ def test_a_workload_that_no_longer_waits_is_told_nothing(kind: str) -> None:
 
 def test_the_priority_that_a_workload_has_says_who_is_before_it() -> None:
     busy = running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 10)
-    for priority, place in ((5, "place 2 in line, 1 workload ahead"), (11, "next in line")):
+    for priority, place in ((5, "position 2, 1 workload ahead"), (11, "it is next")):
         body = review_of(workload(cpu="4", priority=priority), resource="workloads")
         (warning,) = ask(f"{FEEDBACK}-workload", body, knows=world(busy))["warnings"]
         assert place in warning

@@ -10,6 +10,8 @@ from core.model import Raw
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.settings import Settings
 
+ANEW = "delete the job and create it again"
+FIXED = f"field is immutable while the job runs: {ANEW}"
 VALIDATE = "/validate-batch-v1-job"
 QUEUE = {Label.QUEUE_NAME: "main"}
 AT_QUEUE = "metadata.labels[kueue.x-k8s.io/queue-name]"
@@ -73,7 +75,7 @@ CREATED = [
     ),
     pytest.param(
         job(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "soon"}),
-        f'{AT_TIME}: Invalid value: "soon": strconv.Atoi: parsing "soon": invalid syntax',
+        f'{AT_TIME}: Invalid value: "soon": must be a whole number in digits, such as "3"',
         id="an execution time that is no number",
     ),
     pytest.param(
@@ -94,7 +96,7 @@ CREATED = [
     pytest.param(job(annotations=annotated(least="3"), parallelism=4, completions=4), "", id="a good min-parallelism"),
     pytest.param(
         job(annotations=annotated(least="x"), parallelism=4),
-        f'{AT_LEAST}: Invalid value: "x": strconv.Atoi: parsing "x": invalid syntax',
+        f'{AT_LEAST}: Invalid value: "x": must be a whole number in digits, such as "3"',
         id="min-parallelism that is no number",
     ),
     pytest.param(
@@ -104,7 +106,7 @@ CREATED = [
     ),
     pytest.param(
         job(annotations=annotated(synced="yes")),
-        f'{AT_SYNC}: Invalid value: "yes": strconv.ParseBool: parsing "yes": invalid syntax',
+        f'{AT_SYNC}: Invalid value: "yes": must be "true" or "false"',
         id="synced completions that are neither true nor false",
     ),
     pytest.param(
@@ -227,20 +229,18 @@ CHANGED = [
     pytest.param(
         job(labels=QUEUE),
         job(labels={Label.QUEUE_NAME: "other"}),
-        f'{AT_QUEUE}: Invalid value: "other": field is immutable',
+        f'{AT_QUEUE}: Invalid value: "other": {FIXED}',
         id="another queue while it runs",
     ),
     pytest.param(suspended(labels=QUEUE), suspended(labels={Label.QUEUE_NAME: "b"}), "", id="another queue in time"),
-    pytest.param(
-        job(labels=QUEUE), job(), f'{AT_QUEUE}: Invalid value: "": field is immutable', id="no queue any more"
-    ),
+    pytest.param(job(labels=QUEUE), job(), f'{AT_QUEUE}: Invalid value: "": {FIXED}', id="no queue any more"),
     pytest.param(
         job(annotations=QUEUE), job(labels=QUEUE), "", id="from v0.1's annotation to the label of the same name"
     ),
     pytest.param(
         job(labels=QUEUE),
         job(labels=HIGH),
-        f'{AT_CLASS}: Invalid value: "high": WorkloadPriorityClass cannot be added to a non-suspended workload',
+        f'{AT_CLASS}: Invalid value: "high": WorkloadPriorityClass cannot be added to a non-suspended workload: {ANEW}',
         id="a priority class while it runs",
     ),
     pytest.param(suspended(labels=QUEUE), suspended(labels=HIGH), "", id="a priority class in time"),
@@ -248,13 +248,14 @@ CHANGED = [
     pytest.param(
         suspended(labels=HIGH),
         suspended(labels=QUEUE),
-        f'{AT_CLASS}: Invalid value: "": WorkloadPriorityClass cannot be removed from a workload',
+        f'{AT_CLASS}: Invalid value: "": WorkloadPriorityClass cannot be removed from a workload: name another class'
+        " instead",
         id="no priority class any more",
     ),
     pytest.param(
         job(labels=QUEUE),
         job(labels={**QUEUE, Label.MAX_EXEC_TIME_SECONDS: "9"}),
-        f'{AT_TIME}: Invalid value: "9": field is immutable',
+        f'{AT_TIME}: Invalid value: "9": {FIXED}',
         id="an execution time while it runs",
     ),
     pytest.param(
@@ -263,13 +264,14 @@ CHANGED = [
     pytest.param(
         job(annotations=annotated(least="1"), parallelism=4, completions=4),
         job(annotations=annotated(least="1"), parallelism=3, completions=4),
-        "spec.parallelism: Forbidden: cannot change when partial admission is enabled and the job is not suspended",
+        "spec.parallelism: Forbidden: cannot change when partial admission is enabled and the job is not suspended:"
+        f" {ANEW}",
         id="parallelism of a partial Job while it runs",
     ),
     pytest.param(
         job(annotations=annotated(synced="true"), completionMode="Indexed"),
         job(completionMode="Indexed"),
-        f"{AT_SYNC}: Forbidden: field is immutable while the job is not suspended",
+        f"{AT_SYNC}: Forbidden: field is immutable while the job is not suspended: {ANEW}",
         id="synced completions while it runs",
     ),
     pytest.param(
@@ -293,19 +295,19 @@ CHANGED = [
     pytest.param(
         suspended(),
         suspended(annotations=annotated(elastic="true")),
-        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Invalid value: true: field is immutable",
+        f"metadata.annotations[kueue.x-k8s.io/elastic-job]: Invalid value: true: field is immutable: {ANEW}",
         id="elastic from now on",
     ),
     pytest.param(
         job(),
         job(annotations=annotated(prebuilt="mine")),
-        'metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: Invalid value: "mine": field is immutable',
+        f'metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: Invalid value: "mine": {FIXED}',
         id="a prebuilt workload while it runs",
     ),
     pytest.param(
         suspended(labels=QUEUE, annotations=annotated(stopping="true")),
         suspended(labels={Label.QUEUE_NAME: "b"}, annotations=annotated(stopping="true")),
-        f'{AT_QUEUE}: Invalid value: "b": field is immutable',
+        f'{AT_QUEUE}: Invalid value: "b": {FIXED}',
         id="a Job that is still being stopped runs",
     ),
 ]

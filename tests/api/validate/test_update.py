@@ -26,13 +26,13 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
     "the queue of a LocalQueue": (
         obj("LocalQueue", {"clusterQueue": "a"}),
         obj("LocalQueue", {"clusterQueue": "b"}),
-        ['spec.clusterQueue: Invalid value: "b": field is immutable'],
+        ['spec.clusterQueue: Invalid value: "b": field is immutable: delete the object and create it again'],
     ),
     "a LocalQueue that had no queue gets one": (obj("LocalQueue", {}), obj("LocalQueue", {"clusterQueue": "b"}), []),
     "the controller of a check": (
         obj("AdmissionCheck", {"controllerName": "a"}),
         obj("AdmissionCheck", {"controllerName": "b"}),
-        ['spec.controllerName: Invalid value: "b": field is immutable'],
+        ['spec.controllerName: Invalid value: "b": field is immutable: delete the object and create it again'],
     ),
     "the topology of a flavor": (
         obj("ResourceFlavor", {"topologyName": "a", "nodeLabels": {"a": "b"}}),

@@ -24,7 +24,9 @@ def source(**fields: Any) -> dict[str, Any]:
 CHECKS: dict[str, Rule] = {
     "no controller": schema(obj("AdmissionCheck", {}), "spec.controllerName: Required value"),
     "another controller": schema_change(
-        CHECK, changed(CHECK, "spec.controllerName", "b"), 'spec.controllerName: Invalid value: "b": field is immutable'
+        CHECK,
+        changed(CHECK, "spec.controllerName", "b"),
+        'spec.controllerName: Invalid value: "b": field is immutable: delete the object and create it again',
     ),
     "parameters of a kind that is none": schema(
         changed(CHECK, "spec.parameters", {**PARAMETERS, "kind": "A Kind"}),

@@ -334,7 +334,7 @@ LOCAL_QUEUES: dict[str, Rule] = {
     "another ClusterQueue": schema_change(
         obj("LocalQueue", {"clusterQueue": "a"}, namespace="default"),
         obj("LocalQueue", {"clusterQueue": "b"}, namespace="default"),
-        'spec.clusterQueue: Invalid value: "b": field is immutable',
+        'spec.clusterQueue: Invalid value: "b": field is immutable: delete the object and create it again',
     ),
     "a ClusterQueue whose name is none": schema(
         obj("LocalQueue", {"clusterQueue": "Team A"}, namespace="default"),

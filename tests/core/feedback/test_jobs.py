@@ -12,6 +12,7 @@ from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
 from core.feedback.submission import PodSpec, Submission, submission
 from core.model import Raw
+from core.priority import PriorityClasses
 from core.requests import RequestRules, limits
 from tests.core.feedback.world import job, running, waiting, world
 
@@ -134,7 +135,7 @@ CASES = [
         job(queue="gpu-experiments"),
         "",
         "local-queue-not-found",
-        'LocalQueue "gpu-experiments" does not exist in namespace "team-a": there are: main',
+        'LocalQueue "gpu-experiments" does not exist in namespace "team-a"; available: main',
         id="a queue like no other",
     ),
     pytest.param(
@@ -169,7 +170,7 @@ CASES = [
         job(),
         MISSING,
         "cluster-queue-inactive",
-        'ClusterQueue "team-a" admits nothing until an administrator mends it:'
+        'ClusterQueue "team-a" admits nothing until an administrator fixes it:'
         " references missing ResourceFlavor(s): gone",
         id="a ClusterQueue without its flavor",
     ),
@@ -205,7 +206,7 @@ CASES = [
         job(priorityClassName="hgih-priority"),
         "",
         "priority-class-not-found",
-        'PriorityClass "hgih-priority" does not exist, so no pod can be made: did you mean "high-priority"?',
+        'PriorityClass "hgih-priority" does not exist, so no pod can be created: did you mean "high-priority"?',
         id="a misspelt PriorityClass of the pods",
     ),
     pytest.param(
@@ -354,7 +355,7 @@ CASES = [
         job(requests={"cpu": "1"}, count=8, min_count=4),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; next in line;'
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; it is next;'
         " set job-min-parallelism to 2 to start now",
         id="as few pods as fit now",
     ),
@@ -362,36 +363,35 @@ CASES = [
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; ask for 2 to start now',
-        id="next in line",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; ask for 2 to start now',
+        id="it is next",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 3 in line,'
-        " 2 workloads ahead; it starts by itself",
+        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; position 3, 2 workloads ahead; it starts by itself',
         id="two ahead",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, priorityClassName="high-priority"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; it starts by itself',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; it starts by itself',
         id="the priority of the pods counts where no class of Kueue's is named",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         PREEMPTING + running("big", "team-a", "team-a", "6"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line; ask for 2 to start now',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; ask for 2 to start now',
         id="a queue that preempts, but nobody of equal priority",
     ),
     pytest.param(
         job(requests={"cpu": "1"}),
         STRICT + running("big", "team-a", "team-a", "6") + waiting("w-1", "team-a", "4", told=True),
         "will-wait",
-        'will wait: ClusterQueue "team-a" is StrictFIFO and its head does not fit; place 2 in line, 1 workload ahead',
+        'will wait: ClusterQueue "team-a" is StrictFIFO and its head does not fit; position 2, 1 workload ahead',
         id="a strict queue whose head does not fit",
     ),
     pytest.param(
@@ -405,8 +405,8 @@ CASES = [
         job(requests={"cpu": "4"}, priority_class="urgent"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 2000) + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; place 2 in'
-        " line, 1 workload ahead; it starts by itself",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; position 2,'
+        " 1 workload ahead; it starts by itself",
         id="an urgent job goes before those of less priority",
     ),
     pytest.param(
@@ -473,7 +473,7 @@ CASES = [
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + ELSEWHERE,
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; next in line;'
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next;'
         ' LocalQueue "other" has room',
         id="another queue has room",
     ),
@@ -481,8 +481,7 @@ CASES = [
         job(requests={"cpu": "1"}, count=4),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; next in line;'
-        " set parallelism to 2 to start now",
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; it is next; set parallelism to 2 to start now',
         id="as many pods as fit now",
     ),
     *(
@@ -559,13 +558,13 @@ RESIZED = [
     pytest.param(
         replace(job(count=5), runs_with=3),
         "running-job-resized",
-        "stops the job, which was let in with 3 pods: it queues again with 5; submit another job for 2 more instead",
+        "suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead",
         id="more pods",
     ),
     pytest.param(
         replace(job(count=2), runs_with=3),
         "running-job-resized",
-        "stops the job, which was let in with 3 pods: it queues again with 2; at 3 it would run on",
+        "suspends this running job of 3 pods and requeues it with 2; with 3 it runs on",
         id="fewer pods",
     ),
     pytest.param(
@@ -631,6 +630,116 @@ def test_a_resource_that_no_queue_names_is_nobodys_concern_where_undeclared_ones
     asked = job(requests={"cpu": "1", "nvidia.com/gpu": "2"})
     assert [each.rule for each in of_job(asked, world())] == ["resource-not-covered"]
     assert of_job(asked, world(undeclared=True)) == ()
+
+
+HELD = """
+- kind: LocalQueue
+  metadata: {name: main, namespace: team-a}
+  spec: {clusterQueue: team-a, stopPolicy: Hold}
+- kind: LocalQueue
+  metadata: {name: spare, namespace: team-a}
+  spec: {clusterQueue: %s}
+- kind: ClusterQueue
+  metadata: {name: gpus}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: standard, resources: [
+      {name: nvidia.com/gpu, nominalQuota: 4}]}]}]
+"""
+STUCK = 'LocalQueue "main" is stopped (stopPolicy Hold): it waits until an administrator resumes it'
+
+
+@pytest.mark.parametrize(
+    ("asked", "more", "message"),
+    [
+        pytest.param(job(), HELD % "gpus", STUCK, id="one without the resources"),
+        pytest.param(job(requests={"cpu": "30"}), HELD % "team-b", STUCK, id="one that is too small"),
+        pytest.param(job(nodeSelector={"pool": "fast"}), HELD % "team-b", STUCK, id="one on other nodes"),
+        pytest.param(
+            job(),
+            HELD % "team-b",
+            f'{STUCK.replace(" an administrator resumes it", " resumed")}; LocalQueue "spare" is open',
+            id="one that takes it",
+        ),
+        pytest.param(
+            job(queue=""),
+            HELD % "gpus",
+            "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name",
+            id="none of those there",
+        ),
+        pytest.param(
+            job(queue=""),
+            HELD % "team-b",
+            "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to spare",
+            id="the one of those there",
+        ),
+    ],
+)
+def test_only_a_queue_on_which_the_job_can_run_is_recommended(asked: Submission, more: str, message: str) -> None:
+    assert message in [each.message for each in of_job(asked, world(more))]
+
+
+def test_a_flavor_that_is_too_small_is_not_recommended() -> None:
+    (text,) = [each.message for each in of_job(job(requests={"cpu": "30"}, nodeSelector={"pool": "x"}), world())]
+    assert (
+        text == "no flavor takes pod set main: standard has pool=standard, not x; and asks for 30 cpu, 12 can be given"
+    )
+
+
+GPUS = """
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: standard, resources: [
+      {name: nvidia.com/gpu, nominalQuota: 4}]}]}]
+"""
+
+
+@pytest.mark.parametrize("written", ["nvidia.com/gpus", "nvidia.com/GPU", "nvidia/gpu", "amd.com/gpu"])
+def test_the_resource_that_was_meant_is_named(written: str) -> None:
+    (text,) = [each.message for each in of_job(job(requests={written: "1"}), world(GPUS))]
+    assert text == f'ClusterQueue "team-a" gives no {written} (asked: 1): did you mean nvidia.com/gpu?'
+
+
+def test_no_job_is_told_to_take_a_priority_class_of_the_system() -> None:
+    lookup = world()
+    system = PriorityClasses({}, {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000})
+    alone = replace(lookup, classes=lambda: system)
+    asked = job(priorityClassName="system-node-critcal")
+    assert [each.message for each in of_job(asked, alone)] == [
+        'PriorityClass "system-node-critcal" does not exist, so no pod can be created: remove priorityClassName'
+    ]
+    both = replace(lookup, classes=lambda: PriorityClasses({}, {**system.pod, "high": 1000}))
+    assert [each.message for each in of_job(asked, both)] == [
+        'PriorityClass "system-node-critcal" does not exist, so no pod can be created; available: high'
+    ]
+
+
+LARGE_DEFAULT = limits(
+    [{"metadata": {"name": "d"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "20"}}]}}]
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "main", "init", "asks"),
+    [
+        pytest.param(RequestRules(limits=LARGE_DEFAULT), {}, [], "20 cpu (default of a LimitRange)", id="a LimitRange"),
+        pytest.param(RequestRules(), {"cpu": "1"}, ["2", "20"], "20 cpu (init container i-1)", id="an init container"),
+        pytest.param(RequestRules(), {"cpu": "20"}, ["2", "2"], "20 cpu", id="the container itself"),
+    ],
+)
+def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: list[str], asks: str) -> None:
+    def container(name: str, requests: Raw) -> Raw:
+        return {"name": name, "image": "i", "resources": {"requests": requests}}
+
+    spec = {
+        "containers": [container("main", main)],
+        "initContainers": [container(f"i-{number}", {"cpu": cpu}) for number, cpu in enumerate(init)],
+    }
+    found = of_job(submission("team-a", "main", "", [PodSpec("main", 1, spec)], rules), world())
+    (text,) = [each.message for each in found if each.rule == "request-too-large"]
+    assert text.startswith(f"never starts: asks for {asks}, ")
 
 
 def test_every_rule_has_its_case() -> None:

@@ -69,7 +69,7 @@ CASES = [
     pytest.param(
         keys(labels="colour"),
         "unknown-key",
-        "label kueue.x-k8s.io/colour is not known and does nothing: mend or drop it",
+        "label kueue.x-k8s.io/colour is not known and does nothing: correct or remove it",
         id="a label like no other",
     ),
     pytest.param(
@@ -134,14 +134,14 @@ CASES = [
     pytest.param(
         Keys(annotations={f"{PREFIX}elastic-job": "true"}),
         "key-without-effect",
-        "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs stops"
-        " and queues again; drop it",
+        "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs is suspended"
+        " and requeued; remove it",
         id="an elastic job",
     ),
     pytest.param(
         keys(labels="prebuilt-workload-name"),
         "key-without-effect",
-        "kueue.x-k8s.io/prebuilt-workload-name has no effect here: the job gets a Workload of its own; drop it",
+        "kueue.x-k8s.io/prebuilt-workload-name has no effect here: the job gets a Workload of its own; remove it",
         id="a Workload that the job brings along",
     ),
     pytest.param(Keys(annotations={f"{PREFIX}elastic-job": "false"}), "", "", id="no elastic job"),
@@ -165,7 +165,7 @@ WITHDRAWN = [
         Keys(QUEUE),
         Keys(left=True),
         "queue-withdrawn",
-        'leaves LocalQueue "main" and its place in line; it stays suspended until somebody starts it'
+        'leaves LocalQueue "main" and its queue position; it stays suspended until somebody starts it'
         " or names a queue again",
         id="taken out of its queue",
     ),
@@ -218,4 +218,4 @@ def test_however_long_a_key_is_its_message_fits() -> None:
     for length in range(1, 64):
         for found in of_keys(Change(None, keys(labels="q" * length)), world()):
             assert len(found.message) <= LIMIT
-            assert found.message.endswith("mend or drop it")
+            assert found.message.endswith("correct or remove it")

@@ -62,7 +62,15 @@ def test_the_closest_name_is_that_of_comparing_all(name: str, known: list[str]) 
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("mian", "main"), ("man", "main"), ("team_a", "team-a"), ("MAIN", None), ("x", None), ("maini", "main")],
+    [
+        ("mian", "main"),
+        ("man", "main"),
+        ("team_a", "team-a"),
+        ("MAIN", "main"),
+        ("Team-A", "team-a"),
+        ("x", None),
+        ("maini", "main"),
+    ],
 )
 def test_the_closest_name(written: str, meant: str | None) -> None:
     assert closest(written, ["main", "team-a", "other"]) == meant
@@ -168,6 +176,7 @@ def test_whatever_the_names_it_is_said_that_one_does_not_exist(name: str, others
     assert {each.rule for each in found} == RULES
     for each in found:
         assert "does not exist" in each.message
+        assert f'"{name[:5]}' in each.message, "the wrong name is there, whatever gives way"
         assert len(each.message) <= LIMIT
         assert not each.message.endswith("..."), each.message
 
@@ -175,12 +184,22 @@ def test_whatever_the_names_it_is_said_that_one_does_not_exist(name: str, others
 @pytest.mark.parametrize(
     ("name", "others", "text"),
     [
-        ("q" * 63, ["p" * 50, "r" * 50], f'LocalQueue "{"q" * 63}" does not exist here (3 others do)'),
-        ("q" * 63, ["q" * 62], f'the LocalQueue does not exist: did you mean "{"q" * 62}"?'),
-        ("q" * 253, ["p" * 253], "the LocalQueue does not exist: kubectl get localqueues"),
+        ("q" * 63, ["p" * 50, "r" * 50], f'LocalQueue "{"q" * 63}" does not exist; available: main and 2 more'),
+        (
+            "q" * 63,
+            ["q" * 62],
+            'LocalQueue "qqqqqqqqqqqq..qqqqqqqqqqqq" does not exist in namespace "team-a": did you mean'
+            ' "qqqqqqqqqqqq..qqqqqqqqqqqq"?',
+        ),
+        (
+            "q" * 253,
+            ["p" * 253],
+            'LocalQueue "qqqqqqqqqqqq..qqqqqqqqqqq" does not exist in namespace "team-a"; available: main,'
+            " pppppppppppp..ppppppppppp",
+        ),
     ],
 )
-def test_long_names_give_way_to_what_is_wrong(name: str, others: list[str], text: str) -> None:
+def test_a_list_never_takes_the_place_of_the_wrong_name(name: str, others: list[str], text: str) -> None:
     found = of_missing(name, others)
     assert next(each.message for each in found if each.rule == "local-queue-not-found") == text
 

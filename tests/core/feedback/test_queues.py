@@ -207,7 +207,7 @@ CASES = [
         None,
         "",
         "cluster-queue-not-found",
-        'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?',
+        'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?',
         id="a Queue of v0.1 that leads nowhere",
     ),
     pytest.param(
@@ -241,7 +241,7 @@ CASES = [
         None,
         "",
         "borrowing-limit-idle",
-        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most; lower or drop it',
+        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most; lower or remove it',
         id="a borrowing limit above all there is",
     ),
     pytest.param(
@@ -266,7 +266,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or drop it",
+        "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or remove it",
         id="rather not borrow where nobody lends",
     ),
     pytest.param(
@@ -274,7 +274,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or drop it",
+        "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or remove it",
         id="the next flavor of one",
     ),
     pytest.param(
@@ -294,7 +294,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or drop it",
+        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
         id="reclaiming without a cohort",
     ),
     pytest.param(
@@ -302,7 +302,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never; set LowerPriority or drop it",
+        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never; set LowerPriority or remove it",
         id="a threshold for nothing",
     ),
     pytest.param(
@@ -406,7 +406,7 @@ CASES = [
         None,
         "",
         "cluster-queue-not-found",
-        'ClusterQueue "taem-b" does not exist, and clusterQueue cannot be changed later: did you mean "team-b"?',
+        'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?',
         id="a LocalQueue that leads nowhere",
     ),
     pytest.param(
