@@ -91,6 +91,7 @@ class Label:
     MANAGED: Final = "kueue.x-k8s.io/managed"  # "true" on plain pods
     PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
     JOB_UID: Final = "kueue.x-k8s.io/job-uid"  # on Workloads
+    CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"  # on pods, the Job controller's
     POD_SET: Final = "kueue.x-k8s.io/podset"  # on pods
     CLUSTER_QUEUE: Final = "kueue.x-k8s.io/cluster-queue-name"  # on pods
     LOCAL_QUEUE: Final = "kueue.x-k8s.io/local-queue-name"  # on pods
@@ -180,6 +181,7 @@ class Condition:
     DEACTIVATION_TARGET: Final = "DeactivationTarget"
     WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
     BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+    PODS_REMAIN: Final = "PodsRemain"  # not Kueue's, which does not look
 
 
 class PendingReason:
@@ -272,6 +274,13 @@ class PodsReadyReason:
     WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
     STARTED: Final = "Started"
     RECOVERED: Final = "Recovered"
+
+
+class PodsRemainReason:
+    """Reasons of PodsRemain, the condition of a Workload whose job was deleted while pods ran."""
+
+    JOB_DELETED: Final = "JobDeleted"
+    PODS_GONE: Final = "PodsGone"
 
 
 class ClusterQueueReason:

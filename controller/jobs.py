@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from api import names
 from controller import events, resources
 from controller.caches import Caches
+from controller.departures import Departures
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from controller.kube.workqueue import WorkQueue
@@ -27,6 +28,7 @@ from core import decode
 from core.jobs import meta, owners
 from core.jobs.actions import (
     Action,
+    AwaitPods,
     CreateWorkload,
     DeleteJob,
     DeleteWorkload,
@@ -38,7 +40,7 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.decide import Situation, decide, orphan
+from core.jobs.decide import Situation, decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
 from core.model import Key, Raw, Workload
 from core.placement import matches
@@ -73,6 +75,7 @@ class JobReconciler:
         self.metrics = metrics
         self.settings = settings
         self.clock = clock
+        self.departures = Departures(caches, writer, clock)
         self.store = caches.stores[self.resource]
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
         self._refused: dict[Key, tuple[str, str]] = {}
@@ -90,9 +93,11 @@ class JobReconciler:
         job = self.store.get(key)
         if job is None:
             self._refused.pop(key, None)
-            await self._let_go(key)
-            return None
-        return await self._apply(key, job, decide(self._situation(key, job)))
+            left = self.caches.workloads_of(owner_of(self.kind, key))
+            return _soonest([await self.departures.let_go(raw) for raw in left])
+        situation = self._situation(key, job)
+        again = await self._apply(key, job, decide(situation))
+        return _soonest([again, *[await self._await_pods(key, each) for each in earlier(situation)]])
 
     def _situation(self, key: Key, job: Raw) -> Situation:
         return Situation(
@@ -107,6 +112,7 @@ class JobReconciler:
             wait_for_pods_ready=self.settings.wait_for_pods_ready,
             retention_after_deactivation=self.settings.retention_after_deactivation,
             labels_to_copy=self.settings.labels_to_copy,
+            pods_gone=self.departures.gone,
         )
 
     def _managed(self, job: Raw) -> bool:
@@ -123,14 +129,13 @@ class JobReconciler:
         found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
         return None if found is None else found.holds(names.Condition.ADMITTED)
 
-    async def _let_go(self, key: Key) -> None:
-        """The job is gone: its Workloads are finished, and then nothing holds them."""
-        for raw in self.caches.workloads_of(owner_of(self.kind, key)):
-            action = orphan(raw, self.clock())
-            if isinstance(action, WorkloadStatus):
-                await self._patch_workload(action.workload, action.patch, "status")
-            elif isinstance(action, RemoveFinalizer):
-                await self._patch_workload(action.workload, action.patch)
+    async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
+        """Ask for the pods of a deleted job; the rules decide again at once where none is left."""
+        wait = await self.departures.look(action)
+        if wait:
+            return wait
+        self.changed(key)
+        return None
 
     async def _apply(self, key: Key, job: Raw, action: Action) -> float | None:
         match action:
@@ -152,6 +157,9 @@ class JobReconciler:
                 self._tell(job, events.deleted_workload(action.workload))
             case RemoveFinalizer():
                 await self._patch_workload(action.workload, action.patch)
+                self.departures.forget(job["metadata"]["uid"])
+            case AwaitPods():
+                return await self._await_pods(key, action)
             case WorkloadStatus():
                 await self._patch_workload(action.workload, action.patch, "status")
                 self._status_written(job, action)
@@ -231,3 +239,7 @@ class JobReconciler:
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, decode.key(job), job["metadata"]["uid"], event)
+
+
+def _soonest(waits: Iterable[float | None]) -> float | None:
+    return min((each for each in waits if each is not None), default=None)

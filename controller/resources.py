@@ -20,6 +20,7 @@ WORKLOAD_PRIORITY_CLASSES = _ours(names.Resource.WORKLOAD_PRIORITY_CLASSES, name
 ADMISSION_CHECKS = _ours(names.Resource.ADMISSION_CHECKS, names.Kind.ADMISSION_CHECK)
 QUEUES = Resource(names.GROUP, names.V1ALPHA1, names.Resource.QUEUES, names.Kind.QUEUE)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)

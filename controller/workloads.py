@@ -15,14 +15,13 @@ import structlog
 from api import names
 from controller import events, resources
 from controller.caches import Caches
+from controller.departures import Departures
 from controller.events import Recorder
 from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
-from core.jobs.actions import RemoveFinalizer, WorkloadStatus
-from core.jobs.decide import orphan
 from core.life import next_step
 from core.model import Key, Raw, Workload
 from core.order import queue_time
@@ -55,6 +54,7 @@ class WorkloadReconciler:
         self.metrics = metrics
         self.settings = settings
         self.clock = clock
+        self.departures = Departures(caches, writer, clock)
         self.queue = WorkQueue[Key]("workloads", longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
@@ -111,24 +111,14 @@ class WorkloadReconciler:
                 await self.writer.delete(resources.WORKLOADS, workload.key, workload.uid)
                 self._tell(workload, events.deleted_finished())
             case LetGo():
-                await self._let_go(workload)
+                raw = self.caches.workloads.get(workload.key)
+                return await self.departures.let_go(raw) if raw is not None else None
             case _:
                 assert_never(step)
         return None
 
     async def _patch(self, workload: Workload, patch: Raw, subresource: str = "") -> None:
         await self.writer.patch(resources.WORKLOADS, workload.key, patch, subresource=subresource)
-
-    async def _let_go(self, workload: Workload) -> None:
-        """Its job is gone: it is finished, and then nothing holds it."""
-        raw = self.caches.workloads.get(workload.key)
-        if raw is None:
-            return
-        action = orphan(raw, self.clock())
-        if isinstance(action, WorkloadStatus):
-            await self._patch(workload, action.patch, "status")
-        elif isinstance(action, RemoveFinalizer):
-            await self._patch(workload, action.patch)
 
     async def _release(self, workload: Workload) -> None:
         """Take our finalizer off."""

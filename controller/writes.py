@@ -81,6 +81,12 @@ class Writer:
         self._entered(resource, answer)
         return answer if answer["metadata"]["uid"] == uid else None
 
+    async def listed(self, resource: Resource, namespace: str, *, labels: str, fields: str) -> list[Raw]:
+        """The objects of a namespace that match both selectors, by a quorum read; stores do not learn of them."""
+        with self._noting(f"list {resource.plural}"):
+            answer = await self.client.list(resource, namespace, label_selector=labels, field_selector=fields)
+        return list(answer["items"])
+
     @contextlib.contextmanager
     def _noting(self, what: str) -> Iterator[None]:
         try:

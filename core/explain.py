@@ -133,6 +133,8 @@ def _running(state: State, held: Reservation) -> Explanation:
     amounts = [f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(held.usage.items())]
     message = f"it holds {', '.join(amounts)}" if amounts else "it asks for nothing that has a quota"
     if held.admitted:
+        remain = workload.condition(Condition.PODS_REMAIN)
+        message += f". {remain.message}" if remain is not None and remain.status else ""
         return Explanation(key, "admitted", held.cluster_queue, message=message)
     open_checks = [check for check in workload.checks if check.state != "Ready"]
     told = [f"{check.name} is {check.state}{f' ({check.message})' if check.message else ''}" for check in open_checks]

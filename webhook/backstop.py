@@ -22,6 +22,7 @@ from webhook.configurations import GROUP_VERSION, Options, namespace_selector, q
 from webhook.settings import Account, Settings
 
 _SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
+RESIZED: Final = "a running job of a queue gets more pods only while it is suspended"
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
 MOVED: Final = "a job keeps its queue name unless it is suspended"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set spec.suspend to true"
@@ -75,7 +76,21 @@ def _validations(options: Options) -> list[Raw]:
             "message": MOVED,
             "reason": "Forbidden",
         },
+        {
+            "expression": f"request.operation != 'UPDATE' || ({old}) || ({new}) ||"
+            f" ({_pods('object')}) <= ({_pods('oldObject')})",
+            "message": RESIZED,
+            "reason": "Forbidden",
+        },
     ]
+
+
+def _pods(variable: str) -> str:
+    """CEL: how many pods a Job has at once, as ``BatchJob.pod_sets`` counts them."""
+    spec = f"{variable}.spec"
+    parallelism = f"has({spec}.parallelism) ? {spec}.parallelism : 1"
+    fewer = f"has({spec}.completions) && {spec}.completions < ({parallelism})"
+    return f"({fewer}) ? {spec}.completions : ({parallelism})"
 
 
 def _queue_name(variable: str) -> str:

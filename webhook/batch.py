@@ -44,6 +44,11 @@ def pod_sets(job: Raw) -> list[Raw]:
     return BATCH_JOB.pod_sets(job) if _spec(job).get("template") and job.get("metadata") else []
 
 
+def ended(job: Raw) -> bool:
+    """Whether the Job is complete or has failed."""
+    return BATCH_JOB.finished(job) is not None
+
+
 def on_create(job: Raw, settings: Settings) -> list[FieldError]:
     """The rules for a new Job."""
     return _min_parallelism(job) + _always(job, settings)

@@ -142,8 +142,11 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
     elif hook.reach is Reach.MADE_BY_HAND:
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
-    if options.account.name and not options.account.shared and hook.phase is Phase.VALIDATING:
-        conditions.append({"name": "not-ourselves", "expression": f"!({written_by(options.account)})"})
+    if options.account.name and not options.account.shared and "UPDATE" in hook.operations:
+        ours = written_by(options.account)
+        if hook.phase is Phase.MUTATING:  # whoever creates a job, it starts suspended
+            ours = f"request.operation == 'UPDATE' && {ours}"
+        conditions.append({"name": "not-ourselves", "expression": f"!({ours})"})
     return conditions
 
 

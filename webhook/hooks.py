@@ -76,7 +76,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         group=kind.group,
         version=kind.version,
         resources=(kind.resource,),
-        operations=("CREATE",),
+        operations=("CREATE", "UPDATE"),
         kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
@@ -85,6 +85,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     unqueued = replace(
         queued,
         name=f"m{kind.singular}-default.kb.io",
+        operations=("CREATE",),
         path=f"/mutate-{at}-default",
         reach=Reach.UNQUEUED_JOBS,
         failure_policy="Ignore",
@@ -95,7 +96,6 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         name=f"v{kind.singular}.kb.io",
         path=f"/validate-{at}",
         phase=Phase.VALIDATING,
-        operations=("CREATE", "UPDATE"),
         handler=partial(jobs.validate, kind),
     )
     return queued, unqueued, validating

@@ -20,7 +20,7 @@ OnUpdate = Callable[[Raw, Raw, Settings], list[FieldError]]
 class JobKind:
     """One kind. ``framework`` is Kueue's name of the integration, ``suspend`` where the kind keeps its switch.
 
-    ``pod_sets`` are those of the Workload that will stand for the job.
+    ``pod_sets`` are those of the Workload that will stand for the job, ``ended`` tells whether the job is done.
     """
 
     framework: str
@@ -31,6 +31,7 @@ class JobKind:
     suspend: tuple[str, ...]
     suspended: Callable[[Raw], bool]
     pod_sets: Callable[[Raw], list[Raw]]
+    ended: Callable[[Raw], bool]
     form: Form
     on_create: OnCreate
     on_update: OnUpdate
@@ -50,6 +51,7 @@ BATCH_JOB: Final = JobKind(
     suspend=("spec", "suspend"),
     suspended=batch.suspended,
     pod_sets=batch.pod_sets,
+    ended=batch.ended,
     form=batch.FORM,
     on_create=batch.on_create,
     on_update=batch.on_update,

@@ -18,7 +18,7 @@ from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.jobs import meta, owners
-from core.model import Key, Raw
+from core.model import Key, Raw, Workload
 from webhook import expressions, job_rules, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation
@@ -29,6 +29,8 @@ from webhook.settings import Context
 
 def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     """Default queue, default priority class, suspension; no operation for what is so already."""
+    if request.operation == "UPDATE":
+        return allow(patch=_resized(kind, request, context))
     if request.operation != "CREATE":
         return allow()
     job = request.new()
@@ -76,6 +78,22 @@ def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> 
     if meta.deleting(job) or not _to_be_queued(job, request, context) or _queued_by_owner(job, request, context):
         return ()
     return patch.add(job, kind.suspend, True)
+
+
+def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operation, ...]:
+    """A running job that is to have more pods is suspended in the same write, else they run before it is stopped.
+
+    With fewer pods it runs on until the controller stops it; it never uses more than it was admitted with.
+    """
+    old, new = request.old(), request.new()
+    if kind.form.errors(new) or kind.form.errors(old):  # validation will report them
+        return ()
+    before = _running_pods(kind, old, new)
+    if not before or before >= _pods(kind, new) or context.account().wrote(request):
+        return ()
+    if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
+        return ()
+    return patch.add(new, kind.suspend, True)
 
 
 def _switched_off(kind: JobKind, job: Raw) -> bool:
@@ -197,12 +215,21 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     if _queued_by_owner(old, request, context):  # as it was: an owner may come with the same write
         return []
     workload = context.lookup.workload_of(meta.uid(new))
-    if workload is not None and (workload.holds(Condition.ADMITTED) or workload.holds(Condition.FINISHED)):
+    if kind.ended(new) or (workload is not None and _may_run(workload)):
         return []
     queue = meta.queue_name(new)
     place = f'waits in LocalQueue "{queue}"' if queue else f"names no queue (label {Label.QUEUE_NAME})"
     path = ".".join(kind.suspend)
+    done = workload.condition(Condition.FINISHED) if workload is not None else None
+    if done is not None and done.status:
+        told = f"its workload is finished ({done.message}): change the job so that it can start, or create it again"
+        return [forbidden(path, f"the job cannot run, {told}")]
     return [forbidden(path, f"the job {place} and is started when its workload is admitted, not by hand")]
+
+
+def _may_run(workload: Workload) -> bool:
+    """Whether the job of this Workload has quota: a finished one gave it back."""
+    return workload.holds(Condition.ADMITTED) and not workload.holds(Condition.FINISHED)
 
 
 def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Submission | None:
@@ -249,11 +276,15 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
 
 
 def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:
-    """How many pods a job has that runs on, were it not to have more or fewer; 0 for any other."""
-    if old is None or meta.deleting(new) or _switched_off(kind, old) or _switched_off(kind, new):
+    """With how many pods a job runs that is to have more or fewer; 0 for any other."""
+    if old is None or meta.deleting(new) or _switched_off(kind, old):
         return 0
-    before, after = (sum(each.get("count", 1) for each in kind.pod_sets(job)) for job in (old, new))
+    before, after = _pods(kind, old), _pods(kind, new)
     return before if before != after else 0
+
+
+def _pods(kind: JobKind, job: Raw) -> int:
+    return sum(each.get("count", 1) for each in kind.pod_sets(job))
 
 
 def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:

@@ -46,6 +46,14 @@ class RemoveFinalizer:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitPods:
+    """The Workload keeps its quota until no pod is left of the job of that uid, which itself is gone or deleted."""
+
+    workload: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadStatus:
     """``patch`` of the Workload's status, ``after`` its value then; ``why`` is finish, reclaim, ready or release."""
 
@@ -98,6 +106,7 @@ Action = (
     | UpdateWorkload
     | DeleteWorkload
     | RemoveFinalizer
+    | AwaitPods
     | WorkloadStatus
     | Start
     | Stop

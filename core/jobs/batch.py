@@ -7,6 +7,7 @@ while a Job is suspended and has no start time, hence the order of the patches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from api import names
 from core.jobs import template
@@ -16,7 +17,7 @@ from core.jobs.workload import pod_set
 from core.model import Raw
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_PER_RUN = frozenset({"job-name", "controller-uid", "batch.kubernetes.io/controller-uid"})
+_PER_RUN = frozenset({"job-name", "controller-uid", names.Label.CONTROLLER_UID})
 """Labels that the Job controller sets for itself: no part of what the Workload is."""
 
 
@@ -73,8 +74,14 @@ class BatchJob:
         return {names.DEFAULT_POD_SET: free} if parallelism > 1 and done > 0 and free > 0 else {}
 
     def start(self, job: Raw, injections: Sequence[Injection]) -> list[Patch]:
-        """Unsuspend with the injection; a start time left from an earlier run is taken back first."""
+        """Unsuspend with the injection; a start time left from an earlier run is taken back first.
+
+        Its pods have the Job's uid as a label, by which they are found when the Job is deleted: the API server sees to
+        that, but for a Job with a selector of its own.
+        """
         (injection,) = injections
+        if job["spec"].get("manualSelector"):
+            injection = replace(injection, labels={**injection.labels, names.Label.CONTROLLER_UID: _uid(job)})
         spec = {**job["spec"], "suspend": False, "template": template.inject(job["spec"]["template"], injection)}
         if min_parallelism(job) is not None:
             spec |= _parallelism(job, injection.count)
@@ -121,6 +128,10 @@ def _count(job: Raw) -> int:
     found, completions = spec.get("parallelism"), spec.get("completions")
     parallelism: int = 1 if found is None else found
     return parallelism if completions is None else min(parallelism, completions)
+
+
+def _uid(job: Raw) -> str:
+    return str(job["metadata"]["uid"])
 
 
 def _parallelism(job: Raw, count: int) -> Raw:

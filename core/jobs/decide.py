@@ -7,7 +7,7 @@ the messages are those of Kueue's job framework; the rules A11 and A14 of v0.1 a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import FinishedReason
-from core import decode, priority, transitions
+from core import priority, transitions
 from core.conditions import status_patch
 from core.jobs import meta, template, workload
 from core.jobs.actions import (
     Action,
+    AwaitPods,
     CreateWorkload,
     DeleteJob,
     Nothing,
@@ -30,13 +31,13 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.kind import JobKind, Outcome
-from core.jobs.release import deleted, let_go, without_finalizer
+from core.jobs.release import awaits_pods, deleted, holds_quota, read, without_finalizer
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
 from core.priority import Missing, PriorityClasses
-from core.requests import RequestRules
 
 NOT_ADMITTED = "Not admitted by cluster queue"
+_FINISHED = "A job does not run whose workload is finished"
 _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 
@@ -47,6 +48,7 @@ class Situation:
 
     ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
     ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
+    ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
     """
 
     kind: JobKind
@@ -60,6 +62,7 @@ class Situation:
     wait_for_pods_ready: bool = False
     retention_after_deactivation: float | None = None
     labels_to_copy: tuple[str, ...] = ()
+    pods_gone: Container[str] = frozenset()
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -90,10 +93,10 @@ class Situation:
     def found(self) -> Workload:
         """The matching Workload as a value."""
         assert self.match is not None
-        return _read(self.match)
+        return read(self.match)
 
     def _stands(self, raw: Raw) -> bool:
-        value = _read(raw)
+        value = read(raw)
         admitted = value.holds(names.Condition.ADMITTED)
         return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=_running(value, self.flavors))
 
@@ -110,13 +113,20 @@ def decide(situation: Situation) -> Action:
     return Nothing()
 
 
-def orphan(raw: Raw, now: float) -> Action:
-    """What becomes of a Workload whose job is gone: it is finished, and nothing holds it."""
-    value = _read(raw)
+def orphan(raw: Raw, now: float, pods_gone: Container[str]) -> Action:
+    """What becomes of a Workload whose job is gone: it keeps its quota until the pods are too, then it is finished."""
+    waits = awaits_pods(raw, pods_gone)
+    if waits is not None:
+        return waits
+    value = read(raw)
     if not value.deleting and not value.holds(names.Condition.FINISHED):
         after = transitions.finished(
             value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
         )
+        if after.holds(names.Condition.PODS_REMAIN):
+            kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.PODS_GONE
+            text = "No pod of the deleted job is left"
+            after = transitions.condition(after, kind, status=False, reason=reason, message=text, now=now)
         patch = status_patch(value, after)
         assert patch is not None
         return WorkloadStatus(value.key, patch, after, "finish")
@@ -124,9 +134,11 @@ def orphan(raw: Raw, now: float) -> Action:
 
 
 def unmanaged(s: Situation) -> Action | None:
-    """A job that is not ours is left alone; one that is being deleted only lets its Workloads go."""
-    if "deletionTimestamp" in s.job["metadata"]:
-        return next((action for raw in s.workloads if (action := let_go(raw))), Nothing())
+    """A job that is not ours is left alone; one that is being deleted gives up its Workloads when its pods are gone."""
+    if meta.deleting(s.job):
+        held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
+        given_up = (awaits_pods(raw, s.pods_gone) or without_finalizer(raw) for raw in held)
+        return next((action for action in given_up if action is not None), Nothing())
     if s.managed or s.ancestor_admitted is not None:
         return None
     return _withdrawn(s) or Nothing()
@@ -141,7 +153,7 @@ def _withdrawn(s: Situation) -> Action | None:
         return None
     brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
     others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
-    made = [raw for raw in others if not _read(raw).holds(names.Condition.FINISHED)]
+    made = [raw for raw in others if not read(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
         return _at_rest(s, made[0], "Its queue name was taken off") or deleted(made)
     return deleted(made)
@@ -157,10 +169,15 @@ def child(s: Situation) -> Action | None:
 
 
 def without_match(s: Situation) -> Action | None:
-    """No Workload stands for the job as it is: a running job is stopped, a suspended one has its Workload changed."""
+    """No Workload stands for the job as it is: a running job is stopped, a suspended one has its Workload changed.
+
+    One that was suspended in the write that changed it (the webhook does so) is stopped to the end: its pods use the
+    quota of the Workload until they are gone, and then its templates are restored.
+    """
     if s.match is not None:
         return None
-    if not s.suspended and s.outcome is None:
+    started = len(s.others) == 1 and workload.as_started(s.others[0], s.kind, s.job)
+    if s.outcome is None and (started or not s.suspended):
         known = s.others[0]["spec"]["podSets"] if len(s.others) == 1 else []
         stop = _stop(s, known, "NoMatchingWorkload", _NO_MATCH if known else _NO_WORKLOAD)
         if stop is not None:
@@ -171,8 +188,21 @@ def without_match(s: Situation) -> Action | None:
 
 
 def superfluous(s: Situation) -> Action | None:
-    """Workloads beside the one that matches are deleted, one at a time; those on their way out are let go."""
-    return deleted(s.others)
+    """Workloads beside the one that matches are deleted, one at a time; those on their way out are let go.
+
+    One that holds quota keeps it while pods use it: those of this job as it was before, or of an earlier one.
+    """
+    unused = [raw for raw in s.others if _of_this_job(s, raw) or awaits_pods(raw, s.pods_gone) is None]
+    in_use = any(_of_this_job(s, raw) and holds_quota(read(raw)) for raw in unused)
+    if in_use and s.match is None and s.outcome is None and s.kind.active(s.job):
+        return Nothing()
+    return deleted(unused)
+
+
+def earlier(s: Situation) -> list[AwaitPods]:
+    """What the Workloads of earlier jobs of that name wait for; the present job does not wait for them."""
+    others = (raw for raw in s.workloads if not _of_this_job(s, raw))
+    return [waits for raw in others if (waits := awaits_pods(raw, s.pods_gone)) is not None]
 
 
 def follow_job(s: Situation) -> Action | None:
@@ -188,10 +218,29 @@ def follow_job(s: Situation) -> Action | None:
 
 
 def finished_workload(s: Situation) -> Action | None:
-    """A finished Workload holds nothing; whatever its job does now is its own affair."""
-    if s.match is None or not s.found.holds(names.Condition.FINISHED):
+    """A finished Workload holds no quota, so its job does not run.
+
+    A job that could not start, because its template contradicted the flavor, is queued anew when it no longer does.
+    """
+    done = s.match and s.found.condition(names.Condition.FINISHED)
+    if s.match is None or not done or not done.status:
         return None
+    if s.outcome is None:
+        if not s.suspended:
+            stop = _stop(s, s.match["spec"]["podSets"], "WorkloadFinished", f"{_FINISHED}: {done.message}")
+            if stop is not None:
+                return stop
+        elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
+            return deleted((s.match,))
     return without_finalizer(s.match) or Nothing()
+
+
+def _could_start(s: Situation) -> bool:
+    """Whether a start with the assignment that the Workload had would succeed now."""
+    try:
+        return s.found.admission is not None and bool(s.kind.start(s.job, template.injections(s.found, s.flavors)))
+    except (FlavorMissingError, ConflictError):
+        return False
 
 
 def deleted_workload(s: Situation) -> Action | None:
@@ -269,6 +318,10 @@ def suspended_job(s: Situation) -> Action | None:
     """A suspended job starts when its Workload is admitted, and may change its queue until then."""
     if not s.suspended or s.match is None:
         return None
+    if not s.found.holds(names.Condition.QUOTA_RESERVED) and workload.as_started(s.match, s.kind, s.job):
+        stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # what the start put in is still there
+        if stop is not None:
+            return stop
     if s.found.holds(names.Condition.EVICTED):  # given back its quota, and waits like any other
         return _queue_change(s)
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
@@ -315,10 +368,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _read(raw: Raw) -> Workload:
-    return decode.workload(raw, decode.WorkloadContext(RequestRules()))
-
-
 def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
     """What the pods of a Workload with quota look like; None where it has none.
 
@@ -334,9 +383,14 @@ def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | N
 
 def _may_change(s: Situation, raw: Raw) -> bool:
     """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
-    value, owner = _read(raw), meta.controller(raw)
+    value = read(raw)
     fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
-    return not fixed and owner is not None and owner["uid"] == s.job["metadata"]["uid"]
+    return not fixed and _of_this_job(s, raw)
+
+
+def _of_this_job(s: Situation, raw: Raw) -> bool:
+    owner = meta.controller(raw)
+    return owner is not None and bool(owner["uid"] == s.job["metadata"]["uid"])
 
 
 def _update_to_match(s: Situation, raw: Raw) -> Action:

@@ -1,16 +1,62 @@
-"""How a Workload goes that nothing stands behind any more: our finalizer is taken off, then it is deleted.
+"""How a Workload is given up whose job is gone or has changed: its quota is kept as long as pods of the job use it,
+then our finalizer is removed and it is deleted.
 
-Separate from the rules that say when (`core.jobs.decide`).
+Separate from the rules that decide when (`core.jobs.decide`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from api import names
-from core.jobs import workload
-from core.jobs.actions import Action, DeleteWorkload, Nothing, RemoveFinalizer
-from core.model import Raw
+from core import decode
+from core.jobs import meta, workload
+from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
+from core.model import Raw, Workload
+from core.requests import RequestRules
+
+
+def read(raw: Raw) -> Workload:
+    """The Workload as a value, where its requests do not matter."""
+    return decode.workload(raw, decode.WorkloadContext(RequestRules()))
+
+
+def uid_of(raw: Raw) -> str:
+    """The uid of the job that a Workload was made for, '' where it was made for none.
+
+    ``--cascade=orphan`` removes the owner reference before the job is gone; the label stays.
+    """
+    owner = meta.controller(raw)
+    return str(owner["uid"] if owner else meta.labels(raw).get(names.Label.JOB_UID, ""))
+
+
+def holds_quota(value: Workload) -> bool:
+    """Whether it takes quota from others."""
+    reserved = value.admission is not None and value.holds(names.Condition.QUOTA_RESERVED)
+    return reserved and not value.holds(names.Condition.FINISHED)
+
+
+def awaits_pods(raw: Raw, gone: Container[str]) -> AwaitPods | None:
+    """What to wait for before a Workload gives up the quota of a job that is gone; None where nothing uses it.
+
+    ``gone`` holds the uids of jobs of which no pod is left. A job can be deleted and its pods run on, as
+    ``kubectl delete job --cascade=orphan`` does it, or for the time that they need to terminate.
+    """
+    uid = uid_of(raw)
+    if not uid or uid in gone or not holds_quota(read(raw)):
+        return None
+    return AwaitPods(workload.key(raw), uid)
+
+
+def remain(action: AwaitPods, pods: Sequence[str]) -> str:
+    """The sentence that tells why a Workload without job still holds quota; ``pods`` are the names of those left."""
+    shown = ", ".join([*sorted(pods)[:3], *(["..."] if len(pods) > 3 else [])])
+    few = "1 of its pods still runs" if len(pods) == 1 else f"{len(pods)} of its pods still run"
+    selector = f"{names.Label.CONTROLLER_UID}={action.uid}"
+    return (
+        f"The job was deleted, but {few} ({shown}): the quota is held until no pod is left. To delete them:"
+        f" kubectl delete pods -n {action.workload.namespace} -l {selector}"
+    )
 
 
 def deleted(workloads: Iterable[Raw]) -> Action | None:
@@ -21,11 +67,6 @@ def deleted(workloads: Iterable[Raw]) -> Action | None:
         release = without_finalizer(raw)
         return DeleteWorkload(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
     return None
-
-
-def let_go(raw: Raw) -> Action | None:
-    """For one that nobody needs to delete: it goes once it is on its way out."""
-    return without_finalizer(raw) if "deletionTimestamp" in raw["metadata"] else None
 
 
 def without_finalizer(raw: Raw) -> RemoveFinalizer | None:

@@ -14,7 +14,12 @@ from api import names
 from api.syntax import label_value
 from core.model import Raw, Workload
 
-_OURS = frozenset({names.Label.POD_SET, names.Label.CLUSTER_QUEUE, names.Label.LOCAL_QUEUE, names.Annotation.WORKLOAD})
+_OURS = frozenset(
+    {
+        *(names.Label.POD_SET, names.Label.CLUSTER_QUEUE, names.Label.LOCAL_QUEUE, names.Label.CONTROLLER_UID),
+        names.Annotation.WORKLOAD,
+    }
+)
 """Keys that are ours to set: a stale value, say from a copied manifest, is no conflict."""
 
 

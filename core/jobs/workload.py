@@ -102,7 +102,9 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
     """Whether the Workload is that of the job as the job is now.
 
     While quota is reserved the job may look as started (``running`` says with what) or, suspended, as before.
-    Node selectors and affinity are not compared, tolerations only until admission, as Kueue does.
+    Tolerations are compared until admission, as Kueue does. Node selector and affinity are compared as long as no
+    quota is reserved: they decide which flavors fit. Kueue does not compare them; there a waiting job whose node
+    selector is changed is admitted with the old one, and then cannot start.
     """
     owner = meta.controller(workload)
     if owner is None or (owner["name"], owner["uid"]) != (job["metadata"]["name"], job["metadata"]["uid"]):
@@ -118,7 +120,22 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
             return True
         if not kind.suspended(job):
             return False
-    return _equal_pod_sets(wanted, before, tolerations=not admitted)
+    if not _equal_pod_sets(wanted, before, tolerations=not admitted):
+        return False
+    return running is not None or as_started(workload, kind, job) or _equal_placement(wanted, before)
+
+
+def as_started(workload: Raw, kind: JobKind, job: Raw) -> bool:
+    """Whether the job's pod templates still are as a start with this Workload left them: they have its name."""
+    name: str = workload["metadata"]["name"]
+    return any(_marked(each, name) for each in kind.pod_sets(job)) and not any(
+        _marked(each, name) for each in (workload.get("spec") or {}).get("podSets") or ()
+    )
+
+
+def _marked(pod_set: Raw, name: str) -> bool:
+    annotations = (pod_set["template"].get("metadata") or {}).get("annotations") or {}
+    return bool(annotations.get(names.Annotation.WORKLOAD) == name)
 
 
 def key(raw: Raw) -> Key:
@@ -173,6 +190,16 @@ def _equal_pod_set(this: Raw, that: Raw, *, tolerations: bool) -> bool:
     return all(
         mine.get(part) == theirs.get(part) or _semantic(mine.get(part)) == _semantic(theirs.get(part)) for part in parts
     )
+
+
+def _equal_placement(these: Sequence[Raw], those: Sequence[Raw]) -> bool:
+    """Whether pod sets that are equal otherwise ask for the same nodes."""
+
+    def nodes(pod_set: Raw) -> list[Any]:
+        spec = pod_set["template"].get("spec") or {}
+        return [_semantic(spec.get(part) or {}) for part in ("nodeSelector", "affinity")]
+
+    return [nodes(each) for each in these] == [nodes(each) for each in those]
 
 
 def _semantic(value: Any) -> Any:

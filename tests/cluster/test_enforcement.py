@@ -19,6 +19,7 @@ from core.model import Raw
 from devcluster import build
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
+from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.world import World, done
 from tests.serving import Served, serving
 
@@ -90,17 +91,7 @@ def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
         account = f"--serviceaccount={MANAGED}:default"
         plane.kubectl("create", "rolebinding", "jobs", "--role=jobs", account, "-n", namespace, check=True)
     bound = ("--bound-object-kind=Pod", "--bound-object-name=client")
-    return kubeconfig_of(plane, "default", tmp_path_factory.mktemp("pod"), *bound)
-
-
-def kubeconfig_of(plane: ControlPlane, account: str, directory: Path, *options: str) -> Path:
-    """A kubeconfig with nothing but a token of a service account."""
-    token = plane.kubectl("create", "token", account, "-n", MANAGED, *options, check=True).stdout.strip()
-    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
-    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
-    path = directory / "kubeconfig"
-    path.write_text(json.dumps(kubeconfig))
-    return path
+    return kubeconfig_of(plane, MANAGED, "default", tmp_path_factory.mktemp("pod"), *bound)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +113,7 @@ def job_sets(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> P
         port = str(free.getsockname()[1])
     (directory / "config.yaml").write_text(JOB_SETS.replace("PORT", port).replace("DIRECTORY", str(directory)))
     program = build.ensure("jobset-controller")["jobset-controller"]
-    kubeconfig = kubeconfig_of(plane, "jobset", directory)
+    kubeconfig = kubeconfig_of(plane, MANAGED, "jobset", directory)
     command: list[str | Path] = [program, f"--kubeconfig={kubeconfig}", f"--config={directory / 'config.yaml'}"]
     return plane.run("jobset-controller", command)
 

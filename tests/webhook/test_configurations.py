@@ -103,7 +103,9 @@ def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
     options = Options(account=Account(account))
     assert not _reaches("vworkload.kb.io", {}, {}, user=account, options=options)
     assert _reaches("vworkload.kb.io", {}, {}, user="alice", options=options)
-    assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=account, options=options)
+    assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=account, options=options), "a new job waits, whoever makes it"
+    assert not _reaches("mjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user=account, options=options)
+    assert _reaches("mjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="alice", options=options)
 
 
 def test_what_a_person_writes_with_our_account_is_validated() -> None:
@@ -186,7 +188,7 @@ def test_one_webhook_in_full() -> None:
             {
                 "apiGroups": ["batch"],
                 "apiVersions": ["v1"],
-                "operations": ["CREATE"],
+                "operations": ["CREATE", "UPDATE"],
                 "resources": ["jobs"],
                 "scope": "*",
             }

@@ -158,7 +158,8 @@ def test_a_job_that_is_changed_does_not_wait_behind_itself() -> None:
     [
         pytest.param({}, {"parallelism": 5}, True, id="more pods"),
         pytest.param({}, {"backoffLimit": 5}, False, id="something else"),
-        pytest.param({}, {"parallelism": 5, "suspend": True}, False, id="and suspended"),
+        pytest.param({}, {"parallelism": 5, "suspend": True}, True, id="more pods, and suspended for it"),
+        pytest.param({}, {"suspend": True}, False, id="suspended"),
         pytest.param({"suspend": True}, {"parallelism": 5, "suspend": True}, False, id="one that waits"),
     ],
 )

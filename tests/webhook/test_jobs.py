@@ -284,3 +284,30 @@ def test_where_all_jobs_wait_one_without_a_queue_is_told_what_to_do() -> None:
     assert told["allowed"]
     (warning,) = told["warnings"]
     assert warning.startswith("names no queue and waits until it does: set label kueue.x-k8s.io/queue-name")
+
+
+RUNS = {"suspend": False, "parallelism": 3, "completions": 9}
+
+
+@pytest.mark.parametrize(
+    ("old", "change", "suspended"),
+    [
+        pytest.param({}, {"parallelism": 40}, True, id="more pods"),
+        pytest.param({}, {"parallelism": 40, "completions": 40}, True, id="more pods and more work"),
+        pytest.param({}, {"parallelism": 2}, False, id="fewer pods"),
+        pytest.param({}, {"completions": 40}, False, id="more work with as many pods"),
+        pytest.param({}, {"backoffLimit": 1}, False, id="something else"),
+        pytest.param({"suspend": True}, {"suspend": True, "parallelism": 40}, False, id="one that waits"),
+        pytest.param(
+            {"parallelism": 9, "completions": 3}, {"parallelism": 40}, False, id="no more than it has work for"
+        ),
+    ],
+)
+def test_a_running_job_that_gets_more_pods_is_suspended_in_the_same_write(
+    old: Raw, change: Raw, suspended: bool
+) -> None:
+    before = job(labels=QUEUE, **{**RUNS, **old})
+    new = {**before, "spec": {**before["spec"], **change}}
+    assert patched(ask(MUTATE, review(new, old=before))) == ([SUSPEND] if suspended else [])
+    unqueued = [{**each, "metadata": {**each["metadata"], "labels": {}}} for each in (new, before)]
+    assert patched(ask(MUTATE, review(unqueued[0], old=unqueued[1]))) == []

@@ -19,10 +19,16 @@ REFUSAL = (
     'spec.suspend: Forbidden: the job waits in LocalQueue "main" and is started when its workload is admitted,'
     " not by hand"
 )
+COULD_NOT = (
+    "spec.suspend: Forbidden: the job cannot run, its workload is finished (why Finished): change the job so that it"
+    " can start, or create it again"
+)
 
 
 def knows(*true: str, synced: bool = True, exists: bool = True) -> Lookup:
-    workload = Workload(Key("team-a", "w"), "w", 0.0, "main", 0, (), tuple(Condition(kind, True) for kind in true))
+    workload = Workload(
+        Key("team-a", "w"), "w", 0.0, "main", 0, (), tuple(Condition(kind, True, "", f"why {kind}") for kind in true)
+    )
     return StateLookup(
         State(), ready=lambda: synced, job_workload=lambda uid: workload if exists and uid == "job-1" else None
     )
@@ -58,7 +64,7 @@ def started(
         pytest.param(knows("QuotaReserved"), REFUSAL, id="it waits for its checks"),
         pytest.param(knows(exists=False), REFUSAL, id="it was just created"),
         pytest.param(knows("QuotaReserved", "Admitted"), "", id="it is admitted"),
-        pytest.param(knows("Finished"), "", id="it has finished"),
+        pytest.param(knows("QuotaReserved", "Admitted", "Finished"), COULD_NOT, id="it could not start"),
         pytest.param(knows(synced=False), "", id="we know nothing yet: the controller will suspend it"),
     ],
 )
@@ -78,6 +84,12 @@ def test_our_own_start_is_known_by_the_account_and_never_by_the_field_manager(
     said = started(knows(), account=account, userInfo={"username": user}, options={"fieldManager": manager})
     ours = user == account.name and (account is OUR_OWN or (account is ADMINS and manager != "kubectl-patch"))
     assert said == ("" if ours else REFUSAL)
+
+
+def test_one_that_is_done_is_anybodys_to_unsuspend() -> None:
+    new, old = with_uid(job(labels=QUEUE)), with_uid(job(labels=QUEUE, suspend=True))
+    new["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    assert ask("/validate-batch-v1-job", review(new, old=old), knows=knows("Finished"))["allowed"]
 
 
 def test_a_mark_that_it_is_being_stopped_starts_nothing() -> None:

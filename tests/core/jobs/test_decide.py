@@ -366,7 +366,7 @@ def test_a_deleted_job_lets_its_workload_go() -> None:
 
 
 def test_a_workload_whose_job_is_gone_is_finished() -> None:
-    action = orphan(workload_of(job()), NOW)
+    action = orphan(workload_of(job()), NOW, frozenset())
     assert isinstance(action, WorkloadStatus)
     assert facts(action.after) == {"Finished": "True/OwnerNotFound"}
 

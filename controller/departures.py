@@ -1,0 +1,107 @@
+"""Workloads whose job was deleted keep their quota until the job's pods are gone: who asks for the pods, and how often.
+
+``kubectl delete job --cascade=orphan`` leaves the pods running; after any other deletion they need time to terminate.
+Nothing is asked about jobs that run or have ended, and no pods are watched: the pods of one job are listed by label
+when the job goes, and again after a wait that doubles. What must survive a restart is in the Workload alone (its
+finalizer, its reservation); a new process asks again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+import structlog
+
+from api import names
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import NotFound
+from controller.writes import Writer
+from core import transitions
+from core.conditions import status_patch
+from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
+from core.jobs.decide import orphan
+from core.jobs.release import remain, uid_of
+from core.model import Raw
+
+log = structlog.get_logger(__name__)
+
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 15.0
+TOLD_AFTER_SECONDS = 5.0
+"""Pods that are deleted with their job are mostly gone by then, and no write is made about them."""
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    looks: int = 0
+
+
+@dataclass(slots=True)
+class Departures:
+    """Asks for the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left."""
+
+    caches: Caches
+    writer: Writer
+    clock: Callable[[], float] = time.time
+    _gone: set[str] = field(default_factory=set)
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> Container[str]:
+        """For ``core.jobs.decide``."""
+        return self._gone
+
+    async def let_go(self, raw: Raw) -> float | None:
+        """Bring a Workload whose job is gone one step on. Returns when to look again, in seconds."""
+        action = orphan(raw, self.clock(), self._gone)
+        if isinstance(action, AwaitPods):
+            wait = await self.look(action)
+            if wait:
+                return wait
+            action = orphan(raw, self.clock(), self._gone)
+            self.forget(uid_of(raw))
+        subresource = "status" if isinstance(action, WorkloadStatus) else ""
+        if isinstance(action, WorkloadStatus | RemoveFinalizer):
+            with contextlib.suppress(NotFound):  # gone is as good; the watch will tell
+                await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
+        return None
+
+    async def look(self, action: AwaitPods) -> float:
+        """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left."""
+        selector = f"{names.Label.CONTROLLER_UID}={action.uid}"
+        namespace = action.workload.namespace
+        pods = await self.writer.listed(resources.PODS, namespace, labels=selector, fields=UNFINISHED)
+        if not pods:
+            self._gone.add(action.uid)
+            self._waiting.pop(action.uid, None)
+            return 0.0
+        waiting = self._waiting.setdefault(action.uid, _Waiting(self.clock()))
+        waiting.looks += 1
+        if self.clock() - waiting.since >= TOLD_AFTER_SECONDS:
+            await self._tell(action, pods)
+        return float(min(FIRST_WAIT_SECONDS * 2 ** (waiting.looks - 1), LONGEST_WAIT_SECONDS))
+
+    def forget(self, uid: str) -> None:
+        """The Workload of that job has given up its quota: nobody will ask again."""
+        self._gone.discard(uid)
+
+    async def _tell(self, action: AwaitPods, pods: list[Raw]) -> None:
+        workload = self.caches.get(action.workload)
+        if workload is None:
+            return
+        kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.JOB_DELETED
+        text = remain(action, [pod["metadata"]["name"] for pod in pods])
+        old = workload.condition(kind)
+        if old is not None and old.status:
+            return  # the numbers change with every pod that ends, and are not worth a write
+        after = transitions.condition(workload, kind, status=True, reason=reason, message=text, now=self.clock())
+        patch = status_patch(workload, after)
+        if patch is not None:
+            log.info("job deleted, its pods run on", workload=str(action.workload), pods=len(pods))
+            with contextlib.suppress(NotFound):
+                await self.writer.patch(resources.WORKLOADS, action.workload, patch, subresource="status")

@@ -1,0 +1,143 @@
+"""A tenant with the role `edit` in its namespace, and nothing more, does not get more than its quota. One trick a test.
+
+What such a tenant can do by design is in docs/security.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.model import Raw
+from devcluster.controlplane import ControlPlane
+from tests.cluster.accounts import tenant
+from tests.cluster.world import World, condition, job
+from tests.serving import Served
+
+pytestmark = pytest.mark.cluster
+
+Tenant = Callable[..., subprocess.CompletedProcess[str]]
+LABEL = "example.com/nodes"
+
+
+@pytest.fixture
+def world(cluster: ControlPlane, served: Served, namespace: str) -> World:
+    """A namespace whose flavor has a node label, that no node has: nothing but quota is at stake."""
+    made = World(cluster, namespace)
+    made.flavor(**{LABEL: "of-the-flavor"})
+    return made
+
+
+@pytest.fixture
+def by_tenant(world: World, tmp_path: Path) -> Tenant:
+    """Runs kubectl as the tenant, in its namespace."""
+    kubeconfig = str(tenant(world.plane, world.namespace, tmp_path))
+
+    def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return world.plane.kubectl(*arguments, "-n", world.namespace, "--kubeconfig", kubeconfig, **more)
+
+    world.until("the role is in force", lambda: run("auth", "can-i", "patch", "jobs").stdout == "yes\n")
+    assert run("auth", "can-i", "patch", "workloads.kueue.x-k8s.io/status").stdout == "no\n"
+    return run
+
+
+def patch(name: str, change: Raw) -> tuple[str, ...]:
+    return "patch", "job", name, "--type=merge", "-p", json.dumps(change)
+
+
+def wants(node: str | None) -> Raw:
+    """A change of the node selector; None takes the wish away."""
+    return {"spec": {"template": {"spec": {"nodeSelector": {LABEL: node}}}}}
+
+
+def pods(world: World) -> list[str]:
+    """The pods that are there, in whatever state."""
+    return [each["metadata"]["name"] for each in world.get("pods").get("items", [])]
+
+
+def both(world: World, running: str, waits: str, *, cpu: int = 2) -> None:
+    """A queue of so many cpu with a job that has them all, and one that waits."""
+    world.queue("team", cpu)
+    world.job(running, "team", pods=cpu, seconds=600)
+    world.until("its pods are there", lambda: len(pods(world)) == cpu)
+    world.job(waits, "team", pods=cpu, seconds=600)
+    world.until("the other one waits", lambda: world.told(waits, "QuotaReserved")[0] == "False")
+
+
+def test_deleting_a_job_without_its_pods_frees_no_quota(world: World, by_tenant: Tenant) -> None:
+    both(world, "left", "waits")
+    held = world.workload("left")["metadata"]["name"]
+    by_tenant("delete", "job", "left", "--cascade=orphan", check=True)
+    told = world.until(
+        "its Workload tells why it holds quota", lambda: condition(world.get("workloads", held), "PodsRemain")[2]
+    )
+    assert "2 of its pods still run" in told
+    assert world.running() == set()
+    assert world.used("team")[0] == "2"
+    command = told.partition("To delete them: kubectl ")[2].split()
+    by_tenant(*command, "--wait=false", check=True)
+    world.until("the next one runs when no pod is left", lambda: world.running() == {"waits"})
+
+
+def test_a_job_that_was_made_to_contradict_its_flavor_does_not_run_without_quota(
+    world: World, by_tenant: Tenant
+) -> None:
+    both(world, "first", "sly")
+    by_tenant(*patch("sly", wants("others")), check=True)
+    world.until("it waits for those nodes", lambda: world.workload("sly")["metadata"]["generation"] > 1)
+    world.delete("jobs", "first")
+    world.until("no flavor has such nodes", lambda: world.reason("sly", "QuotaReserved") == "False/NoMatchingFlavor")
+    refused = by_tenant(*patch("sly", {"spec": {**wants(None)["spec"], "suspend": False}}))
+    assert world.running() == set()
+    assert refused.returncode == 1 or world.jobs()["sly"]["spec"]["suspend"]
+    by_tenant(*patch("sly", wants(None)), check=True)
+    world.until("with the selector back it has its turn", lambda: world.running() == {"sly"})
+    world.until("and takes its quota", lambda: world.used("team")[0] == "2")
+
+
+def test_a_job_whose_workload_is_finished_does_not_run(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 2)
+    world.job("failed", "team", seconds=600)
+    world.until("it runs", lambda: world.running() == {"failed"})
+    name = world.workload("failed")["metadata"]["name"]
+    done = {"type": "Finished", "status": "True", "reason": "Failed", "message": "by an administrator"}
+    since = {**done, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [*world.workload("failed")["status"]["conditions"], since]
+    world.patch("workloads", name, {"status": {"conditions": conditions}}, "--subresource=status")
+    world.until("it is stopped", lambda: world.running() == set())
+    by_tenant(*patch("failed", {"spec": {"suspend": False}}))
+    assert world.jobs()["failed"]["spec"]["suspend"], "and not started by hand"
+
+
+@pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller"])
+def test_a_field_manager_of_ours_starts_nothing(world: World, by_tenant: Tenant, manager: str) -> None:
+    both(world, "first", "waits")
+    before = world.version("jobs")
+    by_tenant(*patch("waits", {"spec": {"suspend": False}}), f"--field-manager={manager}")
+    by_tenant("annotate", "job", "waits", "then=that", check=True)
+    states = world.seen("jobs", before, lambda state: "then" in state["metadata"].get("annotations", {}))
+    assert all(state["spec"]["suspend"] for state in states if state["metadata"]["name"] == "waits")
+
+
+def test_a_running_job_does_not_run_more_pods_than_it_was_admitted_with(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 3)
+    grows = job("grows", "team", cpu=1, pods=1, seconds=600)
+    world.create({**grows, "spec": {**grows["spec"], "completions": 40}})
+    world.until("its pod is there", lambda: len(pods(world)) == 1)
+    jobs, seen = world.version("jobs"), world.version("pods")
+    by_tenant(*patch("grows", {"spec": {"parallelism": 40}}), check=True)
+    world.until("it waits for 40 cpu", lambda: world.told("grows", "QuotaReserved")[0] == "False")
+    by_tenant("annotate", "job", "grows", "then=that", check=True)
+    states = world.seen("jobs", jobs, lambda state: "then" in state["metadata"].get("annotations", {}))
+    assert all(state["spec"]["suspend"] for state in states if state["spec"]["parallelism"] == 40)
+    by_tenant(*patch("grows", {"spec": {"parallelism": 3}}), check=True)
+    world.until("it runs with what fits", lambda: len(pods(world)) == 3 and world.running() == {"grows"})
+    last = pods(world)[0]
+    world.patch("pods", last, {"metadata": {"annotations": {"then": "that"}}})
+    states = world.seen("pods", seen, lambda state: "then" in state["metadata"].get("annotations", {}))
+    assert len({state["metadata"]["name"] for state in states}) == 4, "one before, three after, none between"

@@ -1,0 +1,122 @@
+"""How the controller learns that the pods of a deleted job are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller import resources
+from controller.caches import Caches
+from controller.departures import LONGEST_WAIT_SECONDS, Departures
+from controller.kube.errors import ApiError, Forbidden
+from controller.kube.resource import Resource
+from controller.writes import Writer
+from core.jobs.actions import AwaitPods
+from core.jobs.kinds import BATCH_JOB
+from core.jobs.workload import name
+from core.model import Key, Raw
+from core.state import State
+from tests.core.jobs.samples import job, merged, workload_of
+from tests.core.jobs.test_decide import admitted
+
+KEY = Key("ns", name(BATCH_JOB, job()))
+ACTION = AwaitPods(KEY, "job-uid")
+
+
+class Api:
+    """An API server with pods, which keeps what is asked of it and patched."""
+
+    def __init__(self, pods: int) -> None:
+        self.pods: int | ApiError = pods
+        self.asked: list[tuple[str, str, str]] = []
+        self.patches: list[tuple[str, Raw]] = []
+        self.workload: Raw = {}
+
+    async def list(self, resource: Resource, namespace: str, *, label_selector: str, field_selector: str) -> Raw:
+        self.asked.append((namespace, label_selector, field_selector))
+        if isinstance(self.pods, ApiError):
+            raise self.pods
+        return {"items": [{"metadata": {"name": f"pod-{index}"}} for index in range(self.pods)]}
+
+    async def patch(
+        self, resource: Resource, name: str, namespace: str, body: Raw, *, subresource: str, **_: Any
+    ) -> Raw:
+        self.patches.append((subresource, body))
+        version = str(int(self.workload["metadata"]["resourceVersion"]) + 1)
+        self.workload = merged(merged(self.workload, body), {"metadata": {"resourceVersion": version}})
+        return self.workload
+
+
+class World:
+    """A Workload that holds quota and has lost its job, and a clock."""
+
+    def __init__(self, pods: int) -> None:
+        self.now, self.api = 1000.0, Api(pods)
+        self.caches = Caches(State())
+        self.api.workload = merged(admitted(workload_of(job())), {"metadata": {"ownerReferences": None}})
+        self.api.workload["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        self.caches.workloads.observe("ADDED", self.api.workload)
+        self.caches.start()
+        writer = Writer(self.api, self.caches.stores)  # type: ignore[arg-type]
+        self.departures = Departures(self.caches, writer, lambda: self.now)
+
+    async def step(self) -> float | None:
+        raw = self.caches.stores[resources.WORKLOADS].get(KEY)
+        return await self.departures.let_go(raw) if raw is not None else None
+
+    @property
+    def finished(self) -> bool:
+        found = self.caches.get(KEY)
+        return found is not None and found.holds("Finished")
+
+
+async def test_without_pods_the_quota_is_free_at_once_with_one_question_and_one_write() -> None:
+    world = World(pods=0)
+    assert await world.step() is None
+    assert world.finished
+    assert len(world.api.patches) == 1
+    selectors = ("batch.kubernetes.io/controller-uid=job-uid", "status.phase!=Succeeded,status.phase!=Failed")
+    assert world.api.asked == [("ns", *selectors)]
+
+
+async def test_as_long_as_pods_remain_it_asks_more_and_more_rarely_and_tells_once_why_quota_is_held() -> None:
+    world, waits = World(pods=3), []
+    for _ in range(8):
+        wait = await world.step()
+        assert wait is not None
+        assert not world.finished
+        waits.append(wait)
+        world.now += wait
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, *[LONGEST_WAIT_SECONDS] * 3]
+    ((subresource, body),) = world.api.patches
+    assert subresource == "status"
+    (told,) = [each for each in body["status"]["conditions"] if each["type"] == "PodsRemain"]
+    assert (told["status"], told["reason"]) == ("True", "JobDeleted")
+    assert "3 of its pods still run (pod-0, pod-1, pod-2): the quota is held until no pod is left" in told["message"]
+    world.api.pods = 0
+    assert await world.step() is None
+    assert world.finished
+
+
+async def test_pods_that_end_soon_cost_no_write() -> None:
+    world = World(pods=1)
+    await world.step()
+    world.now += 4
+    await world.step()
+    assert world.api.patches == []
+
+
+async def test_where_pods_cannot_be_listed_quota_is_held_and_the_denial_is_reported() -> None:
+    world = World(pods=0)
+    world.api.pods = Forbidden(403, "Forbidden", "no")
+    with pytest.raises(Forbidden):
+        await world.step()
+    assert not world.finished
+    assert "list pods" in world.departures.writer.refused
+
+
+async def test_what_is_known_of_a_job_is_forgotten_when_its_workload_has_gone() -> None:
+    world = World(pods=0)
+    await world.step()
+    assert ACTION.uid not in world.departures.gone
