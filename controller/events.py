@@ -13,6 +13,10 @@ from controller.kube.events import Recorder as EventRecorder
 from controller.kube.resource import Resource
 from core.model import Key, Victim, Workload
 
+SCHEDULER: Final = "kueue-admission"
+WORKLOADS: Final = "kueue-workload-controller"
+"""Who reports an event, under Kueue's names: its scheduler, its Workload controller; for jobs see ``job_component``."""
+
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
@@ -41,15 +45,21 @@ class Recorder(Protocol):
 
 
 class Events:
-    """Events through the API server."""
+    """Events through the API server, reported by ``component``."""
 
-    def __init__(self, recorder: EventRecorder) -> None:
+    def __init__(self, recorder: EventRecorder, component: str) -> None:
         self._recorder = recorder
+        self._component = component
 
     def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """File the event."""
         about = ObjectReference(resource.api_version, resource.kind, key.namespace, key.name, uid)
-        self._recorder.record(about, event.type, event.reason, event.message)
+        self._recorder.record(about, event.type, event.reason, event.message, component=self._component)
+
+
+def job_component(framework: str) -> str:
+    """Return the component that reports events of jobs of a kind, for example ``batch/job-kueue-controller``."""
+    return f"{framework}-kueue-controller"
 
 
 def created_workload(workload: Key) -> Event:
@@ -126,8 +136,13 @@ def evicted(reason: str, message: str, cause: str = "") -> Event:
     return Event(NORMAL, f"{names.Event.EVICTED_DUE_TO}{reason}{due}", message)
 
 
+def evicted_by_preemption(victim: Victim) -> Event:
+    """On the victim: it is evicted, and for which workload."""
+    return evicted(names.EvictedReason.PREEMPTED, victim.message)
+
+
 def preempted(victim: Victim, preemptor: Workload) -> Event:
-    """On the victim."""
+    """On the victim: as ``evicted_by_preemption``, with the priorities that decided."""
     return Event(NORMAL, names.Event.PREEMPTED, f"{victim.message}; {_priorities(preemptor, victim.workload)}")
 
 

@@ -64,8 +64,8 @@ class QueueStatuses:
             await self._release(resource, key, raw)
             return None
         wanted = self._status(resource, key, raw)
-        if wanted is not None and (difference := _difference(raw.get("status") or {}, wanted)):
-            patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": difference}
+        if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
+            patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": changes}
             try:
                 await self.writer.patch(resource, key, patch, subresource="status")
             except NotFound:  # gone meanwhile; the watch will say so
@@ -101,8 +101,10 @@ class QueueStatuses:
             await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": left or None}})
 
 
-def _difference(old: Raw, new: Raw) -> Raw:
-    """The fields of ``new`` that ``old`` does not have so; lists are replaced whole."""
-    return {
-        name: value for name, value in new.items() if old.get(name) != value and (value or name in old or value == 0)
-    }
+def difference(old: Raw, new: Raw) -> Raw:
+    """Return what a merge patch must contain to make ``old`` equal to ``new``; lists are replaced as a whole.
+
+    As in Kueue a status field with an empty list is absent.
+    """
+    wanted = {name: None if value == [] else value for name, value in new.items()}
+    return {name: value for name, value in wanted.items() if old.get(name) != value or (value is None and name in old)}

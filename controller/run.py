@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from controller import resources
 from controller.caches import Caches
-from controller.events import Events
+from controller.events import SCHEDULER, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
@@ -46,7 +46,6 @@ from core.state import State
 
 log = structlog.get_logger(__name__)
 
-COMPONENT = "kueue-controller-manager"
 FEW_EVENTS = 20
 """While no more events wait to be sent, people are told why their Jobs wait."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
@@ -84,17 +83,33 @@ class Controller:
             Reflector(client, resource, store, optional=resource in resources.OPTIONAL)
             for resource, store in self.caches.stores.items()
         ]
-        self._recorder = Recorder(client, component=COMPONENT)
-        writer, events = Writer(client, self.caches.stores), Events(self._recorder)
+        self._recorder = Recorder(client)
+        writer = Writer(client, self.caches.stores)
         self._writer = writer
         self.scheduler = Scheduler(
-            self.caches, writer, events, self.metrics, follow_pods=self.settings.wait_for_pods_ready
+            self.caches,
+            writer,
+            Events(self._recorder, SCHEDULER),
+            self.metrics,
+            follow_pods=self.settings.wait_for_pods_ready,
         )
-        self.workloads = WorkloadReconciler(self.caches, writer, events, self.metrics, self.settings)
+        told = Events(self._recorder, WORKLOADS)
+        self.workloads = WorkloadReconciler(self.caches, writer, told, self.metrics, self.settings)
         self.queues = QueueStatuses(self.caches, writer)
         self.mirror = QueueMirror(self.caches, writer)
-        self.jobs = [JobReconciler(kind, self.caches, writer, events, self.metrics, self.settings) for kind in kinds]
-        self.waiting = WaitEvents(self.caches, events, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
+        self.jobs = [
+            JobReconciler(
+                kind,
+                self.caches,
+                writer,
+                Events(self._recorder, job_component(kind.framework)),
+                self.metrics,
+                self.settings,
+            )
+            for kind in kinds
+        ]
+        people = Events(self._recorder, SCHEDULER)
+        self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
         self.usage = UsageSampler(self.caches, writer)
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
         self.scheduler.taken_back = self._wakes.taken_back

@@ -264,6 +264,7 @@ class Scheduler:
         def tell() -> None:
             queue = Key(workload.key.namespace, workload.queue)
             log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)
+            self._event(workload, events.evicted_by_preemption(victim))
             self._event(workload, events.preempted(victim, preemptor.workload))
             self._event(preemptor.workload, events.preempted_other(victim, preemptor.workload))
             self.metrics.preempted(preemptor.cluster_queue, victim.reason)

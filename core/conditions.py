@@ -87,7 +87,7 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
     if (before.requeue_count, before.requeue_at) != (after.requeue_count, after.requeue_at):
         status["requeueState"] = _raw_requeue_state(after)
     if before.past_execution != after.past_execution:
-        status["accumulatedPastExecutionTimeSeconds"] = int(after.past_execution) or None
+        status["accumulatedPastExecutionTimeSeconds"] = after.past_execution
     if before.reclaimable != after.reclaimable:
         status["reclaimablePods"] = [{"name": name, "count": after.reclaimable[name]} for name in after.reclaimable]
     if before.evictions != after.evictions:

@@ -174,7 +174,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         reclaimable={pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or []} or _NOTHING,
         requeue_count=requeue.get("count") or 0,
         requeue_at=maybe_epoch(requeue.get("requeueAt")),
-        past_execution=status.get("accumulatedPastExecutionTimeSeconds") or 0.0,
+        past_execution=status.get("accumulatedPastExecutionTimeSeconds"),
         max_execution=spec.get("maximumExecutionTimeSeconds"),
         job_uid=(metadata.get("labels") or {}).get(names.Label.JOB_UID, ""),
         owner=owner(raw),

@@ -355,7 +355,7 @@ def _execution_deadline(w: Workload) -> float | None:
     admitted = w.condition(names.Condition.ADMITTED)
     if admitted is None or not admitted.status or w.max_execution is None:
         return None
-    return admitted.since + w.max_execution - w.past_execution
+    return admitted.since + w.max_execution - (w.past_execution or 0)
 
 
 def _listed(checks: Iterable[State], state: str) -> str:

@@ -264,7 +264,8 @@ class Workload(Struct, frozen=True, gc=False):
     ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
     (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
     and underlying cause. ``owner`` controls it, ``co_owned`` where it has owners of which none does; ``made_for`` is
-    the owner that Kueue's annotation names.
+    the owner that Kueue's annotation names. ``past_execution`` is how many
+    seconds earlier admissions lasted, None where there was none.
     """
 
     key: Key
@@ -280,7 +281,7 @@ class Workload(Struct, frozen=True, gc=False):
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     requeue_count: int = 0
     requeue_at: float | None = None
-    past_execution: float = 0.0
+    past_execution: int | None = None
     max_execution: int | None = None
     job_uid: str = ""
     owner: Owner | None = None

@@ -76,7 +76,7 @@ def admitted_in_step(workload: Workload, now: float) -> Workload:
     if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
         return workload
     if old is not None and old.status and not status:
-        workload = replace(workload, past_execution=workload.past_execution + int(now - old.since))
+        workload = replace(workload, past_execution=(workload.past_execution or 0) + int(now - old.since))
     return condition(workload, names.Condition.ADMITTED, status=status, reason=reason, message=message, now=now)
 
 
@@ -131,7 +131,7 @@ def released(workload: Workload, now: float) -> Workload:
     again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES)
     after = requeued(workload, eviction.reason, eviction.message, now, status=again)
     after = waiting(after, PendingReason.PENDING_EVALUATION, eviction.message, now)
-    return replace(after, past_execution=0) if eviction.reason == _OVERTIME else after
+    return replace(after, past_execution=None) if eviction.reason == _OVERTIME else after
 
 
 def requeued(workload: Workload, reason: str, message: str, now: float, *, status: bool = True) -> Workload:

@@ -1,8 +1,10 @@
 """The event recorder: what ``kubectl describe`` shows at the bottom. Never in the way of real work.
 
 ``record`` only files the event; a task sends it later, slowly, and only while the client has calls to spare. The
-same event said again raises a count instead of making a new object; one object that chatters is cut short; when too
-many wait, the newest are dropped and counted. Losing an event loses nothing: conditions and status carry the truth.
+same reason about the same object again raises the count of the event that is there and gives it the newest message, as
+the series of ``events.k8s.io`` do: three victims of one preemptor are one event. One object that chatters is cut short;
+when too many wait, the newest are dropped and counted. Losing an event loses nothing: conditions and status carry the
+truth.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ EVENTS = Resource("", "v1", "events", "Event")
 EventType = Literal["Normal", "Warning"]
 
 SAME_SECONDS = 600.0
-"""The same event within ten minutes raises the count of the first."""
+"""The same reason about the same object within ten minutes raises the count of the first event."""
 REMEMBERED = 4096
 WAITING = 8192
 BURST_PER_OBJECT = 25
@@ -58,13 +60,14 @@ class _Said(NamedTuple):
     about: ObjectReference
     type: EventType
     reason: str
-    message: str
+    component: str
 
 
 @dataclass(slots=True)
 class _Series:
-    """One event and how often it was said; ``name`` once the API server has it."""
+    """One event and how often it was recorded; ``message`` is the newest, ``name`` set once the API server has it."""
 
+    message: str
     first: datetime.datetime
     last: datetime.datetime
     at: float
@@ -76,14 +79,13 @@ class Recorder:
     """Files events about objects and sends them from ``run``. ``dropped`` counts lost events by why, ``sent`` those
     that arrived.
 
-    ``component`` is who speaks (``source.component``), ``instance`` which process of it.
+    ``instance`` names this process (``reportingInstance``).
     """
 
     def __init__(
         self,
         client: Client,
         *,
-        component: str,
         instance: str = "",
         throttle: Throttle | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -93,7 +95,6 @@ class Recorder:
         self.dropped: Counter[str] = Counter()
         self.sent = 0
         self._client = client
-        self._component = component
         self._instance = instance
         self._throttle = throttle or Throttle(50.0, 100)
         self._clock = clock
@@ -109,11 +110,14 @@ class Recorder:
         """How many events wait to be sent."""
         return len(self._waiting)
 
-    def record(self, about: ObjectReference, type: EventType, reason: str, message: str) -> None:
-        """File an event; returns at once and never fails. Messages over 1,024 characters are cut."""
+    def record(self, about: ObjectReference, type: EventType, reason: str, message: str, *, component: str) -> None:
+        """File an event that ``component`` reports (``source.component``); returns at once and never fails.
+
+        Messages over 1,024 characters are cut.
+        """
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 3] + "..."
-        said = _Said(about, type, reason, message)
+        said = _Said(about, type, reason, component)
         if said not in self._waiting and len(self._waiting) >= WAITING:
             self.dropped["full"] += 1
             return
@@ -123,9 +127,9 @@ class Recorder:
         now, at = self._now(), self._clock()
         series = self._series.get(said)
         if series is None or at - series.at > SAME_SECONDS:
-            self._series[said] = _Series(now, now, at)
+            self._series[said] = _Series(message, now, now, at)
         else:
-            series.last, series.at, series.count = now, at, series.count + 1
+            series.message, series.last, series.at, series.count = message, now, at, series.count + 1
         self._series.move_to_end(said)
         while len(self._series) > REMEMBERED + len(self._waiting):
             self._series.popitem(last=False)
@@ -175,7 +179,7 @@ class Recorder:
     async def _send(self, said: _Said, series: _Series) -> None:
         namespace = said.about.namespace or "default"
         if series.name:
-            change = {"count": series.count, "lastTimestamp": _stamp(series.last)}
+            change = {"count": series.count, "lastTimestamp": _stamp(series.last), "message": series.message}
             try:
                 await self._client.patch(EVENTS, series.name, namespace, change)
                 return
@@ -200,9 +204,9 @@ class Recorder:
             "involvedObject": reference | ({"namespace": about.namespace} if about.namespace else {}),
             "type": said.type,
             "reason": said.reason,
-            "message": said.message,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "message": series.message,
+            "source": {"component": said.component},
+            "reportingComponent": said.component,
             "reportingInstance": self._instance,
             "firstTimestamp": _stamp(series.first),
             "lastTimestamp": _stamp(series.last),

@@ -52,6 +52,24 @@ def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     service.kill()
 
 
+REPORTED = {
+    ("kueue-admission", "QuotaReserved"),
+    ("kueue-admission", "Admitted"),
+    ("kueue-admission", "EvictedDueToPreempted"),
+    ("kueue-admission", "Preempted"),
+    ("kueue-admission", "PreemptedWorkload"),
+    ("batch/job-kueue-controller", "CreatedWorkload"),
+    ("batch/job-kueue-controller", "Started"),
+    ("batch/job-kueue-controller", "Stopped"),
+}
+"""Who reports what: the names that Kueue's events have."""
+
+
+def reported(world: World) -> set[tuple[str, str]]:
+    """Component and reason of all events."""
+    return {(item.get("reportingComponent", ""), item["reason"]) for item in world.get("events")["items"]}
+
+
 def priority_class(world: World, name: str, value: int) -> Raw:
     found = {**ours("WorkloadPriorityClass", world.full(name), {}), "value": value}
     del found["spec"]
@@ -125,6 +143,7 @@ def test_a_preempted_job_gets_back_its_size_and_its_template_and_starts_anew_whe
     assert world.reason("wide", "Admitted") == "False/NoReservation"
     evictions = world.workload("wide")["status"]["schedulingStats"]["evictions"]
     assert evictions == [{"reason": "Preempted", "underlyingCause": "", "count": 1}]
+    world.until("every event of a preemption is there", lambda: reported(world) >= REPORTED)
 
     world.delete("jobs", "urgent")
     runs(world, "wide")

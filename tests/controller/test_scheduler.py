@@ -212,6 +212,8 @@ async def test_a_victim_that_may_not_be_evicted_is_tried_less_and_less_and_its_p
     del server.denied["w"]
     await until_rest(found, lambda: "Preempted" in told.reasons)
     assert not server.holds("urgent"), "its victim has yet to stop"
+    about = [reason for reason in told.reasons if reason in ("EvictedDueToPreempted", "Preempted", "PreemptedWorkload")]
+    assert about == ["EvictedDueToPreempted", "Preempted", "PreemptedWorkload"], "each once, for one preemption"
 
 
 async def test_writers_go_on_while_the_outcome_of_others_writes_cannot_be_learned() -> None:

@@ -256,7 +256,7 @@ def test_the_execution_time_of_all_runs_together_is_limited() -> None:
     assert next_step(limited, around()) == Rest(20.0)
     after = live(limited, around(now=NOW + 20))
     assert facts(after)["Evicted"] == "True/DeactivatedDueToMaximumExecutionTimeExceeded"
-    assert transitions.released(after, NOW + 20).past_execution == 0, "activated again it has all its time"
+    assert transitions.released(after, NOW + 20).past_execution is None, "activated again it has all its time"
 
 
 def test_a_finished_workload_is_kept_as_long_as_configured() -> None:

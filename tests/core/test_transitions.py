@@ -94,6 +94,15 @@ def test_waiting_gives_reason_and_message_and_takes_back_what_was_held() -> None
     assert after.past_execution == 30
 
 
+def test_an_admission_that_lasted_less_than_a_second_is_written_as_zero_and_none_at_all_is_absent() -> None:
+    held = reserved(NEW, ADMISSION, 60.0)
+    after = waiting(held, "WaitingForQuota", "1 more needed", 60.5)
+    patch = status_patch(held, after)
+    assert patch is not None and patch["status"]["accumulatedPastExecutionTimeSeconds"] == 0
+    never = status_patch(NEW, waiting(NEW, "WaitingForQuota", "1 more needed", 60.5))
+    assert never is not None and "accumulatedPastExecutionTimeSeconds" not in never["status"]
+
+
 def test_a_preempted_workload_keeps_its_quota_until_it_has_stopped_and_is_then_queued_again() -> None:
     gone = preempted(reserved(NEW, ADMISSION, 60.0), "InClusterQueue", "made room", 90.0)
     assert gone.admission == ADMISSION

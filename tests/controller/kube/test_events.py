@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controller.kube.client import Client
-from controller.kube.events import GIVE_WAY_SECONDS, ObjectReference, Recorder
+from controller.kube.events import GIVE_WAY_SECONDS, EventType, ObjectReference, Recorder
 from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
 from tests.faults import FaultProxy, Reset, status
@@ -25,7 +25,6 @@ class Place:
         self.slept: list[float] = []
         self.recorder = Recorder(
             client,
-            component="seiretsu",
             instance="pod-0",
             throttle=Throttle(0),
             clock=lambda: self.now,
@@ -36,6 +35,10 @@ class Place:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
+
+    def record(self, about: ObjectReference, type: EventType, reason: str, message: str, component: str = "c") -> None:
+        """File an event."""
+        self.recorder.record(about, type, reason, message, component=component)
 
     async def flush(self) -> None:
         """Send everything filed."""
@@ -57,7 +60,7 @@ async def place() -> AsyncIterator[Place]:
 
 
 async def test_an_event_is_what_kubectl_describe_shows(place: Place) -> None:
-    place.recorder.record(JOB, "Normal", "Started", "Admitted by clusterQueue cq")
+    place.record(JOB, "Normal", "Started", "Admitted by clusterQueue cq")
     await place.flush()
     (event,) = place.events
     assert event["metadata"]["name"].startswith("a.") and event["metadata"]["namespace"] == "ns"
@@ -68,8 +71,8 @@ async def test_an_event_is_what_kubectl_describe_shows(place: Place) -> None:
         "type": "Normal",
         "reason": "Started",
         "message": "Admitted by clusterQueue cq",
-        "source": {"component": "seiretsu"},
-        "reportingComponent": "seiretsu",
+        "source": {"component": "c"},
+        "reportingComponent": "c",
         "reportingInstance": "pod-0",
         "firstTimestamp": "2026-01-01T00:00:00Z",
         "lastTimestamp": "2026-01-01T00:00:00Z",
@@ -78,7 +81,7 @@ async def test_an_event_is_what_kubectl_describe_shows(place: Place) -> None:
 
 
 async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(place: Place) -> None:
-    place.recorder.record(JOB._replace(namespace="", kind="ClusterQueue"), "Warning", "Stopped", "m")
+    place.record(JOB._replace(namespace="", kind="ClusterQueue"), "Warning", "Stopped", "m")
     await place.flush()
     assert place.events[0]["metadata"]["namespace"] == "default"
     assert "namespace" not in place.events[0]["involvedObject"]
@@ -86,58 +89,70 @@ async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(pl
 
 async def test_the_same_event_again_raises_the_count_and_after_ten_minutes_is_a_new_one(place: Place) -> None:
     for _ in range(3):
-        place.recorder.record(JOB, "Normal", "Pending", "m")
+        place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     assert [(event["count"], event["lastTimestamp"]) for event in place.events] == [(3, "2026-01-01T00:00:00Z")]
     place.now += 60
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     assert [(event["count"], event["lastTimestamp"]) for event in place.events] == [(4, "2026-01-01T00:01:00Z")]
     assert [request.method for request in place.proxy.seen] == ["POST", "PATCH"]
     place.now += 601
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     assert [event["count"] for event in place.events] == [4, 1]
 
 
-async def test_another_message_is_another_event(place: Place) -> None:
-    place.recorder.record(JOB, "Normal", "Pending", "one")
-    place.recorder.record(JOB, "Normal", "Pending", "two")
-    place.recorder.record(JOB, "Normal", "Other", "two")
+async def test_another_message_for_the_same_reason_continues_the_event_and_replaces_its_message(place: Place) -> None:
+    place.record(JOB, "Normal", "PreemptedWorkload", "one")
+    place.record(JOB, "Normal", "PreemptedWorkload", "two")
     await place.flush()
-    assert len(place.events) == 3
+    assert [(event["message"], event["count"]) for event in place.events] == [("two", 2)]
+    place.record(JOB, "Normal", "PreemptedWorkload", "three")
+    await place.flush()
+    assert [(event["message"], event["count"]) for event in place.events] == [("three", 3)]
+
+
+async def test_another_object_reason_or_component_is_another_event(place: Place) -> None:
+    place.record(JOB, "Normal", "Preempted", "m")
+    place.record(JOB._replace(name="b", uid="u2"), "Normal", "Preempted", "m")
+    place.record(JOB, "Normal", "Other", "m")
+    place.record(JOB, "Normal", "Preempted", "m", component="other")
+    await place.flush()
+    assert [event["count"] for event in place.events] == [1, 1, 1, 1]
+    assert {event["source"]["component"] for event in place.events} == {"c", "other"}
 
 
 async def test_an_event_the_server_has_forgotten_is_said_anew(place: Place) -> None:
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     place.server.remove(next(iter(place.server.objects)))
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     assert [event["count"] for event in place.events] == [2]
 
 
 async def test_an_object_that_chatters_is_cut_short_and_the_others_are_heard(place: Place) -> None:
     for number in range(40):
-        place.recorder.record(JOB, "Normal", "Pending", f"m{number}")
-    place.recorder.record(JOB._replace(uid="u2"), "Normal", "Pending", "m")
+        place.record(JOB, "Normal", f"R{number}", "m")
+    place.record(JOB._replace(uid="u2"), "Normal", "Pending", "m")
     assert len(place.recorder) == 26
     assert place.recorder.dropped == {"chatter": 15}
     place.now += 300
-    place.recorder.record(JOB, "Normal", "Pending", "later")
+    place.record(JOB, "Normal", "Pending", "later")
     assert len(place.recorder) == 27
 
 
 async def test_when_too_many_wait_the_newest_are_dropped_and_counted(place: Place) -> None:
     for number in range(8200):
-        place.recorder.record(JOB._replace(uid=f"u{number}"), "Normal", "Pending", "m")
+        place.record(JOB._replace(uid=f"u{number}"), "Normal", "Pending", "m")
     assert len(place.recorder) == 8192
     assert place.recorder.dropped == {"full": 8}
 
 
 async def test_a_server_that_is_away_gets_the_events_later(place: Place) -> None:
     place.proxy.inject(Reset(), status(429, "TooManyRequests"))
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
     async with asyncio.timeout(10):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
@@ -150,15 +165,15 @@ async def test_a_server_that_is_away_gets_the_events_later(place: Place) -> None
 @pytest.mark.parametrize("reason", ["Forbidden", "Invalid", "NotFound"])
 async def test_an_event_the_server_refuses_is_dropped_and_counted(place: Place, reason: str) -> None:
     place.proxy.inject(status({"Forbidden": 403, "Invalid": 422, "NotFound": 404}[reason], reason))
-    place.recorder.record(JOB, "Normal", "Pending", "m")
-    place.recorder.record(JOB, "Normal", "Pending", "other")
+    place.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Other", "m")
     await place.flush()
     assert place.recorder.dropped == {reason: 1} and place.recorder.sent == 1
 
 
 async def test_a_create_whose_answer_was_lost_is_not_lost(place: Place) -> None:
     place.proxy.inject(Reset(1, reaches=True))
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
     async with asyncio.timeout(10):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
@@ -180,7 +195,7 @@ async def test_events_wait_while_the_client_has_no_calls_to_spare(place: Place) 
         await asyncio.sleep(0)
 
     place.recorder._sleep = sleep
-    place.recorder.record(JOB, "Normal", "Pending", "m")
+    place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
     async with asyncio.timeout(10):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
@@ -191,7 +206,7 @@ async def test_events_wait_while_the_client_has_no_calls_to_spare(place: Place) 
 
 
 async def test_long_messages_are_cut_and_long_names_still_make_a_valid_one(place: Place) -> None:
-    place.recorder.record(JOB._replace(name="n" * 253), "Normal", "Pending", "m" * 5000)
+    place.record(JOB._replace(name="n" * 253), "Normal", "Pending", "m" * 5000)
     await place.flush()
     (event,) = place.events
     assert len(event["message"]) == 1024 and event["message"].endswith("...")
@@ -200,7 +215,7 @@ async def test_long_messages_are_cut_and_long_names_still_make_a_valid_one(place
 
 async def test_events_are_sent_however_long_admission_calls_go_on(place: Place) -> None:
     for number in range(5):
-        place.recorder.record(JOB, "Normal", "Started", f"message {number}")
+        place.record(JOB, "Normal", f"Reason{number}", "m")
     sending = asyncio.create_task(place.recorder.run())
     async with asyncio.timeout(10):
         while len(place.events) < 5:

@@ -241,15 +241,19 @@ async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after
 
 async def test_events_show_in_kubectl_describe(plane: ControlPlane, client: Client, namespace: str) -> None:
     created = await client.create(JOBS, job("a"), namespace)
-    recorder = Recorder(client, component="seiretsu", instance="pod-0")
-    for _ in range(3):
-        recorder.record(ObjectReference.of(created), "Warning", "Waits", "asked for 3 cpu, 2 free in default")
-    recorder.record(ObjectReference.of(created), "Normal", "Created", "Created Workload: kube/a")
+    recorder, about = Recorder(client, instance="pod-0"), ObjectReference.of(created)
+    sending = asyncio.create_task(recorder.run())
+    for free in (4, 3, 2):
+        recorder.record(about, "Warning", "Waits", f"asked for 5 cpu, {free} free in default", component="seiretsu")
+        async with asyncio.timeout(20):
+            while len(recorder):  # noqa: ASYNC110 - a real server, nobody tells
+                await asyncio.sleep(0.01)
+    recorder.record(about, "Normal", "Created", "Created Workload: kube/a", component="seiretsu")
     recorder.close()
-    await recorder.run()
-    assert (recorder.sent, recorder.dropped) == (2, {})
+    await sending
+    assert (recorder.sent, recorder.dropped) == (4, {})
     shown = plane.kubectl("describe", "job", "a", "-n", namespace, check=True).stdout
-    assert "asked for 3 cpu, 2 free in default" in shown and "(x3 over" in shown and "seiretsu" in shown
+    assert "asked for 5 cpu, 2 free in default" in shown and "(x3 over" in shown and "seiretsu" in shown
 
 
 async def test_a_watch_from_now_on_gives_only_what_is_new(client: Client, namespace: str) -> None:
