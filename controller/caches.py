@@ -28,6 +28,7 @@ from core.priority import PriorityClasses
 from core.state import State
 
 Listener = Callable[[Raw | None, Raw | None], None]
+Observer = Callable[[Workload | None, Workload | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Caches:
         self.kinds = tuple(kinds)
         self.started = False
         self.flavors: dict[str, Raw] = {}
+        self.observers: list[Observer] = []
+        """Called with each change of a Workload, the first reading included, once State knows of it."""
         self._reading = reading or Reading()
         self._read: dict[Key, Workload] = {}
         self._contexts: dict[str, WorkloadContext] = {}
@@ -161,12 +164,19 @@ class Caches:
     def _workload_changed(self, old: Raw | None, new: Raw | None) -> None:
         key = decode.key(_either(old, new))
         if new is None:
-            self._read.pop(key, None)
+            gone = self._read.pop(key, None)
             self.state.set_workload(key, None)
+            self._observed(gone, None)
             return
         read = decode.workload(new, self.context(key.namespace))
+        before = self._read.get(key)
         self._read[key] = read
         self.state.set_workload(key, read)
+        self._observed(before, read)
+
+    def _observed(self, old: Workload | None, new: Workload | None) -> None:
+        for observer in self.observers:
+            observer(old, new)
 
     def context(self, namespace: str) -> WorkloadContext:
         """What Workloads of a namespace are read with; one for all namespaces that have no LimitRange."""

@@ -7,162 +7,229 @@ queue by queue, for webhooks come first. Amounts are as Kueue shows them: cpu in
 
 from __future__ import annotations
 
+import math
+import platform
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.caches import Caches
-from controller.metrics import ROLE
+from controller.custom_labels import CustomLabels
+from controller.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
+from controller.metrics import Metrics
+from controller.tallies import Tallies
 from core import figures, status
 from core.forest import Tree
 from core.model import FlavorResource, Key
+from core.queue import Queue
 from core.usage import Reservation
 
 Sample = tuple[Sequence[str], float]
+"""The values of a family's labels, and behind them of those that a Workload promotes; and the figure."""
 Rows = dict[str, list[Sample]]
 """The samples of each gauge, by its name."""
 
 STATUSES = ("pending", "active", "terminating")
 ACTIVE = ("True", "False", "Unknown")
 
-SAMPLES = 500
-"""So many are put together without letting others run."""
-
-_QUEUE = ("cluster_queue",)
-_LOCAL = ("name", "namespace")
-_COHORT = ("cohort",)
-_QUOTA = ("cohort", "cluster_queue", "flavor", "resource")
-_FLAVORED = ("flavor", "resource")
-
 QUOTAS: Final = {
     "cluster_queue_nominal_quota": "nominal",
     "cluster_queue_borrowing_limit": "borrowing_limit",
     "cluster_queue_lending_limit": "lending_limit",
 }
-LABELS: Final = {
-    "pending_workloads": (*_QUEUE, "status"),
-    "reserving_active_workloads": _QUEUE,
-    "admitted_active_workloads": _QUEUE,
-    "cluster_queue_status": (*_QUEUE, "status"),
-    "cluster_queue_info": (*_QUEUE, "parent_cohort", "root_cohort"),
-    "cluster_queue_resource_pending": (*_QUEUE, "resource"),
-    "local_queue_pending_workloads": (*_LOCAL, "status"),
-    "local_queue_reserving_active_workloads": _LOCAL,
-    "local_queue_admitted_active_workloads": _LOCAL,
-    "local_queue_resource_reservation": (*_LOCAL, *_FLAVORED),
-    "local_queue_resource_usage": (*_LOCAL, *_FLAVORED),
-    "local_queue_status": (*_LOCAL, "active"),
-    "cohort_info": (*_COHORT, "parent_cohort", "root_cohort"),
-    "cohort_subtree_admitted_active_workloads": _COHORT,
-    "cohort_subtree_quota": (*_COHORT, *_FLAVORED),
-    "cohort_subtree_resource_reservations": (*_COHORT, *_FLAVORED),
-    "cohort_weighted_share": _COHORT,
-    "cluster_queue_nominal_quota": _QUOTA,
-    "cluster_queue_borrowing_limit": _QUOTA,
-    "cluster_queue_lending_limit": _QUOTA,
-    "cluster_queue_resource_reservation": _QUOTA,
-    "cluster_queue_resource_usage": _QUOTA,
-    "cluster_queue_weighted_share": ("cluster_queue", "cohort"),
-}
+GAUGES: Final = tuple(name for name, family in FAMILIES.items() if family.kind == "gauge")
+
+SAMPLES = 500
+"""So many are put together without letting others run."""
 
 
 class Gauges:
     """``resources`` adds quota and usage by ClusterQueue (``enableClusterQueueResources``), ``local_queues`` says which
-    LocalQueues are told of.
+    LocalQueues are told of, ``hidden`` which families are not there at all.
+
+    A scrape also has ``metrics`` forget the series of what is gone or no longer chosen.
     """
 
     def __init__(
         self,
         caches: Caches,
+        metrics: Metrics,
         *,
-        role: Callable[[], str],
         resources: bool = False,
-        local_queues: Callable[[Key], bool] = lambda key: True,
+        version: str = "",
+        hidden: Container[str] = (),
     ) -> None:
         self.caches = caches
         self.state = caches.state
-        self.role = role
+        self.metrics = metrics
         self.resources = resources
-        self.local_queues = local_queues
+        self.version = version
+        self.hidden = hidden
+        self.tallies = Tallies()
+        caches.observers.append(self.tallies.changed)
+
+    @property
+    def custom(self) -> CustomLabels:
+        """The labels that objects promote."""
+        return self.metrics.custom
 
     def steps(self) -> Iterator[Metric | None]:
         """All gauges, and None after each queue: take up time with others there. What is deleted meanwhile is left out,
         what changes is told as it is when its queue is passed.
         """
-        if not self.caches.started:
-            return
-        rows: Rows = {name: [] for name in LABELS}
+        rows: Rows = {name: [] for name in GAUGES}
+        rows["build_info"].append(((self.version, "", "", "", platform.python_implementation(), sys.platform), 1))
+        if self.caches.started:
+            yield from self._all(rows)
+        for name, samples in rows.items():
+            if samples and name not in self.hidden:
+                yield from self._gauge(name, samples)
+
+    def _all(self, rows: Rows) -> Iterator[None]:
         holdings, lines = self.state.holdings, self.state.lines
+        self._prune()
         for queue in sorted(holdings.cluster_queues):
             if queue in holdings.cluster_queues:
-                self._cluster_queue(queue, rows)
+                yield from self._cluster_queue(queue, rows)
             yield None
-        for key in sorted(key for key in lines.local_queues if self.local_queues(key)):
+        chosen = sorted(key for key in lines.local_queues if self.metrics.local_queues(key))
+        for key in chosen:
             if key in lines.local_queues:
                 waiting = yield from figures.pending_locally(self.state, key)
                 if key in lines.local_queues:
                     self._local_queue(key, waiting, rows)
             yield None
+        yield from self._totals(frozenset(chosen), rows)
         for root in sorted(holdings.trees):
             if root in holdings.trees:
                 self._tree(holdings.trees[root], rows)
             yield None
-        for name, samples in rows.items():
-            if samples:
-                yield from self._gauge(name, samples)
 
-    def _cluster_queue(self, name: str, rows: Rows) -> None:
+    def _prune(self) -> None:
+        """Remove the series of queues and cohorts that are gone, and of LocalQueues that are no longer chosen."""
+        cohorts = {name for tree in self.state.holdings.trees.values() for name in tree.cohorts}
+        for kind, key in self.metrics.subjects():
+            if kind == COHORT:
+                there = key.name in cohorts
+            elif kind == CLUSTER_QUEUE:
+                there = not key.name or key.name in self.state.holdings.cluster_queues
+            else:
+                there = key in self.state.lines.local_queues and self.metrics.local_queues(key)
+            if not there:
+                self.metrics.forget(kind, key)
+
+    def _cluster_queue(self, name: str, rows: Rows) -> Iterator[None]:
         spec = self.state.holdings.cluster_queues[name]
-        waiting, held = figures.pending(self.state, name), status.reservations(self.state, name)
-        rows["pending_workloads"] += [
-            ((name, "active"), waiting.active),
-            ((name, "inadmissible"), waiting.inadmissible),
+        held = status.reservations(self.state, name)
+        yield from self._pending(name, rows)
+        classes = figures.pending_classes(self.state, name)
+        rows["pending_scheduling_hashes"] += [
+            ((name, "active"), classes.active),
+            ((name, "inadmissible"), classes.inadmissible),
         ]
         rows["reserving_active_workloads"].append(((name,), len(held)))
-        rows["admitted_active_workloads"].append(((name,), _admitted(held)))
+        rows["admitted_active_workloads"] += self._by_workload((name,), _admitted(held))
+        rows["admission_cycle_preemption_skips"].append(((name,), self.metrics.skips.get(name, 0)))
         now = self._status_of(name)
         rows["cluster_queue_status"] += [((name, each), float(now == each)) for each in STATUSES]
         rows["cluster_queue_info"].append(((name, spec.cohort, self._root(name)), 1))
-        asked = sorted(figures.asked(self.state, name).items())
-        rows["cluster_queue_resource_pending"] += [((name, res), _shown(res, amount)) for res, amount in asked]
+        asked = {resource: 0 for group in spec.groups for resource in group.resources} | figures.asked(self.state, name)
+        rows["cluster_queue_resource_pending"] += [((name, res), _shown(res, asked[res])) for res in sorted(asked)]
         if not self.resources:
             return
         for family, of in QUOTAS.items():
             for fr, quota in sorted(spec.quotas.items()):
                 amount = getattr(quota, of)
-                if amount is not None:
-                    rows[family].append(((spec.cohort, name, *fr), _shown(fr.resource, amount)))
+                value = math.inf if amount is None else _shown(fr.resource, amount)
+                rows[family].append(((spec.cohort, name, *fr), value))
         for family, only_admitted in (("reservation", False), ("usage", True)):
+            used = dict.fromkeys(spec.quotas, 0) | _used(held, only_admitted=only_admitted)
             rows[f"cluster_queue_resource_{family}"] += [
-                ((spec.cohort, name, *fr), _shown(fr.resource, amount))
-                for fr, amount in sorted(_used(held, only_admitted=only_admitted).items())
+                ((spec.cohort, name, *fr), _shown(fr.resource, used[fr])) for fr in sorted(used)
             ]
         share = figures.weighted_share(self.state, name)
         if share is not None:
-            rows["cluster_queue_weighted_share"].append(((name, spec.cohort), share))
+            rows["cluster_queue_weighted_share"].append(((name, spec.cohort), _number(share)))
+
+    def _pending(self, name: str, rows: Rows) -> Iterator[None]:
+        """Who waits for a ClusterQueue; where Workloads promote labels, one series for each of their values."""
+        queue = self.state.lines.queues.get(name)
+        if queue is None or not self.custom.promotes(WORKLOAD):
+            waiting = figures.pending(self.state, name)
+            rows["pending_workloads"] += [
+                ((name, "active"), waiting.active),
+                ((name, "inadmissible"), waiting.inadmissible),
+            ]
+            return
+        looked_at = self.state.holdings.standing(name).active
+        found = yield from self._pending_by_workload(queue, looked_at=looked_at)
+        rows["pending_workloads"] += [((name, *labels), count) for labels, count in sorted(found.items())]
+
+    def _pending_by_workload(self, queue: Queue, *, looked_at: bool) -> Generator[None, None, Counter[tuple[str, ...]]]:
+        found = Counter[tuple[str, ...]]()
+        for number, entry in enumerate(tuple(queue), start=1):
+            word = "active" if looked_at and queue.is_active(entry) else "inadmissible"
+            found[(word, *self.custom.values([(WORKLOAD, entry.workload.key)]))] += 1
+            if number % SAMPLES == 0:
+                yield
+        return found
+
+    def _by_workload(self, labels: tuple[str, ...], held: Iterable[Reservation]) -> list[Sample]:
+        """How many hold quota; where Workloads promote labels, one sample for each of their values."""
+        if not self.custom.promotes(WORKLOAD):
+            return [(labels, sum(1 for _ in held))]
+        found = Counter(self.custom.values([(WORKLOAD, each.workload.key)]) for each in held)
+        return [((*labels, *values), count) for values, count in sorted(found.items())]
 
     def _local_queue(self, key: Key, waiting: figures.Counts, rows: Rows) -> None:
         labels, held = (key.name, key.namespace), status.holders(self.state, key)
+        spec = self.state.lines.local_queues[key]
         rows["local_queue_pending_workloads"] += [
             ((*labels, "active"), waiting.active),
             ((*labels, "inadmissible"), waiting.inadmissible),
         ]
         rows["local_queue_reserving_active_workloads"].append((labels, len(held)))
-        rows["local_queue_admitted_active_workloads"].append((labels, _admitted(held)))
+        rows["local_queue_admitted_active_workloads"] += self._by_workload(labels, _admitted(held))
         for family, only_admitted in (("reservation", False), ("usage", True)):
             rows[f"local_queue_resource_{family}"] += [
                 ((*labels, *fr), _shown(fr.resource, amount))
                 for fr, amount in sorted(_used(held, only_admitted=only_admitted).items())
             ]
-        word = "True" if status.local_standing(self.state, self.state.lines.local_queues[key]).active else "False"
+        usage = self.state.lines.local_usage.get(key)
+        if usage is not None:
+            rows["local_queue_admission_fair_sharing_usage"].append(((*labels, spec.cluster_queue), usage))
+        word = "True" if status.local_standing(self.state, spec).active else "False"
         rows["local_queue_status"] += [((*labels, each), float(word == each)) for each in ACTIVE]
+
+    def _totals(self, chosen: frozenset[Key], rows: Rows) -> Iterator[None]:
+        """Finished and unadmitted workloads, by the ClusterQueue that their LocalQueue submits to now."""
+        cluster_queues = self.state.holdings.cluster_queues
+        done = Counter[str](dict.fromkeys(cluster_queues, 0))
+        waiting: dict[str, Counter[tuple[str, str]]] = {}
+        for key, spec in sorted(self.state.lines.local_queues.items()):
+            labels, target = (key.name, key.namespace), spec.cluster_queue
+            finished, unadmitted = self.tallies.finished[key], self.tallies.unadmitted.get(key, Counter())
+            if key in chosen:
+                rows["local_queue_finished_workloads"].append((labels, finished))
+                rows["local_queue_unadmitted_workloads"] += [
+                    ((*labels, target, *why), count) for why, count in sorted(unadmitted.items())
+                ]
+            if target in cluster_queues:
+                done[target] += finished
+                waiting.setdefault(target, Counter()).update(unadmitted)
+        yield None
+        rows["finished_workloads"] += [((name,), count) for name, count in sorted(done.items())]
+        rows["unadmitted_workloads"] += [
+            ((name, *why), count) for name, counts in sorted(waiting.items()) for why, count in sorted(counts.items())
+        ]
 
     def _tree(self, tree: Tree, rows: Rows) -> None:
         admitted: Counter[str] = Counter()
         for queue in tree.queues.values():
-            count = _admitted(queue.reserved.values())
+            count = sum(1 for _ in _admitted(queue.reserved.values()))
             for above in queue.ancestors():
                 admitted[above.name] += count
         for node in sorted(tree.cohorts.values(), key=lambda node: node.name):
@@ -174,17 +241,23 @@ class Gauges:
                 ]
             share = figures.cohort_share(self.state, node.name)
             if share is not None:
-                rows["cohort_weighted_share"].append(((node.name,), share))
+                rows["cohort_weighted_share"].append(((node.name,), _number(share)))
 
     def _gauge(self, name: str, samples: Iterable[Sample]) -> Iterator[Metric | None]:
-        labels = (*LABELS[name], ROLE)
-        family = GaugeMetricFamily(f"kueue_{name}", f"See Kueue's reference of metrics: {name}.", labels=labels)
-        role = self.role()
+        family, roles = FAMILIES[name], () if name in UNROLED else (ROLE,)
+        labels = (*family.labels, *roles, *self.custom.names(*family.sources))
+        shown = GaugeMetricFamily(f"kueue_{name}", family.help, labels=labels)
+        role, promoting = (self.metrics.role(),) if roles else (), self.custom.names(*family.sources)
+        base = len(family.labels)
         for number, (values, value) in enumerate(samples, start=1):
-            family.add_metric((*values, role), value)
+            promoted: tuple[str, ...] = ()
+            if promoting:
+                about = subject_of(family, dict(zip(family.labels, values, strict=False)))
+                promoted = self.custom.values([about] if about else [])
+            shown.add_metric((*values[:base], *role, *promoted, *values[base:]), value)
             if number % SAMPLES == 0:
                 yield None
-        yield family
+        yield shown
 
     def _status_of(self, name: str) -> str:
         queue = self.state.holdings.cluster_queues[name]
@@ -198,8 +271,8 @@ class Gauges:
         return node.root().name if node is not None and node.parent is not None else ""
 
 
-def _admitted(held: Iterable[Reservation]) -> int:
-    return sum(each.admitted for each in held)
+def _admitted(held: Iterable[Reservation]) -> Iterator[Reservation]:
+    return (each for each in held if each.admitted)
 
 
 def _used(held: Iterable[Reservation], *, only_admitted: bool) -> dict[FlavorResource, int]:
@@ -208,3 +281,8 @@ def _used(held: Iterable[Reservation], *, only_admitted: bool) -> dict[FlavorRes
 
 def _shown(resource: str, amount: int) -> float:
     return amount / 1000 if resource == "cpu" else float(amount)
+
+
+def _number(share: float) -> float:
+    """A weighted share as Kueue's gauges show it: NaN for who borrows with a weight of zero."""
+    return math.nan if math.isinf(share) else share

@@ -42,7 +42,7 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import Situation, decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
-from core.model import Key, Raw, Workload
+from core.model import Key, Raw
 from core.placement import matches
 from core.times import epoch
 
@@ -186,7 +186,9 @@ class JobReconciler:
         log.info("workload created", workload=str(key), job=job["metadata"]["name"])
         self._tell(job, events.created_workload(key))
         since = epoch(job["metadata"]["creationTimestamp"])
-        self.metrics.workload_created(f"{self.kind.api_version}/{self.kind.kind}", self.clock() - since)
+        if job["metadata"].get("generation", 1) == 1:  # one that was changed since may have had no queue before
+            queue = Key(key.namespace, meta.queue_name(job))
+            self.metrics.workload_created(f"{self.kind.api_version}/{self.kind.kind}", self.clock() - since, queue)
 
     @contextlib.contextmanager
     def _reporting_refusal(self, job: Raw, workload: Key) -> Iterator[None]:
@@ -220,22 +222,8 @@ class JobReconciler:
 
     def _status_written(self, job: Raw, action: WorkloadStatus) -> None:
         log.info("workload status", workload=str(action.workload), why=action.why)
-        match action.why:
-            case "finish":
-                self._tell(job, events.finished_workload(action.workload))
-                self._count_finished(action.after)
-            case "release":
-                evicted = action.after.condition(names.Condition.EVICTED)
-                before = self.caches.state.holdings.get(action.workload)
-                if evicted is not None and before is not None:
-                    self.metrics.stopped(before.cluster_queue, evicted.reason, self.clock() - evicted.since)
-
-    def _count_finished(self, workload: Workload) -> None:
-        if workload.admission is not None:
-            admitted = workload.condition(names.Condition.ADMITTED)
-            ran = self.clock() - admitted.since if admitted is not None and admitted.status else None
-            queue = Key(workload.key.namespace, workload.queue)
-            self.metrics.finished(workload.admission.cluster_queue, queue, workload.priority_class, ran)
+        if action.why == "finish":
+            self._tell(job, events.finished_workload(action.workload))
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, decode.key(job), job["metadata"]["uid"], event)

@@ -1,31 +1,31 @@
 """What the controller counts, under Kueue's names, so that its dashboards and alerts work unchanged.
 
-Counters and histograms live here and are told of each decision where it is applied. Gauges are not kept: they are
-read from the caches when somebody scrapes (see ``controller.gauges``), so none can drift or outlive its queue. Every
-series carries ``replica_role``: leader, follower or standalone.
+Counters and histograms live here. What happens to Workloads is counted from what their objects show
+(``core.milestones``), whoever wrote it; what only a decision knows (cycles, preemptors) is counted where it is applied.
+Gauges are not kept: they are read from the caches when somebody scrapes (see ``controller.gauges``), so none can drift
+or outlive its queue. The names and what they mean are in ``controller.families``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import assert_never
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-from core.model import Key
+from controller.custom_labels import CustomLabels
+from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, subject_of
+from core.holdings import local_queue_of
+from core.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released
+from core.model import Key, Plan, Reserve, Workload
 
-ROLE = "replica_role"
-PER_CLUSTER_QUEUE = ("cluster_queue", "priority_class")
-PER_LOCAL_QUEUE = ("name", "namespace", "priority_class")
-
-
-def buckets(count: int) -> tuple[float, ...]:
-    """Kueue's buckets in seconds: 1, then 2.5 doubling."""
-    return (1.0, *(2.5 * 2**step for step in range(count - 1)))
+# A second series for each counter and histogram would double the page; Kueue has none of them.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The counters and histograms. ``role`` is asked at each observation; ``local_queues`` adds the LocalQueue
-    series.
+    """The counters and histograms. ``role`` is asked at each observation; ``local_queues`` says which LocalQueues have
+    series, ``cohorts`` names those above a ClusterQueue, and ``hidden`` families are not there at all.
     """
 
     def __init__(
@@ -34,116 +34,138 @@ class Metrics:
         *,
         role: Callable[[], str] = lambda: "standalone",
         local_queues: Callable[[Key], bool] = lambda key: True,
+        cohorts: Callable[[str], Iterable[str]] = lambda cluster_queue: (),
+        custom: CustomLabels | None = None,
+        hidden: Container[str] = (),
     ) -> None:
         self.registry = registry
         self.role = role
         self.local_queues = local_queues
+        self.cohorts = cohorts
+        self.custom = custom or CustomLabels()
+        self.skips: dict[str, int] = {}
+        """By ClusterQueue, the workloads that its last cycle passed over although they had victims."""
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
+        self._series: dict[Subject, set[tuple[str, tuple[str, ...]]]] = {}
+        for name, family in FAMILIES.items():
+            labels = (*family.labels, ROLE, *self.custom.names(*family.sources))
+            if name in hidden:
+                continue
+            if family.kind == "counter":
+                self._counters[name] = Counter(f"kueue_{name}", family.help, labels, registry=registry)
+            elif family.kind == "histogram":
+                bounds = family.buckets
+                self._histograms[name] = Histogram(
+                    f"kueue_{name}", family.help, labels, buckets=bounds, registry=registry
+                )
 
-    def attempted(self, seconds: float, admitted: bool) -> None:
-        """A scheduling cycle took so long, and admitted somebody or nobody."""
+    def cycle(self, plan: Plan, seconds: float) -> None:
+        """Count a scheduling cycle that took so long and decided this."""
+        admitted = any(isinstance(decision, Reserve) for decision in plan.decisions)
         result = "success" if admitted else "inadmissible"
-        self._count("admission_attempts_total", ("result",), (result,))
-        self._observe("admission_attempt_duration_seconds", ("result",), (result,), seconds, 14)
+        self._add("admission_attempts_total", {"result": result})
+        self._add("admission_attempt_duration_seconds", {"result": result}, seconds)
+        for decision in plan.decisions:
+            name = decision.admission.cluster_queue if isinstance(decision, Reserve) else decision.cluster_queue
+            self.skips[name] = plan.skipped.get(name, 0)
+        for name, outcome in plan.recomputed:
+            labels = {"cluster_queue": name, "result": outcome}
+            self._add("preemption_target_recomputations_total", labels)
 
-    def workload_created(self, job_kind: str, seconds: float) -> None:
-        """A Workload was created so long after its job."""
-        self._observe("workload_creation_latency_seconds", ("job_kind",), (job_kind,), seconds, 14)
-
-    def quota_reserved(self, cluster_queue: str, queue: Key, priority_class: str, waited: float) -> None:
-        """Quota was reserved, ``waited`` seconds after the workload was queued."""
-        self._pair("quota_reserved_workloads_total", cluster_queue, queue, priority_class)
-        self._pair_of_waits("quota_reserved_wait_time_seconds", cluster_queue, queue, priority_class, waited)
-
-    def admitted(
-        self,
-        cluster_queue: str,
-        queue: Key,
-        priority_class: str,
-        waited: float,
-        checks: float | None,
-        cohorts: Iterable[str] = (),
-    ) -> None:
-        """A workload was admitted, ``waited`` seconds after it was queued and ``checks`` after its reservation.
-
-        ``cohorts`` are those above its ClusterQueue.
-        """
-        self._pair("admitted_workloads_total", cluster_queue, queue, priority_class)
-        self._pair_of_waits("admission_wait_time_seconds", cluster_queue, queue, priority_class, waited)
-        if checks is not None:
-            self._pair_of_waits("admission_checks_wait_time_seconds", cluster_queue, queue, priority_class, checks)
-        for cohort in cohorts:
-            self._count(
-                "cohort_subtree_admitted_workloads_total", ("cohort", "priority_class"), (cohort, priority_class)
-            )
-
-    def evicted(
-        self, cluster_queue: str, queue: Key, reason: str, cause: str, priority_class: str, *, first: bool
-    ) -> None:
-        """A workload was evicted; ``first`` for this reason in its life."""
-        names = ("cluster_queue", "reason", "underlying_cause", "priority_class")
-        values = (cluster_queue, reason, cause, priority_class)
-        self._count("evicted_workloads_total", names, values)
-        if first:
-            self._count("evicted_workloads_once_total", names, values)
-        if self.local_queues(queue):
-            self._count(
-                "local_queue_evicted_workloads_total",
-                ("name", "namespace", "reason", "underlying_cause", "priority_class"),
-                (queue.name, queue.namespace, reason, cause, priority_class),
-            )
-
-    def stopped(self, cluster_queue: str, reason: str, seconds: float) -> None:
-        """An evicted workload gave its quota back, so long after it was evicted."""
-        names = ("cluster_queue", "reason")
-        self._observe("workload_eviction_latency_seconds", names, (cluster_queue, reason), seconds, 14)
+    def workload_created(self, job_kind: str, seconds: float, queue: Key) -> None:
+        """Count a Workload that was created so long after its job."""
+        self._add("workload_creation_latency_seconds", {"job_kind": job_kind}, seconds, [(LOCAL_QUEUE, queue)])
 
     def preempted(self, preempting_cluster_queue: str, reason: str) -> None:
-        """A workload was preempted for one in ``preempting_cluster_queue``."""
-        self._count(
-            "preempted_workloads_total", ("preempting_cluster_queue", "reason"), (preempting_cluster_queue, reason)
-        )
+        """Count a workload that was preempted for one in ``preempting_cluster_queue``."""
+        labels = {"preempting_cluster_queue": preempting_cluster_queue, "reason": reason}
+        self._add("preempted_workloads_total", labels)
 
-    def finished(self, cluster_queue: str, queue: Key, priority_class: str, ran: float | None) -> None:
-        """A workload finished after ``ran`` seconds of being admitted."""
-        self._pair("finished_workloads_total", cluster_queue, queue, priority_class)
-        if ran is not None:
-            self._pair_of_waits("execution_time_seconds", cluster_queue, queue, priority_class, ran)
+    def happened(self, workload: Workload, milestone: Milestone) -> None:
+        """Count what the object of a Workload shows for the first time."""
+        match milestone:
+            case QuotaReserved():
+                self._pair("quota_reserved_workloads_total", workload, milestone.cluster_queue)
+                self._pair(
+                    "quota_reserved_wait_time_seconds", workload, milestone.cluster_queue, seconds=milestone.waited
+                )
+            case Admitted():
+                self._admitted(workload, milestone)
+            case BecameReady(cluster_queue, queued, admitted):
+                self._pair("ready_wait_time_seconds", workload, cluster_queue, seconds=queued)
+                self._pair("admitted_until_ready_wait_time_seconds", workload, cluster_queue, seconds=admitted)
+            case Evicted():
+                self._evicted(workload, milestone)
+            case Released(cluster_queue, reason, after):
+                labels = {"cluster_queue": cluster_queue, "reason": reason}
+                self._add("workload_eviction_latency_seconds", labels, after)
+            case Finished(cluster_queue, ran):
+                self._pair("finished_workloads_total", workload, cluster_queue)
+                if ran is not None:
+                    self._pair("execution_time_seconds", workload, cluster_queue, seconds=ran)
+            case _:
+                assert_never(milestone)
 
-    def became_ready(self, cluster_queue: str, queue: Key, priority_class: str, queued: float, admitted: float) -> None:
-        """All pods of a workload are ready, so long after it was queued and after it was admitted."""
-        self._pair_of_waits("ready_wait_time_seconds", cluster_queue, queue, priority_class, queued)
-        self._pair_of_waits("admitted_until_ready_wait_time_seconds", cluster_queue, queue, priority_class, admitted)
+    def forget(self, kind: str, key: Key) -> None:
+        """Remove all series about an object that is gone."""
+        if kind == CLUSTER_QUEUE:
+            self.skips.pop(key.name, None)
+        for name, values in self._series.pop((kind, key), ()):
+            (self._counters.get(name) or self._histograms[name]).remove(*values)
 
-    def _pair(self, name: str, cluster_queue: str, queue: Key, priority_class: str) -> None:
+    def subjects(self) -> Iterator[Subject]:
+        """Every object that series are about."""
+        yield from tuple(self._series)
+
+    def _admitted(self, workload: Workload, milestone: Admitted) -> None:
+        cluster_queue = milestone.cluster_queue
+        self._pair("admitted_workloads_total", workload, cluster_queue)
+        self._pair("admission_wait_time_seconds", workload, cluster_queue, seconds=milestone.waited)
+        if milestone.checks is not None:
+            self._pair("admission_checks_wait_time_seconds", workload, cluster_queue, seconds=milestone.checks)
+        for cohort in self.cohorts(cluster_queue):
+            labels = {"cohort": cohort, "priority_class": workload.priority_class}
+            self._add("cohort_subtree_admitted_workloads_total", labels)
+
+    def _evicted(self, workload: Workload, milestone: Evicted) -> None:
+        why = {"reason": milestone.reason, "underlying_cause": milestone.cause}
+        labels = {"cluster_queue": milestone.cluster_queue, **why, "priority_class": workload.priority_class}
+        self._add("evicted_workloads_total", labels)
+        if milestone.first:
+            self._add("evicted_workloads_once_total", labels)
+        if milestone.ready is not None:
+            ready = {"cluster_queue": milestone.cluster_queue, **why}
+            self._add("pods_ready_to_evicted_time_seconds", ready, milestone.ready)
+        queue = local_queue_of(workload)
+        if self.local_queues(queue):
+            local = {"name": queue.name, "namespace": queue.namespace, **why, "priority_class": workload.priority_class}
+            self._add("local_queue_evicted_workloads_total", local)
+
+    def _pair(self, name: str, workload: Workload, cluster_queue: str, *, seconds: float | None = None) -> None:
         """Count by ClusterQueue, and by LocalQueue under the same name with its prefix."""
-        self._count(name, PER_CLUSTER_QUEUE, (cluster_queue, priority_class))
+        by_class, queue = {"priority_class": workload.priority_class}, local_queue_of(workload)
+        self._add(name, {"cluster_queue": cluster_queue, **by_class}, seconds)
         if self.local_queues(queue):
-            self._count(f"local_queue_{name}", PER_LOCAL_QUEUE, (queue.name, queue.namespace, priority_class))
+            labels = {"name": queue.name, "namespace": queue.namespace, **by_class}
+            self._add(f"local_queue_{name}", labels, seconds, [(WORKLOAD, workload.key)])
 
-    def _pair_of_waits(self, name: str, cluster_queue: str, queue: Key, priority_class: str, seconds: float) -> None:
-        self._observe(name, PER_CLUSTER_QUEUE, (cluster_queue, priority_class), seconds, 14)
-        if self.local_queues(queue):
-            values = (queue.name, queue.namespace, priority_class)
-            self._observe(f"local_queue_{name}", PER_LOCAL_QUEUE, values, seconds, 14)
-
-    def _count(self, name: str, labels: tuple[str, ...], values: tuple[str, ...]) -> None:
-        counter = self._counters.get(name)
-        if counter is None:
-            counter = Counter(f"kueue_{name}", _help(name), (*labels, ROLE), registry=self.registry)
-            self._counters[name] = counter
-        counter.labels(*values, self.role()).inc()
-
-    def _observe(self, name: str, labels: tuple[str, ...], values: tuple[str, ...], seconds: float, count: int) -> None:
-        histogram = self._histograms.get(name)
-        if histogram is None:
-            histogram = Histogram(
-                f"kueue_{name}", _help(name), (*labels, ROLE), buckets=buckets(count), registry=self.registry
-            )
-            self._histograms[name] = histogram
-        histogram.labels(*values, self.role()).observe(max(0.0, seconds))
-
-
-def _help(name: str) -> str:
-    return f"See Kueue's reference of metrics: {name.replace('_', ' ')}."
+    def _add(
+        self, name: str, labels: Mapping[str, str], seconds: float | None = None, more: Iterable[Subject] = ()
+    ) -> None:
+        """Count one in the counter, or ``seconds`` in the histogram, of that name."""
+        metric = self._counters.get(name) or self._histograms.get(name)
+        if metric is None:
+            return
+        family = FAMILIES[name]
+        about = subject_of(family, labels)
+        subjects = [*([about] if about else []), *more]
+        promoted = self.custom.values(each for each in subjects if each[0] in family.sources)
+        values = (*(labels[label] for label in family.labels), self.role(), *promoted)
+        if about is not None:
+            self._series.setdefault(about, set()).add((name, values))
+        child = metric.labels(*values)
+        if isinstance(child, Histogram):
+            child.observe(max(0.0, seconds or 0.0))
+        else:
+            child.inc()

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 from collections.abc import AsyncIterator
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from controller import resources
+from controller import families, resources
 from controller.caches import Caches
+from controller.custom_labels import CustomLabels
 from controller.events import SCHEDULER, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
 from controller.jobs import JobReconciler
@@ -25,19 +27,21 @@ from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Resource
+from controller.kube.resource import Raw, Resource
 from controller.kube.store import HEARD_AT_ONCE, Store
 from controller.lookup import cache_lookup, labels_of
 from controller.metrics import Metrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
+from controller.series import Series
 from controller.settings import Settings
 from controller.usage import UsageSampler
 from controller.waiting import WaitEvents
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
+from core.forest import above
 from core.jobs.kinds import KINDS
 from core.lookup import Lookup
 from core.model import Key, Labels
@@ -75,10 +79,23 @@ class Controller:
         self.lookup: Lookup = cache_lookup(self.caches, nodes)
         self._nodes = Reflector(client, resources.NODES, nodes)
         registry = registry or CollectorRegistry()
-        self.metrics = Metrics(registry, role=self._role, local_queues=self._shows)
-        self.gauges = Gauges(
-            self.caches, role=self._role, resources=self.settings.queue_resources, local_queues=self._shows
+        hidden = self.settings.hidden_metrics
+        self.metrics = Metrics(
+            registry,
+            role=self._role,
+            local_queues=self._shows,
+            cohorts=self._cohorts,
+            custom=CustomLabels(self.settings.custom_labels, self._object),
+            hidden=hidden,
         )
+        self.gauges = Gauges(
+            self.caches,
+            self.metrics,
+            resources=self.settings.queue_resources,
+            version=importlib.metadata.version("seiretsu"),
+            hidden=hidden,
+        )
+        self._series = Series(self.caches, self.metrics)
         self.reflectors = [
             Reflector(client, resource, store, optional=resource in resources.OPTIONAL)
             for resource, store in self.caches.stores.items()
@@ -94,7 +111,7 @@ class Controller:
             follow_pods=self.settings.wait_for_pods_ready,
         )
         told = Events(self._recorder, WORKLOADS)
-        self.workloads = WorkloadReconciler(self.caches, writer, told, self.metrics, self.settings)
+        self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
         self.queues = QueueStatuses(self.caches, writer)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [
@@ -190,6 +207,7 @@ class Controller:
 
     async def _lead(self) -> None:
         # Only now: the queues of a follower, which nobody empties, would grow with every change.
+        self._series.connect()
         self._wakes.connect()
         self.mirror.connect()
         self.waiting.connect()
@@ -214,6 +232,22 @@ class Controller:
         wanted = self.settings.local_queue_metrics
         raw = self.caches.local_queues.get(key)
         return wanted is not None and raw is not None and matches(wanted, raw["metadata"].get("labels") or {})
+
+    def _cohorts(self, cluster_queue: str) -> list[str]:
+        """The Cohorts above a ClusterQueue."""
+        holdings = self.caches.state.holdings
+        spec = holdings.cluster_queues.get(cluster_queue)
+        return above(holdings.cohorts, spec.cohort) if spec is not None else []
+
+    def _object(self, kind: str, key: Key) -> Raw | None:
+        """The object of a kind that labels of metrics may come from."""
+        stores = {
+            families.CLUSTER_QUEUE: self.caches.cluster_queues,
+            families.COHORT: self.caches.cohorts,
+            families.LOCAL_QUEUE: self.caches.local_queues,
+            families.WORKLOAD: self.caches.workloads,
+        }
+        return stores[kind].get(key)
 
     def _role(self) -> str:
         if self.settings.leader_election is None:

@@ -115,9 +115,7 @@ class Scheduler:
                     continue
                 self.cycles += 1
                 self._dispatch(plan)
-                self.metrics.attempted(
-                    time.monotonic() - began, any(isinstance(decision, Reserve) for decision in plan.decisions)
-                )
+                self.metrics.cycle(plan, time.monotonic() - began)
                 await asyncio.sleep(0)  # and before the next plan
                 began = resumed = time.monotonic()
                 if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
@@ -242,14 +240,11 @@ class Scheduler:
         cluster_queue = decision.admission.cluster_queue
 
         def tell() -> None:
-            queue = Key(workload.key.namespace, workload.queue)
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
             self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
-            self.metrics.quota_reserved(cluster_queue, queue, workload.priority_class, waited)
             if decision.admitted:
                 self._event(workload, events.admitted(cluster_queue, 0.0))
-                self.metrics.admitted(cluster_queue, queue, workload.priority_class, waited, None)
 
         return after, tell
 
@@ -262,20 +257,11 @@ class Scheduler:
         after = transitions.preempted(workload, victim.reason, victim.message, self.clock())
 
         def tell() -> None:
-            queue = Key(workload.key.namespace, workload.queue)
             log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)
             self._event(workload, events.evicted_by_preemption(victim))
             self._event(workload, events.preempted(victim, preemptor.workload))
             self._event(preemptor.workload, events.preempted_other(victim, preemptor.workload))
             self.metrics.preempted(preemptor.cluster_queue, victim.reason)
-            self.metrics.evicted(
-                victim.cluster_queue,
-                queue,
-                names.EvictedReason.PREEMPTED,
-                "",
-                workload.priority_class,
-                first=not workload.evictions,
-            )
 
         return after, tell
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 from api import names
 from api.configuration import Configuration
+from api.feature_gates import enabled
+from controller import families
 from controller.caches import Reading
+from controller.custom_labels import CustomLabel
 from core import decode, requests
 from core.model import Requirement, Selector
 from core.policy import AdmissionFairSharing, Policy, Strategy
@@ -48,6 +51,8 @@ class Settings:
     leader_election: LeaderElection | None = None
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
+    hidden_metrics: frozenset[str] = frozenset()
+    custom_labels: tuple[CustomLabel, ...] = ()
 
     @property
     def wait_for_pods_ready(self) -> bool:
@@ -86,6 +91,8 @@ def from_configuration(configuration: Configuration, *, elect: bool) -> Settings
         leader_election=_leader_election(configuration) if elect else None,
         queue_resources=configuration.metrics.enable_cluster_queue_resources,
         local_queue_metrics=_local_queue_metrics(configuration),
+        hidden_metrics=families.hidden(configuration.feature_gates),
+        custom_labels=_custom_labels(configuration),
     )
 
 
@@ -97,6 +104,21 @@ def _local_queue_metrics(configuration: Configuration) -> Selector | None:
     chosen = wanted.local_queue_selector
     found = decode.selector(chosen.model_dump(by_alias=True, exclude_none=True)) if chosen is not None else None
     return found if found is not None else EVERY
+
+
+def _custom_labels(configuration: Configuration) -> tuple[CustomLabel, ...]:
+    if not enabled("CustomMetricLabels", configuration.feature_gates):
+        return ()
+    return tuple(
+        CustomLabel(
+            name=each.name,
+            kind=each.source_kind,
+            label_key=each.source_label_key,
+            annotation_key=each.source_annotation_key,
+            tracked=tuple(each.tracked_values),
+        )
+        for each in configuration.metrics.custom_labels
+    )
 
 
 def _policy(configuration: Configuration) -> Policy:

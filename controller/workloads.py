@@ -19,12 +19,10 @@ from controller.departures import Departures
 from controller.events import Recorder
 from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
 from core.life import next_step
 from core.model import Key, Raw, Workload
-from core.order import queue_time
 from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
 
 log = structlog.get_logger(__name__)
@@ -43,7 +41,6 @@ class WorkloadReconciler:
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        metrics: Metrics,
         settings: Settings,
         *,
         clock: Callable[[], float] = time.time,
@@ -51,7 +48,6 @@ class WorkloadReconciler:
         self.caches = caches
         self.writer = writer
         self.recorder = recorder
-        self.metrics = metrics
         self.settings = settings
         self.clock = clock
         self.departures = Departures(caches, writer, clock)
@@ -150,18 +146,10 @@ class WorkloadReconciler:
         reserved = workload.condition(names.Condition.QUOTA_RESERVED)
         since = now - reserved.since if reserved else 0.0
         self._tell(workload, events.admitted(cluster_queue, since))
-        queued = now - queue_time(workload, self.settings.policy)
-        queue = Key(workload.key.namespace, workload.queue)
-        self.metrics.admitted(cluster_queue, queue, workload.priority_class, queued, since)
 
     def _evicted(self, workload: Workload, step: Evict) -> None:
         log.info("workload evicted", workload=str(workload.key), reason=step.reason, cause=step.cause)
         self._tell(workload, events.evicted(step.reason, step.message, step.cause))
-        if workload.admission is not None:
-            first = not any(reason == step.reason for reason, _, _ in workload.evictions)
-            queue = Key(workload.key.namespace, workload.queue)
-            cluster_queue = workload.admission.cluster_queue
-            self.metrics.evicted(cluster_queue, queue, step.reason, step.cause, workload.priority_class, first=first)
 
     def _tell(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

@@ -7,8 +7,11 @@ anywhere. Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/ and, for
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from api.names import CheckState, PendingReason
 from core import messages
@@ -102,7 +105,7 @@ def _judge(snapshot: Snapshot, heads: Sequence[Head], policy: Policy) -> Generat
             broken.append(_refusal(culprit, None, PendingReason.MISCONFIGURED, text))
             heads = [head for head in heads if head is not culprit]
         else:
-            return Plan((*plan.decisions, *broken)) if broken else plan
+            return replace(plan, decisions=(*plan.decisions, *broken)) if broken else plan
 
 
 def _idle(decision: Decision) -> bool:
@@ -120,6 +123,8 @@ class _Cycle:
     borrowers: dict[str, Borrowers] = field(default_factory=dict)
     """Who borrows, by tree, while usage is as it was at the start."""
     decisions: list[Decision] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    recomputed: list[tuple[str, str]] = field(default_factory=list)
     pods_ready: bool = True
     looking: Head | None = None
     """Who is being judged."""
@@ -149,7 +154,7 @@ class _Cycle:
             yield
         for root, tree in self.trees.items():
             self.snapshot.trees[root].spare = tree
-        return Plan((*self.decisions, *refused))
+        return Plan((*self.decisions, *refused), self.skipped, tuple(self.recomputed))
 
     def _tree(self, cluster_queue: str) -> Tree:
         root = self.snapshot.roots[cluster_queue]
@@ -225,8 +230,10 @@ class _Cycle:
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
         if entry.targets and _overlaps(entry.targets, preempted):
+            self.skipped[entry.node.name] += 1
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
         if not self._fits(entry, preempted):
+            self.skipped[entry.node.name] += 1 if preempts else 0
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
@@ -257,6 +264,14 @@ class _Cycle:
         nomination.settle(entry, preemptor, pinned=entry.assignment.chosen)
         add_usage(others)
         entry.deferred = entry.assignment.mode is Mode.FIT
+        self.recomputed.append((entry.node.name, self._outcome(entry, preempted)))
+
+    def _outcome(self, entry: Entry, preempted: dict[Key, Target]) -> str:
+        """What working an entry out again came to, as the metric names it."""
+        if entry.deferred:
+            return "deferred_fit"
+        resolved = entry.targets and not _overlaps(entry.targets, preempted) and self._fits(entry, preempted)
+        return "new_targets" if resolved else "skipped"
 
     def _preempt(self, entry: Entry) -> Wait:
         head = entry.head

@@ -10,6 +10,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from api.names import AdmittedReason, Condition, PendingReason
 from core.holdings import local_queue_of
 from core.model import FlavorResource, Key, Workload
 from core.shares import share
@@ -32,9 +33,34 @@ class Counts:
 
 
 def pending(state: State, name: str) -> Counts:
-    """Who waits for a ClusterQueue."""
+    """Who waits for a ClusterQueue. In one that is not active all are inadmissible: nobody looks at them."""
     queue = state.lines.queues.get(name)
-    return Counts(queue.active, len(queue) - queue.active) if queue is not None else Counts(0, 0)
+    if queue is None:
+        return Counts(0, 0)
+    active = queue.active if state.holdings.standing(name).active else 0
+    return Counts(active, len(queue) - active)
+
+
+def pending_classes(state: State, name: str) -> Counts:
+    """How many classes of workloads that are judged together wait for a ClusterQueue. Costs their number."""
+    queue = state.lines.queues.get(name)
+    if queue is None:
+        return Counts(0, 0)
+    active, inadmissible = queue.classes()
+    if state.holdings.standing(name).active:
+        return Counts(len(active), len(inadmissible))
+    return Counts(0, len(active | inadmissible))
+
+
+def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
+    """Reason and underlying cause for which a workload is not admitted; None where it is, is finished or is deleted."""
+    if workload.deleting or workload.holds(Condition.FINISHED) or workload.holds(Condition.ADMITTED):
+        return None
+    admitted, reserved = workload.condition(Condition.ADMITTED), workload.condition(Condition.QUOTA_RESERVED)
+    reason = admitted.reason if admitted is not None else AdmittedReason.NO_RESERVATION
+    if reserved is None:
+        return reason, PendingReason.PENDING_EVALUATION
+    return reason, "" if reserved.status else reserved.reason
 
 
 def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
@@ -46,10 +72,11 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
     queue = state.lines.queues.get(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
         return Counts(0, len(waiting))
+    looked_at = local_queue is not None and state.holdings.standing(local_queue.cluster_queue).active
     active = inadmissible = 0
     for number, each in enumerate(tuple(waiting), start=1):
         entry = queue.get(each)
-        if entry is not None and queue.is_active(entry):
+        if looked_at and entry is not None and queue.is_active(entry):
             active += 1
         else:
             inadmissible += 1

@@ -264,8 +264,7 @@ class Workload(Struct, frozen=True, gc=False):
     ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
     (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
     and underlying cause. ``owner`` controls it, ``co_owned`` where it has owners of which none does; ``made_for`` is
-    the owner that Kueue's annotation names. ``past_execution`` is how many
-    seconds earlier admissions lasted, None where there was none.
+    the owner that Kueue's annotation names. ``past_execution`` is in seconds, None before the first admission ended.
     """
 
     key: Key
@@ -389,6 +388,12 @@ Decision = Reserve | Wait
 
 
 class Plan(Struct, frozen=True, gc=False):
-    """What one scheduling cycle decided, in the order in which it decided; one decision a head."""
+    """What one scheduling cycle decided, in the order in which it decided; one decision a head.
+
+    ``skipped`` counts by ClusterQueue the heads that had victims and were passed over. ``recomputed`` has the
+    ClusterQueue of each head whose victims were chosen again and the result: new_targets, deferred_fit or skipped.
+    """
 
     decisions: tuple[Decision, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    recomputed: tuple[tuple[str, str], ...] = ()

@@ -151,6 +151,20 @@ class Queue:
         """What is waited with here, and by how many each. Costs the number of classes."""
         return ((family.shape, family.members) for family in self._families.values() if family.members)
 
+    def classes(self) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+        """Shape and priority of the classes with active members, and of those with inadmissible ones; a class may be in
+        both. Costs the number of classes.
+        """
+        active: set[tuple[int, int]] = set()
+        inadmissible: set[tuple[int, int]] = set()
+        for family in self._families.values():
+            name = (id(family.shape), family.priority)
+            if family.awake and not family.parked:
+                active.add(name)
+            if family.members and (family.parked or family.awake < family.members):
+                inadmissible.add(name)
+        return active, inadmissible
+
     def is_active(self, entry: Pending) -> bool:
         """Whether the entry may become the head."""
         return not entry.asleep and not entry.family.parked

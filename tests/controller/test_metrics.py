@@ -1,90 +1,429 @@
-"""The series a dashboard made for Kueue looks for."""
+"""The series that a dashboard made for Kueue looks for: their names, what they count, and that they go with their
+objects.
 
+``kueue_metrics.json`` has name, type and labels of each of Kueue's metrics, from its reference.
+"""
+
+import copy
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import Metrics as Process
+from controller.custom_labels import CustomLabel, CustomLabels
+from controller.families import FAMILIES, ROLE, UNROLED, hidden
 from controller.gauges import Gauges
 from controller.metrics import Metrics
-from core.model import Key
+from controller.series import Series
+from core.afs import Consumed
+from core.model import Key, Plan, Requeue, Wait
+from core.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, Policy
 from tests.builders import cluster_queue
-from tests.controller.test_caches import filled
+from tests.controller.test_caches import filled, made, workload
 
-QUEUE = Key("ns", "lq")
+Raw = dict[str, Any]
+KUEUE: dict[str, Raw] = {
+    each["name"]: each for each in json.loads(Path(__file__).with_name("kueue_metrics.json").read_text())
+}
+ABSENT = {
+    "kueue_pod_scheduling_gate_removal_seconds": "there is no integration of plain pods, so nothing has our gates",
+    "multikueue_workloads_dispatched_total": "there is no MultiKueue",
+    "multikueue_workloads_admitted_total": "there is no MultiKueue",
+}
+NEVER_COUNTED = {
+    "kueue_replaced_workload_slices_total": "there are no elastic jobs; Kueue's is empty without them, too"
+}
+NOW = 1_767_225_700.0
+ADMISSION = {
+    "clusterQueue": "cq",
+    "podSetAssignments": [
+        {"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "2"}, "count": 1},
+    ],
+}
 
 
-def shown(registry: CollectorRegistry) -> set[str]:
-    return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
+class Page:
+    """Metrics beside caches that tests change as the API server would; ``lines`` is what a scrape has."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | None = None,
+        gates: dict[str, bool] | None = None,
+        custom: tuple[CustomLabel, ...] = (),
+    ) -> None:
+        self.caches = filled()
+        self.version = 1
+        if policy is not None:
+            self.caches.state.set_policy(policy)
+        self.process = Process()
+        look: Callable[[str, Key], Raw | None] = lambda kind, key: self.stores[kind].get(key)  # noqa: E731
+        self.stores = {
+            "ClusterQueue": self.caches.cluster_queues,
+            "LocalQueue": self.caches.local_queues,
+            "Cohort": self.caches.cohorts,
+            "Workload": self.caches.workloads,
+        }
+        off = hidden(gates or {})
+        self.metrics = Metrics(
+            self.process.registry, cohorts=lambda name: ["all"], custom=CustomLabels(custom, look), hidden=off
+        )
+        self.gauges = Gauges(self.caches, self.metrics, resources=True, version="v1", hidden=off)
+        self.process.steps.append(self.gauges.steps)
+        self.caches.start()
+        Series(self.caches, self.metrics, clock=lambda: NOW).connect()
+
+    def put(self, kind: str, name: str, change: Callable[[Raw], None] = lambda raw: None, **parts: Any) -> None:
+        """Enter an object as it is after a change, or a new one with these parts."""
+        namespace = "ns" if kind in ("LocalQueue", "Workload") else ""
+        raw = copy.deepcopy(self.stores[kind].get(Key(namespace, name)) or made(kind, name, namespace=namespace))
+        raw.update(copy.deepcopy(parts))
+        change(raw)
+        self.version += 1
+        raw["metadata"]["resourceVersion"] = str(self.version)
+        self.stores[kind].observe("MODIFIED", raw)
+
+    def delete(self, kind: str, name: str) -> None:
+        namespace = "ns" if kind in ("LocalQueue", "Workload") else ""
+        raw = copy.deepcopy(self.stores[kind].get(Key(namespace, name)))
+        assert raw is not None
+        self.version += 1
+        raw["metadata"]["resourceVersion"] = str(self.version)
+        self.stores[kind].observe("DELETED", raw)
+
+    def conditions(self, name: str, **reasons: str) -> None:
+        """Somebody writes these conditions as True (``False/reason`` for False) into a Workload."""
+        found = [
+            {
+                "type": kind,
+                "status": "False" if reason.startswith("False/") else "True",
+                "reason": reason.removeprefix("False/"),
+                "lastTransitionTime": "2026-01-01T00:01:00Z",
+            }
+            for kind, reason in reasons.items()
+        ]
+        status: Raw = {"conditions": found}
+        if any(each["type"] == "QuotaReserved" and each["status"] == "True" for each in found):
+            status["admission"] = ADMISSION
+        self.put("Workload", name, status=status)
+
+    async def text(self) -> str:
+        return (await self.process.page()).decode()
+
+    async def lines(self) -> dict[str, float]:
+        """The value of each of Kueue's series."""
+        found = [line for line in (await self.text()).splitlines() if line.startswith("kueue_")]
+        return {series: float(value) for series, _, value in (line.rpartition(" ") for line in found)}
 
 
-async def told(gauges: Gauges, between: Callable[[], None] = lambda: None) -> set[str]:
-    """What a scrape has of the gauges, where so much happens between two steps."""
+def series(name: str, /, **labels: str) -> str:
+    shown = ",".join(f'{label}="{value}"' for label, value in sorted({**labels, ROLE: "standalone"}.items()))
+    return f"kueue_{name}{{{shown}}}"
 
-    def steps() -> Iterator[Metric | None]:
-        for family in gauges.steps():
-            yield family
-            between()
 
-    process = Process()
-    process.steps.append(steps)
-    page = (await process.page()).decode()
-    return {line for line in page.splitlines() if line.startswith("kueue_")}
+def busy() -> Page:
+    """A page on which everything that can be counted has been counted."""
+    rules = AdmissionFairSharing(half_life=60.0)
+    page = Page(policy=Policy(fair_sharing=DEFAULT_STRATEGIES, admission_fair_sharing=rules))
+    page.put("Cohort", "all")
+    page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(cohortName="all"))
+    page.caches.state.history.set_consumed(Key("ns", "lq"), Consumed({"cpu": 2.0}, 0.0))
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", PodsReady="Started")
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", PodsReady="Started", Evicted="Preempted")
+    page.conditions("w", QuotaReserved="False/PendingEvaluation", Admitted="False/NoReservation", Evicted="Preempted")
+    page.caches.workloads.observe("ADDED", workload("held"))
+    page.conditions("held", QuotaReserved="QuotaReserved")
+    page.conditions("held", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    page.caches.workloads.observe("ADDED", workload("done"))
+    page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="Succeeded")
+    waiting = page.caches.get(Key("ns", "w"))
+    assert waiting is not None
+    wait = Wait(waiting, "cq", "WaitingForQuota", "", Requeue.HEAP)
+    page.metrics.cycle(Plan((wait,), {"cq": 1}, (("cq", "deferred_fit"),)), 0.01)
+    page.metrics.preempted("cq", "InClusterQueue")
+    page.metrics.workload_created("batch/v1/Job", 0.1, Key("ns", "lq"))
+    return page
+
+
+async def test_every_metric_has_kueues_name_type_and_labels_and_a_text_that_explains_its_labels() -> None:
+    families = list(text_string_to_metric_families(await busy().text()))
+    wanted = {name: each for name, each in KUEUE.items() if name not in ABSENT}
+    shown = {f"{each.name}_total" if each.type == "counter" else each.name: each for each in families}
+    ours = {name: each for name, each in shown.items() if name.startswith("kueue_")}
+    assert sorted(ours) == sorted(wanted)
+    assert {name: each.type for name, each in ours.items()} == {name: each["type"] for name, each in wanted.items()}
+    labels = {
+        name: {frozenset(sample.labels) - {"le"} for sample in each.samples}
+        for name, each in ours.items()
+        if name not in NEVER_COUNTED
+    }
+    assert labels == {
+        name: {frozenset(each["labels"])} for name, each in wanted.items() if name not in NEVER_COUNTED
+    }, "nothing that has a sample has other labels, and everything has a sample"
+    texts = [each.documentation for each in ours.values()]
+    assert len(set(texts)) == len(texts), "each says something of its own"
+    for name, family in FAMILIES.items():
+        told = {"status", "result", "reason", "underlying_cause", "active"} & set(family.labels)
+        assert all(f"{label} " in family.help for label in told), f"{name} has to say what its labels can be"
+
+
+def test_the_table_is_kueues_but_for_what_is_listed_with_a_reason() -> None:
+    table = {
+        f"kueue_{name}": (family.kind, [*family.labels, *([] if name in UNROLED else [ROLE])])
+        for name, family in FAMILIES.items()
+    }
+    assert {name: (kind, sorted(labels)) for name, (kind, labels) in table.items()} == {
+        name: (each["type"], sorted(each["labels"])) for name, each in KUEUE.items() if name not in ABSENT
+    }
+
+
+async def test_no_series_tells_when_a_counter_was_created() -> None:
+    assert "_created" not in await busy().text()
+
+
+async def test_what_happens_to_a_workload_is_counted_once_whoever_writes_it() -> None:
+    page = busy()
+    lines = await page.lines()
+    of_queue = {"cluster_queue": "cq", "priority_class": ""}
+    local = {"name": "lq", "namespace": "ns", "priority_class": ""}
+    counts = {
+        series("quota_reserved_workloads_total", **of_queue): 3,
+        series("admitted_workloads_total", **of_queue): 3,
+        series("local_queue_admitted_workloads_total", **local): 3,
+        series("admission_checks_wait_time_seconds_count", **of_queue): 1,
+        series("cohort_subtree_admitted_workloads_total", cohort="all", priority_class=""): 3,
+        series("ready_wait_time_seconds_count", **of_queue): 1,
+        series("local_queue_admitted_until_ready_wait_time_seconds_count", **local): 1,
+        series("evicted_workloads_total", reason="Preempted", underlying_cause="", **of_queue): 1,
+        series("evicted_workloads_once_total", reason="Preempted", underlying_cause="", **of_queue): 1,
+        series("local_queue_evicted_workloads_total", reason="Preempted", underlying_cause="", **local): 1,
+        series(
+            "pods_ready_to_evicted_time_seconds_count", cluster_queue="cq", reason="Preempted", underlying_cause=""
+        ): 1,
+        series("workload_eviction_latency_seconds_count", cluster_queue="cq", reason="Preempted"): 1,
+        series("finished_workloads_total", **of_queue): 1,
+        series("local_queue_finished_workloads_total", **local): 1,
+        series("execution_time_seconds_count", **of_queue): 1,
+        series("local_queue_execution_time_seconds_count", **local): 1,
+        series("admission_cycle_preemption_skips", cluster_queue="cq"): 1,
+        series("preemption_target_recomputations_total", cluster_queue="cq", result="deferred_fit"): 1,
+        series("preempted_workloads_total", preempting_cluster_queue="cq", reason="InClusterQueue"): 1,
+        series("finished_workloads", cluster_queue="cq"): 1,
+        series("local_queue_finished_workloads", name="lq", namespace="ns"): 1,
+        series(
+            "unadmitted_workloads", cluster_queue="cq", reason="NoReservation", underlying_cause="PendingEvaluation"
+        ): 1,
+        series("pending_scheduling_hashes", cluster_queue="cq", status="active"): 1,
+    }
+    assert {name: lines.get(name) for name in counts} == counts
+    listed = list(page.caches.workloads)
+    for raw in listed:  # a watch that was cut shows everything again
+        page.caches.workloads.observe("MODIFIED", raw)
+    page.caches.workloads.replace(copy.deepcopy(listed), str(page.version))
+    assert await page.lines() == lines
+
+
+async def test_what_was_there_before_we_led_is_not_counted() -> None:
+    page = Page()
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="Succeeded")
+    page.metrics = Metrics(CollectorRegistry())
+    Series(page.caches, page.metrics).connect()
+    page.put("Workload", "w")
+    assert list(page.metrics.subjects()) == []
+
+
+async def test_a_workload_that_stops_waiting_leaves_no_series_behind() -> None:
+    page = Page()
+    assert any(name.startswith("kueue_unadmitted_workloads{") for name in await page.lines())
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    assert not any("unadmitted" in name for name in await page.lines())
+
+
+@pytest.mark.parametrize("scraped", [False, True], ids=["made again at once", "gone when somebody scrapes"])
+async def test_series_of_queues_and_cohorts_go_with_them(scraped: bool) -> None:
+    page = busy()
+    gone = [("Workload", each) for each in ("w", "held", "done")]
+    again = {kind: copy.deepcopy(page.stores[kind].get(key)) for kind, key in QUEUES}
+    for kind, name in [*gone, ("LocalQueue", "lq"), ("ClusterQueue", "cq"), ("Cohort", "all")]:
+        page.delete(kind, name)
+    if not scraped:
+        for kind, raw in again.items():
+            assert raw is not None
+            raw["metadata"].update(uid=f"{kind}-again", resourceVersion="900")
+            page.stores[kind].observe("ADDED", raw)
+    about = ('cluster_queue="cq"', 'name="lq"', 'cohort="all"')
+    lines = await page.lines()
+    left = {name: value for name, value in lines.items() if any(each in name for each in about)}
+    counted = {name for name in left if any(end in name.partition("{")[0] for end in ("_total", "_count", "_bucket"))}
+    assert counted == set()
+    assert bool(left) is not scraped, "gauges are of what is there"
+
+
+QUEUES = (("LocalQueue", Key("ns", "lq")), ("ClusterQueue", Key("", "cq")), ("Cohort", Key("", "all")))
+
+
+async def test_a_cohort_that_was_only_named_by_a_cluster_queue_leaves_with_it() -> None:
+    page = busy()
+    page.delete("Cohort", "all")
+    name = series("cohort_subtree_admitted_workloads_total", cohort="all", priority_class="")
+    assert name in await page.lines(), "a ClusterQueue still names it"
+    page.put("ClusterQueue", "cq", lambda raw: raw["spec"].pop("cohortName"))
+    assert name not in await page.lines()
+
+
+async def test_all_who_wait_in_an_inactive_cluster_queue_are_inadmissible() -> None:
+    page = Page()
+    active = series("pending_workloads", cluster_queue="cq", status="active")
+    inadmissible = series("pending_workloads", cluster_queue="cq", status="inadmissible")
+    local = series("local_queue_pending_workloads", name="lq", namespace="ns", status="inadmissible")
+    classes = series("pending_scheduling_hashes", cluster_queue="cq", status="inadmissible")
+    lines = await page.lines()
+    assert (lines[active], lines[inadmissible], lines[local], lines[classes]) == (1, 0, 0, 0)
+    page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(stopPolicy="Hold"))
+    lines = await page.lines()
+    assert (lines[active], lines[inadmissible], lines[local], lines[classes]) == (0, 1, 1, 1)
+
+
+async def test_a_quota_without_limits_shows_infinite_ones() -> None:
+    lines = await Page().lines()
+    labels = {"cohort": "", "cluster_queue": "cq", "flavor": "default", "resource": "cpu"}
+    shown = [lines[series(f"cluster_queue_{name}", **labels)] for name in ("nominal_quota", "borrowing_limit")]
+    assert shown == [4, float("inf")]
+    assert lines[series("cluster_queue_lending_limit", **labels)] == float("inf")
 
 
 async def test_gauges_tell_what_the_caches_hold() -> None:
-    caches = filled()
-    gauges = Gauges(caches, role=lambda: "leader", resources=True)
-    assert await told(gauges) == set(), "nothing is told before the caches have been read"
-    caches.start()
+    lines = await Page().lines()
     assert {
-        'kueue_pending_workloads{cluster_queue="cq",replica_role="leader",status="active"} 1.0',
-        'kueue_cluster_queue_status{cluster_queue="cq",replica_role="leader",status="active"} 1.0',
-        'kueue_cluster_queue_status{cluster_queue="cq",replica_role="leader",status="pending"} 0.0',
-        'kueue_cluster_queue_resource_pending{cluster_queue="cq",replica_role="leader",resource="cpu"} 2.0',
-        'kueue_local_queue_pending_workloads{name="lq",namespace="ns",replica_role="leader",status="active"} 1.0',
-        'kueue_cluster_queue_nominal_quota{cluster_queue="cq",cohort="",flavor="default",replica_role="leader",'
-        'resource="cpu"} 4.0',
-    } <= await told(gauges)
+        series("pending_workloads", cluster_queue="cq", status="active"): 1,
+        series("cluster_queue_status", cluster_queue="cq", status="active"): 1,
+        series("cluster_queue_status", cluster_queue="cq", status="pending"): 0,
+        series("cluster_queue_resource_pending", cluster_queue="cq", resource="cpu"): 2,
+        series("local_queue_pending_workloads", name="lq", namespace="ns", status="active"): 1,
+    }.items() <= lines.items()
 
 
 async def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
-    caches = filled()
-    caches.start()
+    page = Page()
     names = [f"more-{number}" for number in range(3)]
     for name in names:
-        caches.state.set_cluster_queue(name, cluster_queue(name, 1))
+        page.caches.state.set_cluster_queue(name, cluster_queue(name, 1))
 
-    def lose_one() -> None:
-        if names:
-            caches.state.set_cluster_queue(names.pop(), None)
+    def steps() -> Iterator[Metric | None]:
+        for family in page.gauges.steps():
+            yield family
+            if names:
+                page.caches.state.set_cluster_queue(names.pop(), None)
 
-    lines = await told(Gauges(caches, role=lambda: "leader"), lose_one)
+    page.process.steps[:] = [steps]
+    lines = await page.lines()
     assert any('cluster_queue="cq"' in line for line in lines)
     assert not any('cluster_queue="more-2"' in line for line in lines)
 
 
-def test_counters_and_waits_carry_kueues_names_and_the_role() -> None:
-    registry = CollectorRegistry()
-    metrics = Metrics(registry, role=lambda: "standalone")
-    metrics.quota_reserved("cq", QUEUE, "high", 3.0)
-    metrics.admitted("cq", QUEUE, "high", 3.0, None)
-    metrics.preempted("cq", "InClusterQueue")
-    metrics.attempted(0.01, admitted=True)
-    assert {
-        'kueue_quota_reserved_workloads_total{cluster_queue="cq",priority_class="high",replica_role="standalone"} 1.0',
-        'kueue_local_queue_admitted_workloads_total{name="lq",namespace="ns",priority_class="high",'
-        'replica_role="standalone"} 1.0',
-        'kueue_preempted_workloads_total{preempting_cluster_queue="cq",reason="InClusterQueue",'
-        'replica_role="standalone"} 1.0',
-        'kueue_admission_attempts_total{replica_role="standalone",result="success"} 1.0',
-        'kueue_admission_wait_time_seconds_bucket{cluster_queue="cq",le="5.0",priority_class="high",'
-        'replica_role="standalone"} 1.0',
-    } <= shown(registry)
+async def test_nothing_is_told_before_the_caches_have_been_read() -> None:
+    caches = filled()
+    gauges = Gauges(caches, Metrics(CollectorRegistry()))
+    assert [family.name for family in gauges.steps() if family is not None] == ["kueue_build_info"]
 
 
-def test_a_local_queue_that_is_not_chosen_has_no_series() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry, local_queues=lambda key: False).admitted("cq", QUEUE, "", 1.0, None)
-    assert not any("local_queue" in line for line in shown(registry))
+async def test_a_local_queue_that_is_not_chosen_has_no_series() -> None:
+    page = busy()
+    page.metrics.local_queues = lambda key: False
+    assert not any("local_queue" in line for line in await page.lines())
+
+
+@pytest.mark.parametrize(
+    ("gate", "prefixes"),
+    [
+        ("LocalQueueMetrics", ("kueue_local_queue_",)),
+        ("MetricsForCohorts", ("kueue_cohort_", "kueue_cluster_queue_info")),
+        ("MetricForWorkloadCreationLatency", ("kueue_workload_creation_latency_seconds",)),
+        ("SchedulingEquivalenceHashing", ("kueue_pending_scheduling_hashes",)),
+        ("UnadmittedWorkloadsObservability", ("kueue_unadmitted_workloads", "kueue_local_queue_unadmitted_workloads")),
+    ],
+)
+async def test_metrics_of_a_feature_gate_that_is_off_are_not_there(gate: str, prefixes: tuple[str, ...]) -> None:
+    with_gate, without = await Page().text(), await Page(gates={gate: False}).text()
+    assert all(prefix in with_gate for prefix in prefixes)
+    assert not any(prefix in without for prefix in prefixes)
+
+
+@dataclass(frozen=True)
+class Promoted:
+    """A custom label and what one series shows of it."""
+
+    label: CustomLabel
+    name: str
+    labels: dict[str, str]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            Promoted(
+                CustomLabel("team"),
+                "cluster_queue_info",
+                {"cluster_queue": "cq", "parent_cohort": "", "root_cohort": ""},
+            ),
+            id="the label of a ClusterQueue on a gauge",
+        ),
+        pytest.param(
+            Promoted(
+                CustomLabel("team", label_key="example.com/team"),
+                "admitted_workloads_total",
+                {"cluster_queue": "cq", "priority_class": ""},
+            ),
+            id="another key, on a counter",
+        ),
+        pytest.param(
+            Promoted(
+                CustomLabel("team", "LocalQueue", annotation_key="team"),
+                "local_queue_reserving_active_workloads",
+                {"name": "lq", "namespace": "ns"},
+            ),
+            id="the annotation of a LocalQueue",
+        ),
+        pytest.param(
+            Promoted(
+                CustomLabel("team", "Workload", tracked=("red",)), "admitted_active_workloads", {"cluster_queue": "cq"}
+            ),
+            id="the label of a Workload splits what is counted",
+        ),
+    ],
+)
+async def test_labels_of_objects_are_promoted_to_metrics(case: Promoted) -> None:
+    page = Page(custom=(case.label,))
+    key = case.label.label_key or case.label.annotation_key or case.label.name
+    name = {"ClusterQueue": "cq", "LocalQueue": "lq", "Workload": "w"}[case.label.kind]
+    where = "annotations" if case.label.annotation_key else "labels"
+
+    def marked(raw: Raw) -> None:
+        raw["metadata"][where] = {key: "red"}
+
+    page.put(case.label.kind, name, marked)
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    assert (await page.lines())[series(case.name, **case.labels, custom_team="red")] == 1
+
+
+async def test_a_value_that_is_not_tracked_shows_as_untracked_and_a_changed_label_leaves_no_old_gauge() -> None:
+    page = Page(custom=(CustomLabel("team", tracked=("red", "blue")),))
+
+    async def shown() -> set[str]:
+        page.put("ClusterQueue", "cq", lambda raw: raw["metadata"].update(labels={"team": team}))
+        return {line.partition('custom_team="')[2].partition('"')[0] for line in await page.lines() if "_info{" in line}
+
+    team = "red"
+    assert await shown() == {"", "red"}
+    team = "green"
+    assert await shown() == {"", "kueue.x-k8s.io/_UNTRACKED_VALUE_"}

@@ -131,7 +131,7 @@ class Controlled:
         writer, metrics, told = Writer(self.server, self.caches.stores), Metrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)
         self.scheduler = Scheduler(*common, clock=lambda: self.now)
-        self.workloads = WorkloadReconciler(*common, Settings(), clock=lambda: self.now)
+        self.workloads = WorkloadReconciler(*common[:3], Settings(), clock=lambda: self.now)
         self.jobs = JobReconciler(BATCH_JOB, *common, Settings(), clock=lambda: self.now)
         self.queues = [
             WorkQueue[Key](name, clock=lambda: self.now) for name in ("decided", "waits", "workloads", "jobs")

@@ -30,7 +30,7 @@ def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, Workl
     writer, recorder = cast(Writer, None), cast(Recorder, None)
     metrics = Metrics(CollectorRegistry())
     queues = QueueStatuses(caches, writer)
-    workloads = WorkloadReconciler(caches, writer, recorder, metrics, Settings())
+    workloads = WorkloadReconciler(caches, writer, recorder, Settings())
     wakes = Wakes(caches, Scheduler(caches, writer, recorder, metrics), workloads, queues, [])
     caches.start()
     return wakes, queues, workloads
@@ -50,7 +50,7 @@ def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: st
     caches.workloads.observe("ADDED", controlled_by(Owner(group, "Job", "ns", "gone"), "owned"))
     caches.start()
     jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
-    looked_after = WorkloadReconciler(caches, writer, recorder, metrics, Settings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
     for _ in Wakes(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs]).everything():
         pass

@@ -1,0 +1,59 @@
+"""Keeps the counters in step with what the caches see: counts what happens to Workloads, forgets queues that are gone.
+
+Connected on the replica that leads, so that a sum over all replicas counts everything once. What was there before is
+not counted: a restart or another leader begins at zero, as every counter of Prometheus may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from controller.caches import Caches
+from controller.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
+from controller.kube.resource import Raw
+from controller.metrics import Metrics
+from core import decode
+from core.milestones import milestones
+from core.model import Key, Workload
+
+
+class Series:
+    """Listens from ``connect`` on."""
+
+    def __init__(self, caches: Caches, metrics: Metrics, *, clock: Callable[[], float] = time.time) -> None:
+        self.caches = caches
+        self.metrics = metrics
+        self.clock = clock
+
+    def connect(self) -> None:
+        """Listen from now on. After ``Caches.start``: what was there before has happened before."""
+        self.caches.observers.append(self._workload)
+        self.caches.cluster_queues.listen(partial(self._gone, CLUSTER_QUEUE))
+        self.caches.local_queues.listen(partial(self._gone, LOCAL_QUEUE))
+        self.caches.cohorts.listen(partial(self._gone, COHORT))
+
+    def _workload(self, old: Workload | None, new: Workload | None) -> None:
+        if old is None or new is None:
+            return
+        for milestone in milestones(old, new, self.clock()):
+            self.metrics.happened(new, milestone)
+
+    def _gone(self, kind: str, old: Raw | None, new: Raw | None) -> None:
+        if old is None or new is not None:
+            return
+        key = decode.key(old)
+        cohort = key.name if kind == COHORT else (old.get("spec") or {}).get("cohortName", "")
+        if kind != COHORT:
+            self.metrics.forget(kind, key)
+        if kind != LOCAL_QUEUE and cohort and not self._has_members(cohort):
+            self.metrics.forget(COHORT, Key("", cohort))
+
+    def _has_members(self, cohort: str) -> bool:
+        """Whether there is a Cohort of the name, or one that is only named by its members."""
+        return (
+            Key("", cohort) in self.caches.cohorts
+            or bool(self.caches.cluster_queues.by_index("cohort", cohort))
+            or any((each.get("spec") or {}).get("parentName") == cohort for each in self.caches.cohorts)
+        )

@@ -1,0 +1,48 @@
+"""Counts of Workloads that gauges show and that would cost a pass over all of them: finished ones, and those that are
+not admitted, by reason.
+
+Kept up to date with each change of a Workload, by LocalQueue: which ClusterQueue that submits to is asked when somebody
+scrapes, for it may change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from api.names import Condition
+from core.figures import why_unadmitted
+from core.holdings import local_queue_of
+from core.model import Key, Workload
+
+Why = tuple[str, str]
+"""Reason and underlying cause."""
+
+
+class Tallies:
+    """``changed`` observes ``Caches``."""
+
+    def __init__(self) -> None:
+        self.finished: Counter[Key] = Counter()
+        self.unadmitted: dict[Key, Counter[Why]] = {}
+
+    def changed(self, old: Workload | None, new: Workload | None) -> None:
+        """Count a Workload as it is now and no longer as it was."""
+        if old is not None:
+            self._count(old, -1)
+        if new is not None:
+            self._count(new, 1)
+
+    def _count(self, workload: Workload, difference: int) -> None:
+        queue = local_queue_of(workload)
+        if workload.holds(Condition.FINISHED):
+            self.finished[queue] += difference
+            if not self.finished[queue]:
+                del self.finished[queue]
+        why = why_unadmitted(workload)
+        if why is not None:
+            counts = self.unadmitted.setdefault(queue, Counter())
+            counts[why] += difference
+            if not counts[why]:
+                del counts[why]
+            if not counts:
+                del self.unadmitted[queue]
