@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
 from tests.serving import AS_US
-from webhook.backstop import BY_HAND, MOVED, policies
+from webhook.backstop import BY_HAND, MOVED, RESIZED, policies
 from webhook.configurations import Options
 from webhook.settings import Account, Settings
 
@@ -43,6 +44,7 @@ def create(
     dry_run: bool = False,
     owner: str = "",
     uid: str = "u",
+    completions: int = 1,
 ) -> Raw:
     labels = {Label.QUEUE_NAME: queue} if queue else {}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
@@ -51,7 +53,12 @@ def create(
         api_version, kind = owner.rsplit("/", 1)
         reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": uid, "controller": True}
         metadata["ownerReferences"] = [reference]
-    raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+    raw = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"completions": completions, "template": {"spec": pod}},
+    }
     arguments = ["--dry-run=server"] if dry_run else []
     done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(raw), check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -126,3 +133,34 @@ def test_a_child_is_spared_only_where_others_queue_its_owner(plane: ControlPlane
         made = create(plane, name, owner=owner, uid=runs)
         assert made["spec"]["suspend"] is True, "none of which is queued in its place"
         assert BY_HAND in change(plane, name, suspend=False)
+
+
+def test_a_job_that_runs_gets_no_more_pods(plane: ControlPlane) -> None:
+    create(plane, "grows")
+    plane.kubectl("patch", "job", "grows", *AS_US, "-p", '{"spec":{"suspend":false,"parallelism":3}}', check=True)
+    assert change(plane, "grows", {"spec": {"parallelism": 9}}) == "", "it has work for one pod"
+    create(plane, "grows-more", completions=40)
+    plane.kubectl("patch", "job", "grows-more", *AS_US, "-p", '{"spec":{"suspend":false,"parallelism":3}}', check=True)
+    assert RESIZED in change(plane, "grows-more", {"spec": {"parallelism": 4}})
+    assert change(plane, "grows-more", {"spec": {"parallelism": 2}}) == ""
+    assert change(plane, "grows-more", {"spec": {"parallelism": 4, "suspend": True}}) == ""
+
+
+def test_the_policy_in_the_documentation_allows_only_pods_that_jobs_make(plane: ControlPlane) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    plane.kubectl("apply", "-f", "-", stdin=text.partition("```yaml\n")[2].partition("```")[0], check=True)
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": {"pods": "of-jobs-only"}}}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(made), check=True)
+    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "strict", check=True)
+
+    def told(*arguments: str) -> str:
+        done = plane.kubectl(*arguments, "-n", "strict")
+        return done.stdout + done.stderr
+
+    bare = ("run", "bare", "--image=none", "--dry-run=server")
+    asyncio.run(eventually(lambda: "pods are made by Jobs here" in told(*bare), within=30))
+    create(plane, "makes-pods", queue="", namespace="strict")
+    mine = ("-l", "batch.kubernetes.io/job-name=makes-pods")
+    asyncio.run(eventually(lambda: "makes-pods" in told("get", "pods", *mine), within=30))
+    assert "the label by which quota is counted stays" in told("label", "pods", *mine, f"{Label.CONTROLLER_UID}-")
+    assert "labeled" in told("label", "pods", *mine, "mine=yes")
