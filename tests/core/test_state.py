@@ -7,10 +7,22 @@ import pytest
 
 from core import transitions
 from core.cycle import IDLE_CYCLES, drain
-from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Tried, Wait
+from core.model import (
+    Cohort,
+    Condition,
+    Key,
+    LocalQueue,
+    Plan,
+    QueueingStrategy,
+    Quota,
+    Requeue,
+    StopPolicy,
+    Tried,
+    Wait,
+)
 from core.snapshot import Head
 from core.state import State
-from tests.builders import cluster_queue, reserved, state, workload
+from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 
 
 def names(found: State, now: float = 0.0) -> list[str]:
@@ -218,4 +230,13 @@ def test_searches_that_wander_for_ever_end_a_drain_and_rest_until_something_chan
     assert len(list(drain(found, found.policy, 0.0))) == IDLE_CYCLES
     assert (found.heads(0.0), found.next_wake(0.0)) == ((), None)
     found.set_workload(Key("ns", "w"), workload("w", 7, priority=1))
+    assert names(found) == ["w"]
+
+
+def test_a_cohort_without_queues_that_brings_quota_into_a_tree_wakes_those_that_wait_in_it() -> None:
+    found = state(cluster_queue("a", 1, cohort="team"))
+    found.set_workload(Key("ns", "w"), workload("w", 5))
+    settle(found)
+    assert names(found) == []
+    found.set_cohort("bank", Cohort("bank", parent="team", quotas={DEFAULT: Quota(10)}))
     assert names(found) == ["w"]

@@ -171,6 +171,8 @@ def copy(state: State) -> State:
         made.set_namespace(name, labels)
     for name, flavor in holdings.flavors.items():
         made.set_flavor(name, flavor)
+    for name, check in holdings.checks.items():
+        made.set_admission_check(name, check)
     for name, cohort in holdings.cohorts.items():
         made.set_cohort(name, cohort)
     for name, queue in holdings.cluster_queues.items():
