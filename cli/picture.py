@@ -140,7 +140,8 @@ def _frame(parts: Sequence[Parts], end: float) -> Frame:
         for name, steps in one.waiting.items():
             crowds[name] = max(crowds.get(name, 0), *(amount for _, amount in steps))
         for job, course in one.courses.items():
-            courses[job] = max(courses.get(job, 0.0), float("inf") if course.waited is None else course.waited)
+            waited = course.waited(end)
+            courses[job] = max(courses.get(job, 0.0), float("inf") if waited is None else waited)
     order = {job: number for number, job in enumerate(courses)}
     longest = sorted(courses, key=lambda job: (-courses[job], order[job]))[:MOST_ROWS]
     rows = sorted(longest, key=lambda job: order[job])

@@ -6,6 +6,7 @@ below, which are never cut.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,13 +23,15 @@ Raw = dict[str, Any]
 MOST_ROWS = 40
 MOST_NOTES = 20
 MOST_NAMES = 5
+MOST_CHANGES = 10
 WIDTH = 118
 
 
 def summary(played: Played, last: float | None = None) -> Raw:
     """Everything there is to tell, in plain values; times in seconds from the start.
 
-    Means of use are over the time until ``last``, so that they compare with another's; else until it ends.
+    Means of use are over the time until ``last``, and who waits still has waited until then, so that they compare with
+    another's; else until it ends.
     """
     timeline, holdings = played.timeline, played.state.holdings
     over = timeline.end if last is None else last
@@ -43,7 +46,7 @@ def summary(played: Played, last: float | None = None) -> Raw:
         used[band.cluster_queue].append(band)
     return {
         "end": timeline.end,
-        "workloads": [_course(course, played) for course in timeline.courses.values()],
+        "workloads": [_course(course, played, over) for course in timeline.courses.values()],
         "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
         "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
         "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(holdings.cluster_queues)],
@@ -56,7 +59,7 @@ def _unplayed(key: Key, at: float, message: str) -> Raw:
     return {"job": str(key), "at": at, "message": message}
 
 
-def _course(course: Course, played: Played) -> Raw:
+def _course(course: Course, played: Played, end: float) -> Raw:
     workload = course.arrival.workload
     job = played.jobs[workload.key]
     warnings = played.warnings.get(job, ())
@@ -66,7 +69,7 @@ def _course(course: Course, played: Played) -> Raw:
         "queue": workload.queue,
         "priority": workload.priority,
         "arrived": course.arrival.at,
-        "waited": course.waited,
+        "waited": course.waited(end),
         "finished": course.finished,
         "attempts": [_attempt(attempt, played) for attempt in course.attempts],
         "waits": [{"at": at, "reason": reason, "message": message} for at, reason, message in course.waits],
@@ -91,7 +94,7 @@ def _attempt(attempt: Attempt, played: Played) -> Raw:
 
 def _queue(name: str, mine: Sequence[Course], used: Iterable[Band], end: float) -> Raw:
     """What a ClusterQueue's workloads had to wait, and how much of its quota was in use."""
-    waits = sorted(course.waited for course in mine if course.waited is not None)
+    waits = sorted(waited for course in mine if (waited := course.waited(end)) is not None)
     return {
         "name": name,
         "workloads": len(mine),
@@ -234,9 +237,7 @@ def comparison(before: Raw, after: Raw) -> str:
         waits = (_change(_wait(was, k), _wait(now, k)) for k in ("median", "p95", "most"))
         label = name if name in old and name in new else f"{name} ({'new' if name in new else 'gone'})"
         rows.append((label, *counts, *waits, _shares(was, now)))
-    moved = _moved(before["workloads"], after["workloads"])
-    text = columns(rows) + "\n"
-    return text + ("".join(f"{line}\n" for line in moved) if moved else "No workload starts at another time.\n")
+    return columns(rows) + "\n" + "".join(f"{line}\n" for line in _moved(before["workloads"], after["workloads"]))
 
 
 def _change(was: str, now: str) -> str:
@@ -255,20 +256,59 @@ def _shares(was: Raw, now: Raw) -> str:
     return ", ".join(f"{resource} in {flavor} {_change(a, b)}" for (flavor, resource), (a, b) in shares.items())
 
 
-def _moved(before: Iterable[Raw], after: Iterable[Raw], *, most: int = 20) -> list[str]:
-    """The workloads that wait longer or shorter, the largest change first."""
-    then, now = ({(w["namespace"], w["job"]): w["waited"] for w in each} for each in (before, after))
-    changes = []
-    for key in {**then, **now}:
-        was, comes = then.get(key), now.get(key)
-        if key not in then or key not in now:
-            changes.append((float("-inf"), "/".join(key), "is only in the first" if key in then else "is new"))
-        elif was != comes:
-            weight = float("inf") if was is None or comes is None else abs(comes - was)
-            shown = ["never starts" if value is None else f"waits {seconds(value)}" for value in (was, comes)]
-            changes.append((-weight, "/".join(key), " -> ".join(shown)))
-    lines = [f"{name}: {text}" for _, name, text in sorted(changes)[:most]]
-    return lines + ([f"and {len(changes) - most} more"] if len(changes) > most else [])
+def _moved(before: Iterable[Raw], after: Iterable[Raw]) -> list[str]:
+    """For whom the change is a loss, for whom a gain, the largest first; and who is in one of the two only."""
+    then, now = ({f"{w['namespace']}/{w['job']}": w for w in each} for each in (before, after))
+    losses: list[tuple[tuple[float, ...], str]] = []
+    gains: list[tuple[tuple[float, ...], str]] = []
+    for name in then.keys() & now.keys():
+        shown = _difference(then[name], now[name])
+        if shown:
+            later = _later(then[name]["finished"], now[name]["finished"])
+            longer = _later(then[name]["waited"], now[name]["waited"])
+            change = (-abs(later), -abs(longer))  # the largest comes first
+            (losses if (later, longer) > (0.0, 0.0) else gains).append((change, f"{name}: {shown}"))
+    lines = _group("Worse for", losses) + _group("Better for", gains)
+    for title, names in (("New", now.keys() - then.keys()), ("No longer there", then.keys() - now.keys())):
+        lines += [f"{title}: {_names(sorted(names))}"] if names else []
+    return lines or ["No workload starts or ends at another time."]
+
+
+def _group(title: str, changes: list[tuple[tuple[float, ...], str]]) -> list[str]:
+    """The largest changes of one kind below their number."""
+    if not changes:
+        return []
+    shown = [f"  {line}" for _, line in sorted(changes)[:MOST_CHANGES]]
+    more = [f"  and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
+    return [f"{title} {len(changes)} workload{'s' if len(changes) > 1 else ''}", *shown, *more]
+
+
+def _difference(was: Raw, now: Raw) -> str:
+    """How long it waits in all, how often it is stopped and when it ends, as far as that is not the same."""
+    stops = [sum("reason" in attempt for attempt in each["attempts"]) for each in (was, now)]
+    parts = [
+        _changed("waits", was["waited"], now["waited"], never="never starts"),
+        f"stopped {stops[0]} -> {stops[1]} times" if stops[0] != stops[1] else "",
+        _changed("ends", was["finished"], now["finished"], never="does not end"),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _changed(verb: str, was: float | None, now: float | None, *, never: str) -> str:
+    if was == now:
+        return ""
+    if was is None:
+        return f"{never} -> {verb} {seconds(now or 0.0)}"
+    return f"{verb} {seconds(was)} -> {never if now is None else seconds(now)}"
+
+
+def _later(was: float | None, now: float | None) -> float:
+    """By how many seconds later something happens, or how much longer it lasts; never is later than any time."""
+    if was == now:
+        return 0.0
+    if now is None:
+        return math.inf
+    return -math.inf if was is None else now - was
 
 
 def _wait(told: Raw, key: str) -> str:

@@ -65,10 +65,19 @@ class Course:
     waits: list[tuple[float, str, str]] = field(default_factory=list)
     finished: float | None = None
 
-    @property
-    def waited(self) -> float | None:
-        """Seconds from arrival to the first admission; None where that has not come."""
-        return self.attempts[0].started - self.arrival.at if self.attempts else None
+    def waited(self, end: float) -> float | None:
+        """Seconds that it waited in all: from its arrival to its start, and whenever it was stopped to the next one.
+
+        Who waits still has waited until ``end``; None for one that never started.
+        """
+        if not self.attempts:
+            return None
+        since = [self.arrival.at, *(attempt.ended for attempt in self.attempts)]
+        until = [attempt.started for attempt in self.attempts]
+        last = self.attempts[-1].ended
+        if last is not None and self.finished is None:
+            until.append(max(end, last))
+        return sum(b - a for a, b in zip(since, until, strict=False) if a is not None)
 
     def tell(self, at: float, reason: str, message: str) -> None:
         """It waits for this reason; as in a condition, a text that alone is new replaces the old one."""

@@ -150,6 +150,65 @@ def test_two_outcomes_are_drawn_side_by_side_with_the_same_rows_heights_and_time
     assert "50s -> 0s  cpu in standard 150%, memory" in out, "means over the same time, as in the picture"
 
 
+PREEMPTS = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team-a}
+spec:
+  preemption: {withinClusterQueue: LowerPriority}
+"""
+
+
+APART = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team-b}
+spec: {cohortName: null}
+"""
+
+
+def test_a_change_tells_for_whom_it_is_worse_as_well_as_for_whom_it_is_better(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.csv"
+    rows = ["0,60s,main,team-a,long,8,", "10s,30s,main,team-a,next,8,", "20s,10s,main,team-a,now,8,urgent"]
+    jobs.write_text("\n".join(["at,run_for,queue,namespace,name,cpu,priority_class", *rows]) + "\n")
+    (tmp_path / "preempts.yaml").write_text(PREEMPTS)
+    code, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--what-if", tmp_path / "preempts.yaml")
+    assert code == 0
+    _, _, told = out.partition("# as it is -> with preempts.yaml")
+    assert told.splitlines()[-5:] == [
+        "Worse for 2 workloads",
+        "  team-a/long: waits 0s -> 10s, stopped 0 -> 1 times, ends 1m -> 1m30s",
+        "  team-a/next: waits 1m -> 1m20s, ends 1m40s -> 2m",
+        "Better for 1 workload",
+        "  team-a/now: waits 40s -> 0s, ends 1m10s -> 30s",
+    ]
+
+
+def test_who_never_starts_any_more_is_the_greatest_loss(tmp_path: Path) -> None:
+    jobs = trace(tmp_path, "0,60s,main,team-b,small,1,1,", "0,60s,main,team-b,big,16,1,")
+    (tmp_path / "apart.yaml").write_text(APART)
+    _, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--what-if", tmp_path / "apart.yaml")
+    assert out.splitlines()[-2:] == [
+        "Worse for 1 workload",
+        "  team-b/big: waits 1m -> never starts, ends 2m -> does not end",
+    ]
+    assert "New: " not in out
+
+
+def test_waiting_after_a_preemption_counts(tmp_path: Path) -> None:
+    rows = ["0,60s,main,team-a,first,8,", "20s,10s,main,team-a,now,8,urgent"]
+    jobs, queues = tmp_path / "jobs.csv", tmp_path / "queues.yaml"
+    jobs.write_text("\n".join(["at,run_for,queue,namespace,name,cpu,priority_class", *rows]) + "\n")
+    queues.write_text(PREEMPTS)
+    played = play(changed(read([EXAMPLES / "queues.yaml", jobs]), queues))
+    told = summary(played)
+    assert {w["job"]: w["waited"] for w in told["workloads"]} == {"first": 10, "now": 0}
+    (mine,) = (each for each in told["clusterQueues"] if each["name"] == "team-a")
+    assert mine["wait"]["most"] == 10
+    cut = summary(play(changed(read([EXAMPLES / "queues.yaml", jobs]), queues), until=25.0))
+    assert {w["job"]: w["waited"] for w in cut["workloads"]} == {"first": 5, "now": 0}, "it waits still"
+
+
 def test_a_page_reads_in_the_dark_and_by_a_screen_reader(tmp_path: Path) -> None:
     page = tmp_path / "out.html"
     simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "--plot", page)
