@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +21,7 @@ from cli.report import columns
 from cli.scenario import LIVE
 from cli.world import Rules, World, rules
 from controller import resources
+from controller.events import WAITS
 from core import decode
 from core.explain import explain
 from core.explanation import Explanation
@@ -32,6 +33,15 @@ from core.owner import owner
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
+_JUDGED_BY = (
+    resources.CLUSTER_QUEUES,
+    resources.COHORTS,
+    resources.RESOURCE_FLAVORS,
+    resources.LOCAL_QUEUES,
+    resources.NAMESPACES,
+    resources.WORKLOADS,
+)
+"""Kinds of which all objects are needed to say what a scheduling cycle would."""
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""
 
@@ -46,18 +56,22 @@ def command(
     """Tell why a Job waits, its place in line, who holds what it needs, and what would have to change."""
     try:
         chosen = rules(config)
-        objects = live.objects(kubeconfig, (*live.KINDS, resources.of_kind(BATCH_JOB)))
+        job = "" if name.startswith("workload/") else name
+        found = live.seen(kubeconfig, (*live.KINDS, resources.of_kind(BATCH_JOB)), namespace, job)
     except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
-    told = answer(objects, name, namespace, time.time(), chosen)
+    if found.hides(*_JUDGED_BY):
+        told = partial_answer(found, name, namespace)
+    else:
+        told = answer(found.objects, name, namespace, time.time(), chosen)
     if isinstance(told, str):
         typer.echo(f"seiretsu explain: {told}", err=True)
         raise typer.Exit(1)
     if output == "json":
         typer.echo(json.dumps(plain(told), indent=2))
     else:
-        typer.echo(text(told, jobs_of(objects)), nl=False)
+        typer.echo(text(told, jobs_of(found.objects)), nl=False)
 
 
 def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
@@ -79,6 +93,61 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
     done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
     assert done is not None
     return Explanation(key, "finished", reason=done.reason, message=done.message)
+
+
+def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | str:
+    """What the objects that a user may read say by themselves, where they are too few to judge a workload by."""
+    here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
+    wanted, by_job = name.split("/", 1)[-1], not name.startswith("workload/")
+    found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, by_job=by_job)]
+    jobs = [o for o in here if o["kind"] == "Job"]
+    job = next((each for each in jobs if by_job and each["metadata"]["name"] == wanted), None)
+    if not found and (job is None or not meta.queue_name(job)):
+        if job is None and seen.hides(resources.of_kind(BATCH_JOB)):
+            return f"your rights show neither Job {wanted} in namespace {namespace} nor its Workload: ask for them"
+        return _without_workload(jobs, wanted, namespace, by_job=by_job)
+    told = _by_status(found[-1]) if found else _by_job(job or {})
+    if told.state == "waiting" and not told.message:
+        reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
+        told = replace(told, reason=reason, message=message or "it has not been told why yet")
+    return replace(told, unseen=seen.unseen)
+
+
+def _by_status(workload: Raw) -> Explanation:
+    """What the status of a Workload says."""
+    status = workload.get("status") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    queue = (status.get("admission") or {}).get("clusterQueue", "")
+    key = decode.key(workload)
+    for kind, state in ((Condition.FINISHED, "finished"), (Condition.ADMITTED, "admitted")):
+        if conditions.get(kind, {}).get("status") == "True":
+            return Explanation(key, state, queue, message=conditions[kind].get("message", ""))
+    reserved = conditions.get(Condition.QUOTA_RESERVED, {})
+    if reserved.get("status") == "True":
+        told = conditions.get(Condition.ADMITTED, {})
+        return Explanation(key, "quota reserved", queue, told.get("reason", ""), told.get("message", ""))
+    priority = workload["spec"].get("priority")
+    return Explanation(
+        key, "waiting", reason=reserved.get("reason", ""), message=reserved.get("message", ""), priority=priority
+    )
+
+
+def _by_job(job: Raw) -> Explanation:
+    """What a Job says whose Workload is not shown."""
+    key = decode.key(job)
+    outcome = BATCH_JOB.finished(job)
+    if outcome is not None:
+        return Explanation(key, "finished", message=outcome.message)
+    if BATCH_JOB.suspended(job):
+        return Explanation(key, "waiting")
+    return Explanation(key, "admitted", message="it is not suspended")
+
+
+def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
+    """Reason and message of the newest event on a Job that says why it waits."""
+    told = [each for each in events if each.get("message", "").startswith(WAITS)]
+    newest = max(told, key=lambda each: str(each.get("lastTimestamp") or ""), default={})
+    return newest.get("reason", ""), newest.get("message", "")
 
 
 def _without_workload(jobs: list[Raw], wanted: str, namespace: str, *, by_job: bool) -> str:
@@ -169,6 +238,10 @@ def _lines(told: Explanation) -> Iterator[str]:
         yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
     if told.before:
         yield f"  It was stopped before: {told.before}"
+    if told.unseen:
+        yield ""
+        yield f"Your rights do not show {', '.join(told.unseen)}."
+        yield "With the right to list them: its queue position, who holds the quota, and what would let it start."
     if told.cells:
         rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
         for c in told.cells:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from controller import resources
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.kube.events import EVENTS
 from controller.kube.resource import Raw, Resource
 
 KINDS = (
@@ -31,27 +33,68 @@ class LiveError(Exception):
     """The cluster cannot be read; the message says what and what to do."""
 
 
+class Seen(NamedTuple):
+    """What a user's rights show, and what they do not: plurals, with the namespace where they show that much."""
+
+    objects: list[Raw]
+    unseen: tuple[str, ...]
+
+    def hides(self, *kinds: Resource) -> bool:
+        """Whether there may be objects of these kinds that were not shown."""
+        return any(word.split()[0] == kind.plural for word in self.unseen for kind in kinds)
+
+
 def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -> list[Raw]:
     """All objects of some kinds. Raises LiveError where the user may not read them or nobody answers."""
+    connection = _connection(kubeconfig)
+    found, unseen = asyncio.run(_read(connection, kinds, ""))
+    if unseen:
+        raise LiveError(f"you may not list {unseen[0]} in {connection.server}: ask for the right")
+    return found
+
+
+def seen(kubeconfig: Path | None, kinds: Sequence[Resource], namespace: str, job: str) -> Seen:
+    """All objects of some kinds that the user may read: in the whole cluster, else in one namespace.
+
+    With them the events about a Job there, where something is not shown. Raises LiveError where nobody answers.
+    """
+    return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job))
+
+
+def _connection(kubeconfig: Path | None) -> config.Connection:
     try:
-        connection = config.load(kubeconfig)
+        return config.load(kubeconfig)
     except (config.ConfigError, OSError, ValueError) as error:
         raise LiveError(f"no cluster: {error}") from None
-    return asyncio.run(_read(connection, kinds))
 
 
-async def _read(connection: config.Connection, kinds: Sequence[Resource]) -> list[Raw]:
+async def _read(connection: config.Connection, kinds: Sequence[Resource], namespace: str, job: str = "") -> Seen:
     found: list[Raw] = []
+    unseen: list[str] = []
     async with Client(connection) as client:
-        for resource in kinds:
-            try:
-                found += (await client.list(resource))["items"]
-            except NotFound:
-                continue  # an optional API that this cluster does not serve
-            except Forbidden:
-                raise LiveError(
-                    f"you may not list {resource.plural} in {connection.server}: ask for the right"
-                ) from None
-            except ApiError as error:
-                raise LiveError(f"{connection.server}: {error}") from None
-    return found
+        try:
+            for resource in kinds:
+                items = await _listed(client, resource)
+                if items is None and namespace and resource.namespaced:
+                    items = await _listed(client, resource, namespace)
+                    unseen.append(resource.plural if items is None else f"{resource.plural} outside {namespace}")
+                elif items is None:
+                    unseen.append(resource.plural)
+                found += items or []
+            if unseen and job:
+                selector = f"involvedObject.kind=Job,involvedObject.name={job}"
+                found += await _listed(client, EVENTS, namespace, selector) or []
+        except ApiError as error:
+            raise LiveError(f"{connection.server}: {error}") from None
+    return Seen(found, tuple(unseen))
+
+
+async def _listed(client: Client, resource: Resource, namespace: str = "", fields: str = "") -> list[Raw] | None:
+    """All objects of a kind, none where the cluster does not serve it; None where the user may not list them."""
+    try:
+        items: list[Raw] = (await client.list(resource, namespace, field_selector=fields))["items"]
+    except NotFound:
+        return []
+    except Forbidden:
+        return None
+    return items

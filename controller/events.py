@@ -20,6 +20,8 @@ WORKLOADS: Final = "kueue-workload-controller"
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
+WAITS: Final = "Waits"
+"""How the message begins that says on a Job why it waits."""
 _NEEDS_A_CHANGE = frozenset(
     {
         names.PendingReason.MISCONFIGURED,
@@ -105,7 +107,7 @@ def workload_refused(workload: Key, sentence: str) -> Event:
 
 def job_waits(cluster_queue: str, reason: str, message: str) -> Event:
     """On the Job: why it does not start yet; a warning where waiting alone will not help."""
-    where = f"Waits in ClusterQueue {cluster_queue}" if cluster_queue else "Waits"
+    where = f"{WAITS} in ClusterQueue {cluster_queue}" if cluster_queue else WAITS
     return Event(WARNING if reason in _NEEDS_A_CHANGE else NORMAL, reason, f"{where}: {message}")
 
 

@@ -40,6 +40,7 @@ class Explanation:
 
     ``ways`` are sentences, each of which would let it start. ``before`` says why it was stopped, if it ran before.
     ``shares`` are, where fair sharing is on, the weighted shares of the ClusterQueues that compete, the lowest first.
+    ``unseen`` is what the answer had to do without.
     """
 
     key: Key
@@ -57,3 +58,4 @@ class Explanation:
     cells: tuple[Cell, ...] = ()
     holders: tuple[Holder, ...] = ()
     ways: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()

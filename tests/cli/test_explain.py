@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.explain import answer, jobs_of, plain, text
+from cli.explain import answer, jobs_of, partial_answer, plain, text
+from cli.live import Seen
 from cli.manifests import Mistakes, documents
 from cli.world import Rules
 from controller.settings import Settings
@@ -326,3 +327,51 @@ def test_a_path_of_cohorts_that_reads_like_a_workload_is_left_alone() -> None:
     ]
     objects = [*FULL, waiting]
     assert path in text(explained(*objects, of="next"), jobs_of(objects))
+
+
+def event(message: str, at: str, reason: str = "WaitingForQuota") -> Raw:
+    """An event about a Job."""
+    metadata = {"name": at, "namespace": "team-a"}
+    return {"kind": "Event", "metadata": metadata, "reason": reason, "message": message, "lastTimestamp": at}
+
+
+JOB: Raw = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "x", "namespace": "team-a", "labels": {"kueue.x-k8s.io/queue-name": "main"}},
+    "spec": {"suspend": True},
+}
+ADMITTED = {**JOB, "spec": {"suspend": False}}
+EVENTS = (
+    event("Waits: a", "2026-01-01T00:00:01Z"),
+    event("Waits: b", "2026-01-01T00:00:02Z"),
+    event("Created", "2027"),
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "state", "message"),
+    [
+        ((JOB, *EVENTS), "waiting", "Waits: b"),
+        ((JOB,), "waiting", "it has not been told why yet"),
+        ((ADMITTED, *EVENTS), "admitted", "it is not suspended"),
+        ((JOB, workload("x", 1, at=1), *EVENTS), "waiting", "Waits: b"),
+        ((ADMITTED, workload("x", 1, at=1, holds="team-a")), "admitted", ""),
+    ],
+    ids=["by its events", "by nothing", "by the Job", "its Workload says nothing", "by its Workload"],
+)
+def test_what_few_rights_show_is_told_with_what_they_do_not(objects: tuple[Raw, ...], state: str, message: str) -> None:
+    told = partial_answer(Seen(list(objects), ("clusterqueues",)), "x", "team-a")
+    assert isinstance(told, Explanation)
+    assert (told.state, told.message, told.unseen) == (state, message, ("clusterqueues",))
+
+
+@pytest.mark.parametrize(
+    ("unseen", "said"),
+    [
+        ("jobs", "your rights show neither Job x in namespace team-a nor its Workload: ask for them"),
+        ("clusterqueues", "there is no Job x in namespace team-a; see kubectl get jobs -n team-a"),
+    ],
+)
+def test_a_job_that_is_not_shown_is_not_said_to_be_missing(unseen: str, said: str) -> None:
+    assert partial_answer(Seen([], (unseen,)), "x", "team-a") == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,28 @@ def test_help_imports_no_command() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True).stdout
     heavy = {"aiohttp", "kubernetes", "cryptography", "pydantic", "starlette", *(each.module for each in COMMANDS)}
     assert heavy.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--config", "absent.yaml"], 1, "No such file or directory"),
+        (["--bind", "nowhere"], 1, "'nowhere' is not an address"),
+        (["--log-level", "loud"], 2, "'loud' is none of debug, info, warning, error"),
+        (["--instal"], 2, "No such option"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else None,
+)
+def test_serve_ends_with_the_exit_codes_that_the_page_lists(options: list[str], code: int, said: str) -> None:
+    """docs/serving.md: 1 where something is wrong with what was named, 2 where the command line itself is."""
+    command = [sys.executable, "-m", "cli.main", "serve", *options]
+    environ = os.environ | {"KUBECONFIG": "/absent", "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=_ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert f"{code} " in _listed_codes()
+
+
+def _listed_codes() -> str:
+    page = (_ROOT / "docs" / "serving.md").read_text()
+    return page[page.index("Exit codes:") :].partition("\n\n")[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import build, clusters
+from devcluster import clusters
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -95,35 +95,6 @@ def read_until(demo: subprocess.Popen[str], said: str) -> str:
         if said in line:
             break
     return "".join(lines)
-
-
-def test_what_the_readme_types_after_make_up_works_word_by_word(tmp_path: Path) -> None:
-    """With a cache of its own, so that the names are those of the README; the programs are everyone's."""
-    programs = build.ensure("kubectl")["kubectl"].parent
-    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "KUBEBUILDER_ASSETS": str(programs)}
-    script = block("make up")
-    assert script.splitlines()[1].startswith('eval "$(.venv/bin/seiretsu cluster env --name demo)"')
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=ROOT,
-        env=environ | {"COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    for said in ("To use it from this shell", "job.batch/train-", "team-a   research", "Cluster demo is down."):
-        assert said in done.stdout
-    assert not processes_in(tmp_path)
-    assert not list((tmp_path / "seiretsu" / "clusters").glob("[!.]*"))
-
-
-def block(first: str) -> str:
-    """The code block of the README that begins with these words."""
-    blocks = re.findall(r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = [each for each in blocks if each.startswith(first)]
-    return str(found)
 
 
 def test_make_up_that_fails_leaves_nothing_running(named: str) -> None:

@@ -177,6 +177,52 @@ def test_a_job_that_is_not_managed_and_one_that_is_not_there_are_told_so(world: 
         assert said in done.stderr
 
 
+def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: World, tmp_path: Path) -> None:
+    world.queue("q", 2)
+    world.job("runs", "q", cpu=2, seconds=HOUR)
+    world.until("runs", lambda: world.running() == {"runs"})
+    world.job("waits", "q", cpu=2, seconds=HOUR)
+    world.until("waits is told why", lambda: "WaitingForQuota" in world.events("Job", "waits"))
+    mine = ("-n", world.namespace)
+    world.plane.kubectl("create", "serviceaccount", "member", *mine, check=True)
+    account = f"--serviceaccount={world.namespace}:member"
+    world.plane.kubectl("create", "rolebinding", "edits", "--clusterrole=edit", account, *mine, check=True)
+    token = world.plane.kubectl("create", "token", "member", *mine, check=True).stdout.strip()
+    settings = json.loads(world.plane.kubeconfig.read_text())
+    settings["users"] = [{"name": user["name"], "user": {"token": token}} for user in settings["users"]]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(settings))
+
+    def explained(name: str) -> list[str]:
+        words = ["explain", name, "--kubeconfig", str(kubeconfig), *mine]
+        done = CliRunner().invoke(application(["explain"]), words)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout.splitlines()
+
+    why = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        f"{world.namespace}, 2 more needed"
+    )
+    first, said, _, unseen, what_for = explained("waits")
+    assert first == f"{world.namespace}/waits: waiting"
+    assert said == f"  WaitingForQuota: Waits in ClusterQueue {world.full('q')}: {why}"
+    assert unseen.startswith("Your rights do not show namespaces, limitranges outside")
+    assert unseen.endswith(f"workloads, jobs outside {world.namespace}.")
+    assert (
+        what_for == "With the right to list them: its queue position, who holds the quota, and what would let it start."
+    )
+    assert explained("runs")[:2] == [f"{world.namespace}/runs: admitted", "  it is not suspended"]
+
+    kinds = "--resource=workloads,localqueues"
+    world.plane.kubectl("create", "role", "sees", "--verb=get,list", kinds, *mine, check=True)
+    world.plane.kubectl("create", "rolebinding", "sees", "--role=sees", account, *mine, check=True)
+    lines = explained("waits")
+    name = world.workload("waits")["metadata"]["name"]
+    assert lines[0] == f"{world.namespace}/waits (Workload {name}): waiting, priority 0"
+    assert lines[1] == f"  WaitingForQuota: {why}"
+    assert f"workloads outside {world.namespace}" in lines[3]
+
+
 def test_a_simulation_goes_on_from_a_live_clusters_state(world: World, tmp_path: Path) -> None:
     world.queue("q", 2)
     world.job("runs", "q", cpu=2, seconds=HOUR)

@@ -1,0 +1,81 @@
+"""What the README and the pages beside it let people type, word by word: it works on a machine that has nothing yet.
+
+Each test has a cache of its own, so that clusters have the names of the README; the programs in it are everyone's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devcluster import build
+from tests.cluster.test_demo import processes_in
+
+ROOT = Path(__file__).parents[2]
+FINISHED = "kubectl wait --for=condition=Complete jobs --all --namespace team-a --timeout=180s"
+
+pytestmark = pytest.mark.cluster
+
+
+def block(first: str, page: str = "README.md") -> str:
+    """The code that begins with these words, indented or between fences."""
+    text = (ROOT / page).read_text()
+    fenced = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"(?:^    .+\n)+", text, re.MULTILINE)
+    (found,) = [each for each in (*fenced, *indented) if each.strip().startswith(first)]
+    return str(found)
+
+
+def shell(script: str, cache: Path) -> str:
+    """Run lines as in one shell, in the project's folder, and return what they print; the first that fails ends it."""
+    programs = build.ensure("kubectl")["kubectl"].parent
+    environ = os.environ | {"XDG_CACHE_HOME": str(cache), "KUBEBUILDER_ASSETS": str(programs), "COLUMNS": "200"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def nothing_left(cache: Path) -> bool:
+    return not processes_in(cache) and not list((cache / "seiretsu" / "clusters").glob("[!.]*"))
+
+
+def test_make_up_and_what_is_typed_after_it(tmp_path: Path) -> None:
+    script = block("make up")
+    printed = shell(script, tmp_path)
+    given = [line for line in printed.splitlines() if line.startswith('eval "$(')]
+    assert [line.replace(f"{ROOT}/", "") for line in given] == script.splitlines()[1:2], (
+        "make up prints the line itself"
+    )
+    for said in ("job.batch/train-", "team-a   research", "Cluster demo is down."):
+        assert said in printed
+    assert nothing_left(tmp_path)
+
+
+def test_serve_beside_a_cluster_and_the_examples(tmp_path: Path) -> None:
+    """Where another program listens on the port of the README, a free one is as good."""
+    serve = re.compile(r"^seiretsu serve --install .*$", re.MULTILINE)
+    log = tmp_path / "log"
+    ready = f"seiretsu serve --install --bind 127.0.0.1:0 > {log} 2>&1 & trap 'kill $!' EXIT\n"
+    ready += f"until grep -qx ready {log}; do kill -0 $!; sleep 0.2; done"
+    begin, examples = block("make tools"), block("kubectl label nodes")
+    assert serve.search(begin)
+    priorities = block("kubectl get workloads", "docs/priority.md").strip() + " --namespace team-a"
+    end = "kill $!; wait $! || true; trap - EXIT; seiretsu cluster down --name dev"
+    printed = shell("\n".join([serve.sub(ready, begin), examples, priorities, FINISHED, end]), tmp_path)
+    assert "node/node-1 labeled" in printed
+    assert "kueue.x-k8s.io/queue-name=main" in printed, "kubectl describe jobs"
+    assert re.search(r"^NAME +PRIORITY\njob-train-\S+ +0$", printed, re.MULTILINE)
+    assert re.search(r"^job.batch/train-\S+ condition met$", printed, re.MULTILINE)
+    assert nothing_left(tmp_path)
