@@ -7,7 +7,7 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from api import names
 from api.errors import FieldError, forbidden
@@ -17,6 +17,7 @@ from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
+from core.feedback.rules import fitted
 from core.jobs import meta, owners
 from core.model import Key, Raw, Workload
 from webhook import expressions, job_rules, patch
@@ -28,9 +29,13 @@ from webhook.settings import Context
 
 
 def mutate(kind: JobKind, request: Request, context: Context) -> Response:
-    """Default queue, default priority class, suspension; no operation for what is so already."""
+    """Default queue, default priority class, suspension; no operation for what is so already.
+
+    A job that waits stays suspended when an update unsuspends it, with a warning: a manifest with ``suspend: false``
+    can be applied again and again, as GitOps tools do.
+    """
     if request.operation == "UPDATE":
-        return allow(patch=_resized(kind, request, context))
+        return _kept_suspended(kind, request, context) or allow(patch=_resized(kind, request, context))
     if request.operation != "CREATE":
         return allow()
     job = request.new()
@@ -163,13 +168,14 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
         )
-        errors += _started_by_hand(kind, old, new, request, context)
+        errors += _not_kept_suspended(kind, old, new, request, context)
     keys = _of_keys(kind, old, new, request, context)
     if errors:
         return refuse(errors, warnings=keys.warnings)
     asked = _asked(kind, old, new, request, context)
     verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
-    response = Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
+    by_hand = _stopped_by_hand(kind, old, new, request, context) if old is not None else ()
+    response = Verdict(by_hand + keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
     uid = meta.uid(new)
     if asked is not None and old is None and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())
@@ -201,30 +207,85 @@ def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) 
     return [forbidden(path, f"a job that waits in a queue is created suspended: another webhook unset {path}")]
 
 
-def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
-    """Only admission starts a job that waits in a queue.
+def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Response | None:
+    """``suspend: true``, with a warning, on an update that only admission may make; None for any other."""
+    old, new = request.old(), request.new()
+    errors = kind.form.errors(new) or kind.form.errors(old)
+    if errors:
+        return bad_request("; ".join(map(str, errors)))
+    if not _started_by_hand(kind, old, new, request, context):
+        return None
+    path, place, done = ".".join(kind.suspend), _place(new), _done(new, context)
+    if done:
+        warning = fitted(f"{path} stays true: the workload is finished ({done})", f"{path} stays true: {_AGAIN}")
+    else:
+        warning = fitted(
+            f"{path} stays true: the job {place} and starts when it is admitted",
+            f"{path} stays true: the job starts when it is admitted",
+        )
+    return allow(patch=patch.add(new, kind.suspend, True), warnings=[warning])
 
-    Our own start is known by the account that writes it. Where the caches are cold nobody is refused: the controller
-    suspends such a job again.
+
+_AGAIN: Final = "change the job so that it can start, or create it again"
+
+
+def _not_kept_suspended(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
+    """What is refused where another webhook unset what ours had forced, or ours was not called."""
+    if not _started_by_hand(kind, old, new, request, context):
+        return []
+    path, done = ".".join(kind.suspend), _done(new, context)
+    if done:
+        return [forbidden(path, f"the job cannot run, its workload is finished ({done}): {_AGAIN}")]
+    text = f"the job {_place(new)} and is started when its workload is admitted, not by hand"
+    return [forbidden(path, text)]
+
+
+def _done(job: Raw, context: Context) -> str:
+    """Why the Workload of the job is finished; '' where it is not."""
+    workload = context.lookup.workload_of(meta.uid(job))
+    done = workload.condition(Condition.FINISHED) if workload is not None else None
+    return done.message if done is not None and done.status else ""
+
+
+def _place(job: Raw) -> str:
+    queue = meta.queue_name(job)
+    return f'waits in LocalQueue "{queue}"' if queue else f"names no queue (label {Label.QUEUE_NAME})"
+
+
+def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> bool:
+    """Whether an update unsuspends a job that only admission starts, as it does all that wait in a queue.
+
+    Our own start is known by the account that writes it. Where the caches are cold the update is allowed: the
+    controller suspends such a job again.
     """
     started = _switched_off(kind, old) and not _switched_off(kind, new)
     if not started or context.account().wrote(request) or not context.lookup.synced:
-        return []
+        return False
     if not _to_be_queued(new, request, context):
-        return []
+        return False
     if _queued_by_owner(old, request, context):  # as it was: an owner may come with the same write
-        return []
+        return False
     workload = context.lookup.workload_of(meta.uid(new))
-    if kind.ended(new) or (workload is not None and _may_run(workload)):
-        return []
-    queue = meta.queue_name(new)
-    place = f'waits in LocalQueue "{queue}"' if queue else f"names no queue (label {Label.QUEUE_NAME})"
-    path = ".".join(kind.suspend)
-    done = workload.condition(Condition.FINISHED) if workload is not None else None
-    if done is not None and done.status:
-        told = f"its workload is finished ({done.message}): change the job so that it can start, or create it again"
-        return [forbidden(path, f"the job cannot run, {told}")]
-    return [forbidden(path, f"the job {place} and is started when its workload is admitted, not by hand")]
+    return not kind.ended(new) and (workload is None or not _may_run(workload))
+
+
+def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> tuple[str, ...]:
+    """The warning that suspending a running job does not hold it, and what does."""
+    stopped = _switched_off(kind, new) and not _switched_off(kind, old)
+    if not stopped or meta.deleting(new) or context.account().wrote(request):
+        return ()
+    if _pods(kind, old) != _pods(kind, new):  # a resize, which suspends the job in the same write
+        return ()
+    if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
+        return ()
+    workload = context.lookup.workload_of(meta.uid(new)) if context.lookup.synced else None
+    if workload is None or not _may_run(workload):
+        return ()
+    hold = "to hold the job, set spec.active: false on"
+    return (
+        f"{'.'.join(kind.suspend)}: true stops the pods of this job and requeues it: it may start again at once",
+        fitted(f"{hold} Workload {workload.key.name}", f"{hold} the Workload with label job-uid={workload.job_uid}"),
+    )
 
 
 def _may_run(workload: Workload) -> bool:

@@ -48,8 +48,9 @@ def test_seed_0_slide_56_jobs_without_a_queue_wait_where_all_are_managed(tmp_pat
             label = ("label", "job", "before", "kueue.x-k8s.io/queue-name=main", "-n", "default")
             plane.kubectl(*label, check=True)
             world.until("the one that has a queue now starts", lambda: world.running() == {"before"})
-            refused = plane.kubectl("patch", "job", "managed", "-p", json.dumps({"spec": {"suspend": False}}))
-            assert "names no queue (label kueue.x-k8s.io/queue-name) and is started when" in refused.stderr
+            kept = plane.kubectl("patch", "job", "managed", "-p", json.dumps({"spec": {"suspend": False}}))
+            assert "names no queue (label kueue.x-k8s.io/queue-name) and starts when it is admitted" in kept.stderr
+            assert "managed" not in world.running()
 
 
 def unqueued(name: str) -> dict[str, object]:

@@ -1,9 +1,15 @@
-"""A job that waits is started by admission, and by nobody else."""
+"""A job that waits is started by admission, and by nobody else.
+
+An update that unsuspends it is changed so that it stays suspended, with a warning. What gets past that (another
+webhook) is refused.
+"""
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import orjson
 import pytest
 
 from api.names import Annotation, Label
@@ -55,6 +61,69 @@ def started(
         "/validate-batch-v1-job", review(new, old=old, **request), knows=lookup, settings=settings, account=account
     )
     return str(response.get("status", {}).get("message", ""))
+
+
+def kept(lookup: Lookup, *, suspend: bool | None = False, **request: Any) -> Raw:
+    """What defaulting answers when the job is unsuspended."""
+    new, old = with_uid(job(labels=QUEUE)), with_uid(job(labels=QUEUE, suspend=True))
+    if suspend is not None:
+        new["spec"]["suspend"] = suspend
+    return ask("/mutate-batch-v1-job", review(new, old=old, **request), knows=lookup)
+
+
+WARNING = 'spec.suspend stays true: the job waits in LocalQueue "main" and starts when it is admitted'
+
+
+@pytest.mark.parametrize("suspend", [False, None], ids=["suspend: false", "suspend was removed"])
+@pytest.mark.parametrize(
+    "lookup",
+    [knows(), knows("QuotaReserved"), knows(exists=False)],
+    ids=["it waits for quota", "it waits for its checks", "it was just created"],
+)
+def test_an_update_that_unsuspends_a_job_that_waits_keeps_it_suspended_and_warns(
+    lookup: Lookup, suspend: bool | None
+) -> None:
+    response = kept(lookup, suspend=suspend)
+    assert response["allowed"] and response["warnings"] == [WARNING]
+    operations = orjson.loads(base64.b64decode(response["patch"]))
+    assert operations == [{"op": "add", "path": "/spec/suspend", "value": True}]
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [knows("QuotaReserved", "Admitted"), knows(synced=False)],
+    ids=["it is admitted", "we know nothing yet: the controller will suspend it"],
+)
+def test_an_update_that_may_unsuspend_a_job_is_left_as_it_is(lookup: Lookup) -> None:
+    response = kept(lookup)
+    assert response["allowed"] and "patch" not in response and "warnings" not in response
+
+
+RUNS = ("QuotaReserved", "Admitted")
+HOLD = [
+    "spec.suspend: true stops the pods of this job and requeues it: it may start again at once",
+    "to hold the job, set spec.active: false on Workload w",
+]
+
+
+@pytest.mark.parametrize(
+    ("lookup", "user", "warnings"),
+    [
+        pytest.param(knows(*RUNS), "alice", HOLD, id="a person suspends a job that runs"),
+        pytest.param(knows(*RUNS), "us", [], id="we do"),
+        pytest.param(knows("QuotaReserved"), "alice", [], id="a job that is not admitted"),
+        pytest.param(knows(*RUNS, "Finished"), "alice", [], id="a job that has finished"),
+        pytest.param(knows(*RUNS, synced=False), "alice", [], id="we know nothing yet"),
+    ],
+)
+def test_who_suspends_a_running_job_is_warned_that_this_does_not_hold_it(
+    lookup: Lookup, user: str, warnings: list[str]
+) -> None:
+    new, old = with_uid(job(labels=QUEUE, suspend=True)), with_uid(job(labels=QUEUE))
+    asked = review(new, old=old, userInfo={"username": user})
+    response = ask("/validate-batch-v1-job", asked, knows=lookup, account=Account("us"))
+    assert response["allowed"]
+    assert response.get("warnings", []) == warnings
 
 
 @pytest.mark.parametrize(
