@@ -40,6 +40,8 @@ _UNTOLD = frozenset(
     {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
 )
 """Reasons under which the cycle has not spoken since the workload came (back) to the queue."""
+TIME_TO_STOP = 30.0
+"""Seconds in which whoever runs an evicted Workload is to end its pods: the default terminationGracePeriodSeconds."""
 
 
 Rule = Callable[[Workload, Surroundings], Step | None]
@@ -229,14 +231,16 @@ def overtime(w: Workload, s: Surroundings) -> Step | None:
 
 
 def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
-    """An evicted Workload that stands for no job has nothing to stop: its quota is free at once.
+    """An evicted Workload without owner is released when its creator had as long as pods have to end, and did not.
 
     Any owner reference, and Kueue's annotation that names the owner, say that somebody runs it. Whoever that is stops
     the pods and sets QuotaReserved to False; until then they use the quota.
     """
-    if w.owned or w.made_for or not w.holds(names.Condition.EVICTED) or not w.holds(names.Condition.QUOTA_RESERVED):
+    eviction = w.condition(names.Condition.EVICTED)
+    if w.owned or w.made_for or eviction is None or not eviction.status or not w.holds(names.Condition.QUOTA_RESERVED):
         return None
-    return _update(w, transitions.released(w, s.now), "release")
+    left = eviction.since + TIME_TO_STOP - s.now
+    return Rest(left) if left > 0 else _update(w, transitions.released(w, s.now), "release")
 
 
 def until_late(w: Workload, s: Surroundings) -> Step | None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api.names import PendingReason
 from core import life, transitions
 from core.life import next_step, required_checks
 from core.model import (
@@ -275,11 +276,19 @@ def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
     assert (free.why, facts(free.after)["QuotaReserved"]) == ("ungate", "False/PendingEvaluation")
 
 
-def test_a_workload_without_job_gives_its_quota_back_as_soon_as_it_is_evicted() -> None:
-    own = replace(RUNNING, owner=None, job_uid="")
-    after = live(transitions.preempted(own, "InClusterQueue", "room", NOW), around())
+def test_an_evicted_workload_without_owner_keeps_its_quota_for_the_time_that_pods_have_to_end() -> None:
+    evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
+    assert next_step(evicted, around()) == Rest(30.0)
+    assert next_step(evicted, around(now=NOW + 29.0)) == Rest(1.0)
+    after = live(evicted, around(now=NOW + 30.0))
     assert after.admission is None
     assert facts(after)["Requeued"] == "True/Preempted"
+
+
+def test_an_evicted_workload_that_its_creator_released_is_queued_again_at_once() -> None:
+    evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
+    theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
+    assert next_step(theirs, around()) == Rest()
 
 
 @pytest.mark.parametrize(
