@@ -45,6 +45,8 @@ REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
 """How long a workload is not looked at after its second refusal in a row; doubles with each more."""
 MESSAGE_SECONDS = 5.0
 """A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
+EDITS_SECONDS = 1.0
+"""Edits of quota that follow one another are looked at together, once in so long; the first one at once."""
 
 
 Change = Callable[[Workload], tuple[Workload, Callable[[], None]] | None]
@@ -78,6 +80,7 @@ class Scheduler:
         self.cycles = 0
         self.taken_back: Callable[[Key], None] = lambda key: None
         self._woken = asyncio.Event()
+        self._edits_due = 0.0
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._waiting: dict[Key, Wait] = {}
@@ -90,6 +93,15 @@ class Scheduler:
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
         self._woken.set()
+
+    def edited(self) -> None:
+        """Somebody edited quota. A manifest or a script changes many objects, or one many times: a cycle after each
+        would look at everybody who waits again and again.
+        """
+        now = self.clock()
+        if not 0 < self._edits_due - now <= EDITS_SECONDS:
+            self._edits_due = now + EDITS_SECONDS
+            self.wake()
 
     def forget(self, key: Key) -> None:
         """The workload is gone: nothing about it is kept."""
@@ -123,10 +135,14 @@ class Scheduler:
                     break
 
     async def _until_woken(self) -> None:
-        """Wait for a change, or for the end of the earliest backoff."""
-        wake_at = self.state.next_wake(self.clock())
+        """Wait for a change, for the end of the earliest backoff, or for the time to look at edits together."""
+        now = self.clock()
+        due = [self._edits_due] if self._edits_due > now else []
+        wake_at = min(
+            [*due, *([earliest] if (earliest := self.state.next_wake(now)) is not None else [])], default=None
+        )
         try:
-            async with asyncio.timeout(None if wake_at is None else max(0.0, wake_at - self.clock())):
+            async with asyncio.timeout(None if wake_at is None else max(0.0, wake_at - now)):
                 await self._woken.wait()
         except TimeoutError:
             pass

@@ -155,7 +155,7 @@ class Wakes:
         for name in names:
             self._statuses_of(name)
             self._workloads_of(name)
-        self.scheduler.wake()
+        self.scheduler.edited()
 
     def _statuses_of(self, cluster_queue: str) -> None:
         self._status_of_cluster_queue(cluster_queue)
@@ -179,7 +179,7 @@ class Wakes:
         if _spec_changed(old, new):
             for member in self._around(name, old):
                 self._cohort_of(member)
-            self.scheduler.wake()
+            self.scheduler.edited()
 
     def _around(self, name: str, old: Raw | None) -> list[Raw]:
         """The ClusterQueues in the trees that a Cohort is in and, before it changed, was in."""

@@ -313,3 +313,25 @@ async def test_others_have_their_turn_while_a_cycle_over_many_queues_goes_on(mon
 
 def _assumed(found: Scheduler) -> bool:
     return found.state.assumed(Key("ns", "w"))
+
+
+async def test_edits_of_quota_that_follow_one_another_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first at once; those of the next second when it is over, though nobody wakes the scheduler again."""
+    monkeypatch.setattr("controller.scheduler.EDITS_SECONDS", 0.01)
+    now = 1_000.0
+    found, _, told = scheduler(clock=lambda: now)
+    found.edited()
+    assert found._woken.is_set()
+    found._woken.clear()
+    for _ in range(9):
+        found.edited()
+    assert not found._woken.is_set()
+    task = asyncio.create_task(found.run())
+    try:
+        await eventually(lambda: "Admitted" in told.reasons)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    now += 0.02
+    found.edited()
+    assert found._woken.is_set()
