@@ -38,6 +38,10 @@ _TITLES: Final = {
     ErrorType.TOO_FEW: "Too few",
     ErrorType.TYPE_INVALID: "Invalid value",
 }
+MOST: Final = 100
+"""Errors of one object that are looked for and told: nobody mends more at once, and anybody may send a million."""
+LONGEST: Final = 1024
+"""Characters of a value that an error shows."""
 OMITTED: Final = object()
 """A value that the error does not show: the whole of a map, or what its own detail repeats."""
 
@@ -123,16 +127,19 @@ def too_many(path: str, actual: int, limit: int) -> FieldError:
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """All errors as one message, each text once: `e1`, or `[e1, e2]` as apimachinery's aggregate prints them."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    """The first `MOST` errors as one message, each text once: `e1`, or `[e1, e2]` as apimachinery's aggregate prints
+    them.
+    """
+    texts = list(dict.fromkeys(str(error) for error in errors[:MOST]))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: strings quoted, the rest as compact JSON."""
+    """A value as an error shows it: strings quoted, the rest as compact JSON; of a long one how it begins."""
     if isinstance(value, str):
-        return quote(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return quote(value if len(value) <= LONGEST else f"{value[:LONGEST]}...")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)} | {

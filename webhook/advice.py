@@ -21,6 +21,7 @@ from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
 from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
+from core.feedback.rules import Spent
 from core.feedback.submission import of_workload
 from core.lookup import Lookup
 from core.model import Labels, LocalQueue, Raw
@@ -31,13 +32,13 @@ from webhook.review import Request, Response, allow, bad_request
 from webhook.settings import Context
 
 _Value = TypeVar("_Value")
-_Of = Callable[[Raw | None, Raw | None, Lookup], tuple[Finding, ...]]
+_Of = Callable[[Raw | None, Raw | None, Context], tuple[Finding, ...]]
 """What is found in a change from the first to the second."""
 
 
-def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup], tuple[Finding, ...]]) -> _Of:
-    def found(old: Raw | None, new: Raw | None, lookup: Lookup) -> tuple[Finding, ...]:
-        return find(Change(read(old) if old else None, read(new) if new else None), lookup)
+def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup, Spent], tuple[Finding, ...]]) -> _Of:
+    def found(old: Raw | None, new: Raw | None, context: Context) -> tuple[Finding, ...]:
+        return find(Change(read(old) if old else None, read(new) if new else None), context.lookup, context.spent)
 
     return found
 
@@ -78,7 +79,7 @@ def _found(request: Request, labels: Labels | None, context: Context) -> tuple[F
     old, new = request.old_object, request.object
     resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
     own = expressions.findings(context.settings.expressions, resource, request, labels) if new is not None else ()
-    return (*own, *_KINDS[request.kind](old, new, context.lookup))
+    return (*own, *_KINDS[request.kind](old, new, context))
 
 
 def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
@@ -86,8 +87,10 @@ def _of_workload(workload: Raw, request: Request, labels: Labels | None, context
     if common.has_reservation(workload) or common.is_true(workload, Condition.FINISHED):
         return ()
     asked = of_workload(workload, context.rules_of(request.namespace))
+    if asked.too_large:
+        return of_job(asked, context.lookup)
     own = expressions.findings(context.settings.expressions, request.resource, request, labels, asked)
-    return (*own, *of_job(asked, context.lookup))
+    return (*own, *of_job(asked, context.lookup, context.spent))
 
 
 def _invalid(gates: Gates, *found: Raw | None) -> bool:

@@ -186,7 +186,9 @@ def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context
     """What to say of labels and annotations, when they come."""
     left = _switched_off(kind, new) and not _to_be_queued(new, request, context)
     change = Change(None if old is None else _keys(kind, old), replace(_keys(kind, new), left=left))
-    return judge(of_keys(change, context.lookup), context.settings.feedback, context.labels_of(request.namespace))
+    return judge(
+        of_keys(change, context.lookup, context.spent), context.settings.feedback, context.labels_of(request.namespace)
+    )
 
 
 def _keys(kind: JobKind, job: Raw) -> Keys:
@@ -324,11 +326,13 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
     labels = context.labels_of(request.namespace)
     lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(request.new()))
     if asked.runs_with is not None:
-        return judge(of_job(asked, lookup), context.settings.feedback, labels)
+        return judge(of_job(asked, lookup, context.spent), context.settings.feedback, labels)
 
     def found(asked: Submission, request: Request) -> tuple[Finding, ...]:
+        if asked.too_large:
+            return of_job(asked, lookup)
         own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
-        return (*own, *of_job(asked, lookup))
+        return (*own, *of_job(asked, lookup, context.spent))
 
     now = found(asked, request)
     if now and (before := request.before()) is not None:

@@ -10,6 +10,7 @@ from api.configuration import Action, Feedback
 from api.v1beta2.base import LabelSelector
 from core import decode, placement
 from core.feedback import Finding
+from core.feedback.rules import NOT_JUDGED
 from core.model import Labels, Raw, Selector
 from webhook.patch import Operation
 from webhook.review import Response, allow, deny
@@ -33,7 +34,14 @@ class Policy:
     entries: tuple[Entry, ...] = ()
 
     def action(self, rule: str, labels: Labels | None) -> Action:
-        """What the rule does in a namespace with these labels (None: no namespace, or one no cache knows)."""
+        """What the rule does in a namespace with these labels (None: no namespace, or one no cache knows).
+
+        What was not judged is refused where any rule would refuse: else whoever makes an object large enough evades
+        them all.
+        """
+        if rule == NOT_JUDGED:
+            rules = dict.fromkeys(entry.rule for entry in self.entries)
+            return "Deny" if any(self.action(each, labels) == "Deny" for each in rules) else DEFAULT
         for entry in self.entries:
             if entry.rule == rule and _matches(entry.selector, labels):
                 return entry.action

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
-from api.errors import FieldError, aggregate
+from api.errors import MOST, FieldError, aggregate
 from core.model import Raw
 from webhook.patch import Operation
 
@@ -100,7 +101,7 @@ def allow(*, warnings: Iterable[str] = (), patch: tuple[Operation, ...] = ()) ->
 
 def refuse(errors: Iterable[FieldError], *, warnings: Iterable[str] = ()) -> Response:
     """Refuse for all of ``errors`` at once, in Kueue's shape: 403 Forbidden, ``[e1, e2]``."""
-    causes = tuple(errors)
+    causes = tuple(islice(errors, MOST))
     return Response(
         allowed=False,
         code=403,

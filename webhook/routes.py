@@ -68,7 +68,7 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     if why := _misfit(hook, request):
         return bad_request(why)
     try:
-        return hook.handler(request, context)
+        return hook.handler(request, context.for_one())
     except Exception:
         _LOG.exception("admission failed", hook=hook.name, namespace=request.namespace, name=request.name)
         return _INTERNAL if hook.failure_policy == "Fail" else allow()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from api import feature_gates, names
 from core.feedback.accepted import Accepted
+from core.feedback.rules import Spent, never
 from core.lookup import Lookup
 from core.model import Labels, Raw
 from core.requests import RequestRules
 from webhook.expressions import Expression
 from webhook.policy import Policy
 from webhook.review import Request
+
+ADVICE_SECONDS: Final = 0.1
+"""What advice about one object may take; others wait meanwhile, the API server for seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class Context:
     """All that a handler may look at besides its request. ``accepted`` is what it remembers of earlier ones.
 
     ``account`` is a function because the process learns its account from the API server, after the routes are made.
+    ``worked`` counts the CPU time of this thread, and ``spent`` is whether advice about this review has had its share.
     """
 
     settings: Settings
@@ -70,6 +76,13 @@ class Context:
     accepted: Accepted = field(default_factory=Accepted)
     clock: Callable[[], float] = time.monotonic
     account: Callable[[], Account] = Account
+    worked: Callable[[], float] = time.thread_time
+    spent: Spent = never
+
+    def for_one(self) -> Context:
+        """The context of one review, whose advice may cost ``ADVICE_SECONDS`` of CPU from now on."""
+        end = self.worked() + ADVICE_SECONDS
+        return replace(self, spent=lambda: self.worked() >= end)
 
     def labels_of(self, namespace: str) -> Labels | None:
         """The labels of a namespace; None for none, or as long as the caches do not know."""

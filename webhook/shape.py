@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from api.errors import FieldError, type_invalid
+from api.errors import MOST, FieldError, type_invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,11 @@ class Form:
         self._type = _struct(shape)
 
     def errors(self, value: Any) -> list[FieldError]:
-        """A field error for everything in ``value`` that has not the type it should have; null is always absent."""
+        """Field errors, ``MOST`` at most, for what in ``value`` has a wrong type; null counts as absent."""
         try:
             msgspec.convert(value, self._type)
         except msgspec.ValidationError:
-            return _misshapen(value, self._shape, "")
+            return list(islice(_misshapen(value, self._shape, ""), MOST))
         return []
 
 
@@ -113,37 +114,39 @@ def _type(shape: Shape) -> Any:
     return msgspec.defstruct("Fields", [(name, _struct(below), None) for name, below in shape.items()])
 
 
-def _misshapen(value: Any, shape: Shape, path: str) -> list[FieldError]:
+def _misshapen(value: Any, shape: Shape, path: str) -> Iterator[FieldError]:
     if value is None:
-        return []
+        return
     if isinstance(shape, MapOf):
         if not isinstance(value, dict):
-            return [_wrong(value, (dict,), path)]
-        return [error for key, below in value.items() for error in _element(below, shape.value, f"{path}[{key}]")]
-    if isinstance(shape, ListOf):
+            yield _wrong(value, (dict,), path)
+            return
+        for key, below in value.items():
+            yield from _element(below, shape.value, f"{path}[{key}]")
+    elif isinstance(shape, ListOf):
         if not isinstance(value, list):
-            return [_wrong(value, (list,), path)]
-        return [
-            error for index, below in enumerate(value) for error in _element(below, shape.element, f"{path}[{index}]")
-        ]
-    if isinstance(shape, type | tuple):
+            yield _wrong(value, (list,), path)
+            return
+        for index, below in enumerate(value):
+            yield from _element(below, shape.element, f"{path}[{index}]")
+    elif isinstance(shape, type | tuple):
         types = shape if isinstance(shape, tuple) else (shape,)
-        return [] if type(value) in types else [_wrong(value, types, path)]
-    if not isinstance(value, dict):
-        return [_wrong(value, (dict,), path)]
-    dot = f"{path}." if path else ""
-    return [
-        error
-        for key, below in shape.items()
-        if value.get(key) is not None
-        for error in _misshapen(value[key], below, dot + key)
-    ]
+        if type(value) not in types:
+            yield _wrong(value, types, path)
+    elif not isinstance(value, dict):
+        yield _wrong(value, (dict,), path)
+    else:
+        dot = f"{path}." if path else ""
+        for key, below in shape.items():
+            if value.get(key) is not None:
+                yield from _misshapen(value[key], below, dot + key)
 
 
-def _element(value: Any, shape: Shape, path: str) -> list[FieldError]:
+def _element(value: Any, shape: Shape, path: str) -> Iterator[FieldError]:
     if value is None:
-        return [type_invalid(path, None, "must not be null")]
-    return _misshapen(value, shape, path)
+        yield type_invalid(path, None, "must not be null")
+    else:
+        yield from _misshapen(value, shape, path)
 
 
 def _wrong(value: Any, types: tuple[type, ...], path: str) -> FieldError:

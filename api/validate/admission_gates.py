@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.errors import FieldError, forbidden, invalid, too_long
+from api.errors import MOST, FieldError, forbidden, invalid, too_long
 from api.names import Annotation
 from api.syntax import dns1123_subdomain
 
@@ -21,13 +21,15 @@ Object = Mapping[str, Any]
 def form(obj: Object) -> list[FieldError]:
     """Errors of the gates as they are written."""
     value = _value(obj)
-    errors = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for name in _names(value):
+        if len(errors) >= MOST:
+            break
         if not name:
             errors.append(invalid(_PATH, value, "cannot contain empty gate names"))
         elif name in seen:
-            errors.append(invalid(_PATH, value, f"duplicate gate name: {name}"))
+            errors.append(invalid(_PATH, value, f"duplicate gate name: {name[:_LONGEST]}"))
         else:
             seen.add(name)
             errors += _domain_prefixed_path(name)

@@ -21,15 +21,15 @@ from core.feedback.change import (
     workloads,
     written,
 )
-from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
+from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.waiting import inactive_checks, preempts
 from core.lookup import Lookup
 from core.model import ClusterQueue, FlavorResource, Quota
 
 
-def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup) -> tuple[Finding, ...]:
+def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a change of a ClusterQueue."""
-    return findings(CLUSTER_QUEUE_RULES, change, lookup)
+    return findings(CLUSTER_QUEUE_RULES, change, lookup, spent)
 
 
 # ClusterQueues: what they refer to.

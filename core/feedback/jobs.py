@@ -10,19 +10,22 @@ from collections.abc import Iterable
 from typing import Final
 
 from core.feedback import capacity, job_queue, waiting
+from core.feedback.budget import TOO_LARGE
 from core.feedback.job_queue import cluster_queue_of
-from core.feedback.rules import Finding, Rule, findings, fitted, missing, shortened
+from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
 
 
-def of_job(job: Submission, lookup: Lookup) -> tuple[Finding, ...]:
+def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a job that is to wait; of one that names no queue, just that. Of one that runs what comes of a
-    change, and whether it could ever start again.
+    change, and whether it could ever start again. Of one that is too large that it is.
     """
+    if job.too_large:
+        return (TOO_LARGE,) if lookup.synced else ()
     if job.runs_with is not None:
-        return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup)
-    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup)
+        return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup, spent)
+    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup, spent)
 
 
 def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from api.names import GROUP, Annotation, Label
 from core.feedback.change import Change
-from core.feedback.rules import HINTS, Finding, Rule, closest, distance, findings, fitted, shortened
+from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, distance, findings, fitted, never, shortened
 from core.lookup import Lookup
 from core.model import Labels
 
@@ -24,6 +24,9 @@ _ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
     "an annotation of spec.template",
 )
 
+
+LONGEST_KEY: Final = 253 + 1 + 63
+"""Letters of a key that Kubernetes accepts: a prefix, a slash and a name. What is longer it refuses, and we skip."""
 
 LOOKED_AT: Final = 256
 """Labels, and annotations, of one place that are looked at: a request waits meanwhile, and nobody writes more."""
@@ -53,9 +56,9 @@ class Keys:
         )
 
 
-def of_keys(change: Change[Keys], lookup: Lookup) -> tuple[Finding, ...]:
+def of_keys(change: Change[Keys], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about the labels and annotations that come with a change."""
-    return findings(KEY_RULES, change, lookup)
+    return findings(KEY_RULES, change, lookup, spent)
 
 
 _READ: Final[Mapping[str, tuple[str, ...]]] = {
@@ -83,7 +86,8 @@ def _new(change: Change[Keys]) -> Iterator[tuple[str, str]]:
         return
     before = dict(change.old.places) if change.old is not None else {}
     for place, found in change.new.places:
-        come = (key for key in found if "/" in key and key not in before.get(place, {}))
+        known = before.get(place, {})
+        come = (key for key in found if len(key) <= LONGEST_KEY and "/" in key and key not in known)
         yield from ((place, key) for key in heapq.nsmallest(LOOKED_AT, come))
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from core.feedback.budget import MOST_FIELDS
 from core.feedback.catalog import TABLES
 from core.feedback.rules import LIMIT, Rule
 
@@ -41,8 +42,10 @@ Cohorts, ResourceFlavors); where its rule is about nothing else, `serve` says so
 `(rule NAME)`. Jobs that were accepted a moment ago count as if the scheduler had judged them already, so that of six
 created together those that wait are told so; with several replicas each knows only of those that it accepted itself.
 Findings come from the caches: until those have been read once after a start nothing is said, and nothing
-is refused by these rules. What is wrong in Kubernetes' own sense (syntax,
-immutable fields) is always an error and no rule.
+is refused by these rules. Pods with more than {MOST_FIELDS:,} fields are not looked at, and once a review has
+taken a tenth of a second of CPU no other rule is begun: a warning says so, or, where any rule of that namespace
+refuses, a refusal (`not-judged`). Suspension and validation do not depend on that. What is wrong in Kubernetes' own
+sense (syntax, immutable fields) is always an error and no rule.
 
 ## Rules of your own
 

@@ -8,29 +8,29 @@ from typing import Final
 from api import quantity
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
-from core.feedback.rules import Finding, Rule, closest, findings, fitted, shortened
+from core.feedback.rules import Finding, Rule, Spent, closest, findings, fitted, never, shortened
 from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor
 
 
-def of_local_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
+def of_local_queue(change: Change[LocalQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a change of a LocalQueue."""
-    return findings(LOCAL_QUEUE_RULES, change, lookup)
+    return findings(LOCAL_QUEUE_RULES, change, lookup, spent)
 
 
-def of_queue(change: Change[LocalQueue], lookup: Lookup) -> tuple[Finding, ...]:
+def of_queue(change: Change[LocalQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a change of a Queue of v0.1, as the LocalQueue that it acts through."""
-    return findings((*QUEUE_RULES, *LOCAL_QUEUE_RULES), change, lookup)
+    return findings((*QUEUE_RULES, *LOCAL_QUEUE_RULES), change, lookup, spent)
 
 
-def of_cohort(change: Change[Cohort], lookup: Lookup) -> tuple[Finding, ...]:
+def of_cohort(change: Change[Cohort], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a change of a Cohort."""
-    return findings(COHORT_RULES, change, lookup)
+    return findings(COHORT_RULES, change, lookup, spent)
 
 
-def of_flavor(change: Change[ResourceFlavor], lookup: Lookup) -> tuple[Finding, ...]:
+def of_flavor(change: Change[ResourceFlavor], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
     """All findings about a change of a ResourceFlavor."""
-    return findings(FLAVOR_RULES, change, lookup)
+    return findings(FLAVOR_RULES, change, lookup, spent)
 
 
 def _leads_nowhere(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:

@@ -27,7 +27,18 @@ EACH = 3
 HINTS = 8
 """Names of one object for which a similar one is looked for: an object may name hundreds that do not exist."""
 
+NOT_JUDGED = "not-judged"
+"""The name of the finding that says that there was no looking, or no looking to the end. No rule has it."""
+
+Spent = Callable[[], bool]
+"""Whether the time for one object is used up. The core knows no clock: who calls has one."""
+
 _Subject = TypeVar("_Subject")
+
+
+def never() -> bool:
+    """There is no end to the time."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +62,25 @@ class Rule(Generic[_Subject]):
     example: str
 
 
-def findings(rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup) -> tuple[Finding, ...]:
+TOO_SLOW = Finding(NOT_JUDGED, "advice took too long: what else may keep this from starting was not looked at")
+
+
+def findings(
+    rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup, spent: Spent = never
+) -> tuple[Finding, ...]:
     """What the rules say, in their order; nothing while the caches are cold, for then everything seems missing.
 
     Of one rule at most ``EACH`` findings, so that none of them hides what the others say: the last counts the rest.
+    Once the time is ``spent`` no other rule is begun, and the last finding says so.
     """
     if not lookup.synced:
         return ()
-    return tuple(Finding(rule.name, text) for rule in rules for text in _first(rule, subject, lookup))
+    found: list[Finding] = []
+    for rule in rules:
+        if spent():
+            return (*found, TOO_SLOW)
+        found += (Finding(rule.name, text) for text in _first(rule, subject, lookup))
+    return tuple(found)
 
 
 def news(found: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -10,6 +10,7 @@ from api import quantity
 from api.errors import shown
 from api.names import DEFAULT_POD_SET, GROUP, Label
 from core import decode
+from core.feedback.budget import MOST_FIELDS, larger
 from core.feedback.rules import shortened
 from core.model import PodSet, Raw
 from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, Limits, RequestRules, effective
@@ -48,7 +49,7 @@ class Submission:
     the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
     it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
     that waits. ``causes`` says by pod set and resource what makes the request where the containers themselves ask for
-    less: a LimitRange or an init container.
+    less: a LimitRange or an init container. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -62,6 +63,7 @@ class Submission:
     priority: int | None = None
     words: Words = _OF_JOB
     runs_with: int | None = None
+    too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
@@ -73,8 +75,10 @@ class Submission:
 def submission(
     namespace: str, queue: str, priority_class: str, pods: Iterable[PodSpec], rules: RequestRules
 ) -> Submission:
-    """A job of these pods."""
+    """A job of these pods; of pods with more than ``MOST_FIELDS`` fields nothing is read."""
     pods = tuple(pods)
+    if larger(MOST_FIELDS, *(pod.spec for pod in pods)):
+        return Submission(namespace, queue, priority_class, too_large=True)
     asked = [effective(pod.spec, rules) for pod in pods]
     return Submission(
         namespace,
@@ -105,7 +109,7 @@ def _causes(spec: Raw, found: Effective, rules: RequestRules) -> dict[str, str]:
         causes |= dict.fromkeys(_more(found, plain), "default of a LimitRange")
     before = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") != "Always"]
     if before:
-        sidecars = [each for each in spec["initContainers"] if each not in before]
+        sidecars = [each for each in spec["initContainers"] if each.get("restartPolicy") == "Always"]
         alone = effective({**spec, "initContainers": sidecars}, rules)
         for resource in _more(found, alone):
             asked = {str(each.get("name") or "?"): effective({"containers": [each]}, rules).requests for each in before}
