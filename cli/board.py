@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from api import names, quantity
+from controller.events import WAITS
 
 Raw = dict[str, Any]
 
@@ -55,15 +56,16 @@ def holds(obj: Raw, kind: str) -> bool:
     return condition(obj, kind).get("status") == "True"
 
 
-def rows(jobs: Iterable[Raw], workloads: Iterable[Raw]) -> list[Row]:
+def rows(jobs: Iterable[Raw], workloads: Iterable[Raw], events: Iterable[Raw] = ()) -> list[Row]:
     """One row for each Job, oldest first."""
     by_owner = {ref["uid"]: w for w in workloads for ref in w["metadata"].get("ownerReferences", [])}
+    told = {e["involvedObject"].get("uid"): e["message"] for e in events if e.get("message", "").startswith(WAITS)}
     ordered = sorted(jobs, key=lambda j: (j["metadata"]["creationTimestamp"], j["metadata"]["uid"]))
-    return [row(job, by_owner.get(job["metadata"]["uid"])) for job in ordered]
+    return [row(job, by_owner.get(job["metadata"]["uid"]), told.get(job["metadata"]["uid"], "")) for job in ordered]
 
 
-def row(job: Raw, workload: Raw | None) -> Row:
-    """How one Job stands, with the reason if it waits."""
+def row(job: Raw, workload: Raw | None, event: str = "") -> Row:
+    """How one Job stands, with the reason if it waits: its Workload's status says it, or else an event on the Job."""
     status, meta = job.get("status", {}), job["metadata"]
     wanted = job["spec"].get("parallelism", 1)
     if holds(job, "Complete") or holds(job, "Failed"):
@@ -72,8 +74,8 @@ def row(job: Raw, workload: Raw | None) -> Row:
     if not job["spec"].get("suspend", False):
         return Row(meta["namespace"], meta["name"], "running", f"{status.get('active', 0)}/{wanted}", "")
     reserved = condition(workload or {}, names.Condition.QUOTA_RESERVED)
-    note = reserved.get("message", "") if reserved.get("status") == "False" else ""
-    return Row(meta["namespace"], meta["name"], "waiting", f"0/{wanted}", note)
+    told = reserved.get("message", "") if reserved.get("status") == "False" else ""
+    return Row(meta["namespace"], meta["name"], "waiting", f"0/{wanted}", told or event.partition(": ")[2])
 
 
 def usages(queues: Iterable[Raw], resource: str) -> list[Usage]:

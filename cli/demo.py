@@ -68,7 +68,7 @@ class Look(NamedTuple):
         return [row for row in self.jobs if row.state == "waiting"]
 
     def told(self, *jobs: str) -> bool:
-        """Whether these Jobs wait and their Workloads say why."""
+        """Whether these Jobs wait and are told why."""
         return {row.job for row in self.waiting() if row.note} >= {*jobs}
 
     def finished(self) -> set[str]:
@@ -111,17 +111,17 @@ class Story:
     most_borrowed: int = 0
     most_used: int = 0
 
-    def see(self, look: Look, *, ends: bool = False) -> list[str]:
+    def see(self, look: Look) -> list[str]:
         """Take in one look at the cluster; returns a line for each Job that changed.
 
-        A Job waits when its Workload says why, or when it still does as a scene ``ends``.
+        A Job waits once it is told why: before that it may just have been created.
         """
         news = []
         for one in look.jobs:
             name = f"{one.namespace}/{one.job}"
-            if one.state == "waiting" and one.job not in self.waited and (one.note or ends):
+            if one.state == "waiting" and one.note and one.job not in self.waited:
                 self.waited.add(one.job)
-                news.append(f"{name} waits{f': {one.note}' if one.note else ''}")
+                news.append(f"{name} waits: {one.note}")
             if one.state != "waiting" and one.job not in self.started:
                 self.started.add(one.job)
                 news.append(f"{name} starts")
@@ -160,12 +160,12 @@ class Demo:
 
     def look(self) -> Look:
         """How Jobs and queues stand now."""
-        kinds = f"jobs,workloads.{names.GROUP},clusterqueues.{names.GROUP}"
+        kinds = f"jobs,workloads.{names.GROUP},clusterqueues.{names.GROUP},events"
         found: dict[str, list[Raw]] = defaultdict(list)
         for item in json.loads(self.must("get", kinds, "-A", "-o", "json"))["items"]:
             found[item["kind"]].append(item)
         mine = [job for job in found["Job"] if job["metadata"]["namespace"] in (TEAM_A, TEAM_B)]
-        return Look(rows(mine, found["Workload"]), usages(found["ClusterQueue"], "cpu"))
+        return Look(rows(mine, found["Workload"], found["Event"]), usages(found["ClusterQueue"], "cpu"))
 
     def submit(self, file: str, namespace: str = TEAM_A) -> str:
         """``kubectl create`` one of the example Jobs, to run until the demo ends it. Returns the Job's name."""
@@ -192,7 +192,7 @@ class Demo:
             while True:
                 look = self.look()
                 over = until(look)
-                show(look, self.story.see(look, ends=over))
+                show(look, self.story.see(look))
                 if wrong := mistake(look, may_start):
                     raise DemoError(f"{title}: {wrong}. All Jobs: {look.describe()}")
                 if over:
@@ -290,13 +290,13 @@ class Demo:
 
 
 def _three_run_on_borrowed_quota(look: Look, jobs: set[str]) -> bool:
-    """Whether three of these five Jobs run, one on borrowed quota, and the others wait; one at least knows why."""
-    shown = look.shows(TEAM_A, borrowed=BORROWED, pending=2)
-    return shown and len(look.started() & jobs) == 3 and any(row.note for row in look.waiting())
+    """Whether three of these five Jobs run, one on borrowed quota, and the others wait and are told why."""
+    waiting = jobs - look.started()
+    return look.shows(TEAM_A, borrowed=BORROWED, pending=2) and len(waiting) == 2 and look.told(*waiting)
 
 
 def _one_runs_and_one_waits(look: Look, jobs: set[str]) -> bool:
-    """Whether one of these two Jobs of team-b runs and the other one knows why it waits."""
+    """Whether one of these two Jobs of team-b runs and the other one is told why it waits."""
     waiting = jobs - look.started()
     return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.told(*waiting)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.board import Row
+from cli.board import Row, rows
 from cli.demo import Look, Story, mistake
 
 TOLD = "insufficient unused quota"
@@ -57,13 +57,21 @@ def test_too_many_jobs_and_one_that_starts_before_its_turn_are_wrong(seen: Look,
     assert mistake(seen, EVERYBODY) == wrong
 
 
-def test_a_job_waits_once_it_is_told_why_or_when_the_scene_is_over() -> None:
+def test_a_job_waits_once_it_is_told_why() -> None:
     story = Story()
     fresh = ("team-a/1 waiting", "team-a/2 waiting")
     assert story.see(look(*fresh)) == [], "it may just have been created"
     assert story.see(look(*fresh, notes={"team-a/1": TOLD})) == [f"team-a/1 waits: {TOLD}"]
-    assert story.see(look(*fresh), ends=True) == ["team-a/2 waits"]
-    assert story.see(look(*fresh), ends=True) == []
+    assert story.see(look(*fresh, notes={"team-a/1": TOLD})) == []
+
+
+def test_an_event_says_why_a_job_waits_whose_workload_says_nothing() -> None:
+    metadata = {"namespace": "team-a", "name": "train", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    job = {"metadata": metadata, "spec": {"suspend": True}}
+    about = {"involvedObject": {"kind": "Job", "uid": "u"}}
+    events = [about | {"message": f"Waits in ClusterQueue team-a: {TOLD}"}, about | {"message": "Job suspended"}]
+    (row,) = rows([job], [], events)
+    assert (row.state, row.note) == ("waiting", TOLD)
 
 
 def test_what_began_and_ended_between_two_looks_is_narrated_in_order() -> None:
