@@ -21,6 +21,7 @@ from typing import Any
 
 from api import quantity
 from core import decode
+from core.conditions import raw_admission
 from core.cycle import schedule
 from core.model import FlavorResource, Plan, Raw, Reserve, Wait
 from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
@@ -116,10 +117,7 @@ def _decisions(plan: Plan) -> Raw:
                 found[key] = {
                     "outcome": "Admitted" if decision.admitted else "QuotaReserved",
                     "clusterQueue": decision.admission.cluster_queue,
-                    "podSets": [
-                        _pod_set(each.name, each.count, each.flavors, each.usage)
-                        for each in decision.admission.pod_sets
-                    ],
+                    "podSets": raw_admission(decision.admission)["podSetAssignments"],
                     "considered": decision.considered,
                 }
             case Wait():
@@ -137,10 +135,6 @@ def _decisions(plan: Plan) -> Raw:
                         "message": victim.message,
                     }
     return found
-
-
-def _pod_set(name: str, count: int, flavors: Mapping[str, str], usage: Mapping[str, int]) -> Raw:
-    return {"name": name, "count": count, "flavors": dict(flavors), "resourceUsage": _amounts(usage)}
 
 
 def _amounts(amounts: Mapping[str, int]) -> Raw:
@@ -206,9 +200,10 @@ def differences(expected: Raw, got: Raw) -> Iterator[str]:
 
 
 def _same(want: Any, have: Any) -> bool:
-    """Equal, sets as sorted lists, quantities and shares by value."""
+    """Equal, sets as sorted lists, quantities and shares by value; an empty map is absent, as in what is stored."""
     if isinstance(want, dict) and isinstance(have, dict):
-        return want.keys() == have.keys() and all(_same(want[key], have[key]) for key in want)
+        every = {key for each in (want, have) for key, value in each.items() if value != {}}
+        return every <= want.keys() & have.keys() and all(_same(want[key], have[key]) for key in every)
     if isinstance(want, list) and isinstance(have, list):
         if all(isinstance(each, str) for each in (*want, *have)):
             return sorted(want) == sorted(have)

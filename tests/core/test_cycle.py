@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE
 from core import messages
+from core.conditions import raw_admission
 from core.cycle import drain, schedule
 from core.model import (
     Admission,
@@ -460,3 +461,28 @@ def test_who_begins_to_borrow_comes_after_who_does_not_however_often_its_like_wa
     decisions = cycle(found)
     assert isinstance(decisions["late"], Reserve)
     assert why(decisions["a2"]) == ("WaitingForQuota", messages.NO_LONGER_FITS, Requeue.HEAP)
+
+
+@pytest.mark.parametrize(
+    ("covered", "asked", "flavors"),
+    [
+        pytest.param(("cpu",), {}, {}, id="a pod set that asks for nothing is admitted without flavors"),
+        pytest.param(("cpu",), {"memory": 0}, {}, id="nothing of a resource that is not covered asks for no flavor"),
+        pytest.param(("cpu",), {"cpu": 0}, {"cpu": "default"}, id="nothing of a resource that is covered has a flavor"),
+        pytest.param(("cpu", "pods"), {}, {"pods": "default"}, id="pods are asked for where they are covered"),
+        pytest.param((), {}, {}, id="a ClusterQueue without quota admits a pod set that asks for nothing"),
+    ],
+)
+def test_flavors_are_assigned_to_what_a_pod_set_asks_for(
+    covered: tuple[str, ...], asked: dict[str, int], flavors: dict[str, str]
+) -> None:
+    quotas = {FlavorResource("default", resource): Quota(10) for resource in covered}
+    groups = (ResourceGroup(covered, ("default",)),) if covered else ()
+    found = state(cluster_queue("a", groups=groups, quotas=quotas))
+    key = Key("ns", "w")
+    found.set_workload(key, workload("w", 0, pod_sets=(PodSet("main", 2, asked),)))
+    (decision,) = schedule(found.snapshot(), found.heads(0.0), found.policy, 0.0).decisions
+    assert isinstance(decision, Reserve)
+    (written,) = raw_admission(decision.admission)["podSetAssignments"]
+    assert written.get("flavors", {}) == flavors
+    assert ("flavors" in written, written["count"]) == (bool(flavors), 2)
