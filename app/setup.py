@@ -136,7 +136,9 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         tls_minimum=tls.minimum(configuration.tls),
         tls_ciphers=ciphers,
         farewell=farewell,
-        controller=from_configuration(configuration, elect=_others_may_run(options, configuration)),
+        controller=from_configuration(
+            configuration, elect=_others_may_run(options, configuration), namespace=options.namespace
+        ),
         calls_per_second=connection.qps if "qps" in connection.model_fields_set else CALLS_PER_SECOND,
         calls_at_once=connection.burst if "burst" in connection.model_fields_set else CALLS_AT_ONCE,
     )

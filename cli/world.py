@@ -27,7 +27,7 @@ from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
 from core.model import Workload
-from core.placement import matches
+from core.namespaces import managed
 from core.state import State
 from core.state_lookup import StateLookup
 from webhook import patch
@@ -162,7 +162,10 @@ class World:
 
     def manages(self, namespace: str) -> bool:
         """Whether jobs of a namespace are ours at all."""
-        return matches(self.rules.controller.managed_namespaces, self.state.namespaces.get(namespace, {}))
+        selector = self.rules.controller.managed_namespaces
+        return managed(
+            namespace, self.state.namespaces.get(namespace, {}), selector, own=self.rules.controller.namespace
+        )
 
     def context(self, namespace: str) -> decode.WorkloadContext:
         """What the Workloads of a namespace are read with."""

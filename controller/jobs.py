@@ -43,7 +43,7 @@ from core.jobs.actions import (
 from core.jobs.decide import Situation, decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
 from core.model import Key, Raw
-from core.placement import matches
+from core.namespaces import managed
 from core.times import epoch
 
 log = structlog.get_logger(__name__)
@@ -117,9 +117,12 @@ class JobReconciler:
 
     def _managed(self, job: Raw) -> bool:
         """Whether the job is ours: by its queue name, or by our managing all jobs of its namespace."""
-        namespace = self.caches.namespaces.get(Key("", job["metadata"]["namespace"]))
-        labels = (namespace["metadata"].get("labels") or {}) if namespace else {}
-        if not matches(self.settings.managed_namespaces, labels):
+        name, settings = job["metadata"]["namespace"], self.settings
+        namespace = self.caches.namespaces.get(Key("", name))
+        if namespace is None:  # its event comes later than that of the job, and the job is looked at again
+            return False
+        labels = namespace["metadata"].get("labels") or {}
+        if not managed(name, labels, settings.managed_namespaces, own=settings.namespace):
             return False
         return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 

@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from api import names
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
@@ -18,6 +17,7 @@ from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core import status
+from core.finalizers import released
 from core.model import Key, Raw
 
 INTERVAL_SECONDS = 0.3
@@ -92,13 +92,11 @@ class QueueStatuses:
         return False
 
     async def _release(self, resource: Resource, key: Key, raw: Raw) -> None:
-        finalizers = raw["metadata"].get("finalizers") or []
-        if names.Finalizer.RESOURCE_IN_USE not in finalizers:
+        patch = released(raw)
+        if patch is None:
             return
-        left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
-        identity = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
         with contextlib.suppress(NotFound):  # it went by itself
-            await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": left or None}})
+            await self.writer.patch(resource, key, patch)
 
 
 def difference(old: Raw, new: Raw) -> Raw:

@@ -27,7 +27,7 @@ from core import transitions
 from core.conditions import status_patch, texts
 from core.cycle import drain_in_steps
 from core.life import required_checks
-from core.lines import queueable
+from core.lines import queueable, still_judged
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.order import queue_time
 
@@ -243,7 +243,7 @@ class Scheduler:
     def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
         """The workload with the reservation, unless it is no longer the one that was judged."""
         judged = decision.workload
-        if workload.uid != judged.uid or not _alike(workload, judged):
+        if not still_judged(judged, workload) or not queueable(workload) or workload.admission is not None:
             return None
         now = self.clock()
         target = self.state.holdings.cluster_queues.get(decision.admission.cluster_queue)
@@ -328,15 +328,3 @@ def _not_ready(workload: Workload, now: float) -> Workload:
         return workload
     reason, message = names.PodsReadyReason.WAIT_FOR_START, "Not all pods are ready or succeeded"
     return transitions.condition(workload, kind, status=False, reason=reason, message=message, now=now)
-
-
-def _alike(workload: Workload, judged: Workload) -> bool:
-    """Whether nothing changed that a decision to reserve depends on."""
-    return (
-        queueable(workload)
-        and workload.admission is None
-        and workload.invalid == judged.invalid
-        and workload.queue == judged.queue
-        and workload.pod_sets == judged.pod_sets
-        and workload.reclaimable == judged.reclaimable
-    )

@@ -13,13 +13,12 @@ from controller import families
 from controller.caches import Reading
 from controller.custom_labels import CustomLabel
 from core import decode, requests
-from core.model import Requirement, Selector
+from core.model import Selector
 from core.policy import AdmissionFairSharing, Policy, Strategy
 from core.steps import LifePolicy, PodsReadyPolicy
 from core.transitions import Backoff
 
 EVERY = Selector()
-NO_SYSTEM_NAMESPACES = Selector((Requirement(names.NAMESPACE_NAME_LABEL, "NotIn", names.SYSTEM_NAMESPACES),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,8 @@ class Settings:
     frameworks: tuple[str, ...] = ("batch/job",)
     external_frameworks: tuple[str, ...] = ()
     manage_jobs_without_queue_name: bool = False
-    managed_namespaces: Selector = NO_SYSTEM_NAMESPACES
+    managed_namespaces: Selector | None = None
+    namespace: str = names.NAMESPACE
     labels_to_copy: tuple[str, ...] = ()
     retention_after_deactivation: float | None = None
     leader_election: LeaderElection | None = None
@@ -60,7 +60,7 @@ class Settings:
         return self.life.pods_ready is not None
 
 
-def from_configuration(configuration: Configuration, *, elect: bool) -> Settings:
+def from_configuration(configuration: Configuration, *, elect: bool, namespace: str | None = None) -> Settings:
     """The settings a Configuration asks for; ``elect`` is whether other replicas may run beside us."""
     kept = configuration.object_retention_policies.workloads
     resources = configuration.resources
@@ -80,10 +80,8 @@ def from_configuration(configuration: Configuration, *, elect: bool) -> Settings
         frameworks=tuple(configuration.integrations.frameworks),
         external_frameworks=tuple(configuration.integrations.external_frameworks),
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
-        managed_namespaces=decode.selector(
-            configuration.managed_jobs_namespace_selector.model_dump(by_alias=True, exclude_none=True)
-        )
-        or NO_SYSTEM_NAMESPACES,
+        managed_namespaces=decode.selector(configuration.managed_namespaces),
+        namespace=namespace or configuration.namespace,
         labels_to_copy=tuple(configuration.integrations.label_keys_to_copy),
         retention_after_deactivation=(
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None

@@ -21,6 +21,7 @@ from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
+from core.finalizers import released
 from core.life import next_step
 from core.model import Key, Raw, Workload
 from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
@@ -117,12 +118,11 @@ class WorkloadReconciler:
         await self.writer.patch(resources.WORKLOADS, workload.key, patch, subresource=subresource)
 
     async def _release(self, workload: Workload) -> None:
-        """Take our finalizer off."""
+        """Remove our finalizer from the very version that was found to be finished."""
         raw = self.caches.workloads.get(workload.key)
-        finalizers = (raw["metadata"].get("finalizers") or []) if raw else []
-        if names.Finalizer.RESOURCE_IN_USE in finalizers:
-            left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
-            await self._patch(workload, {"metadata": {"uid": workload.uid, "finalizers": left or None}})
+        patch = released(raw) if raw is not None else None
+        if patch is not None:
+            await self._patch(workload, patch)
 
     def _updated(self, workload: Workload, step: Update) -> None:
         log.info("workload status", workload=str(workload.key), why=step.why)

@@ -55,7 +55,7 @@ class Lines:
         """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
         key = judged.key
         entry = self.queues[name].get(key) if self._where.get(key) == name else None
-        if entry is None or (judged is not entry.workload and not _still_judged(judged, entry.workload)):
+        if entry is None or (judged is not entry.workload and not still_judged(judged, entry.workload)):
             return None
         return entry
 
@@ -238,24 +238,25 @@ class Lines:
 
 
 def judged_alike(old: Pending, new: Pending) -> bool:
-    """Whether nothing has changed about a workload that a decision or its place depends on."""
+    """Whether nothing has changed about a workload that a decision about it or its queue position depends on."""
     mine, its = old.workload, new.workload
     return (
         old.key == new.key
         and old.shape is new.shape
-        and mine.queue == its.queue
-        and mine.checks == its.checks
-        and mine.invalid == its.invalid
+        and still_judged(mine, its)
         and mine.requeue_at == its.requeue_at
         and mine.condition(Condition.REQUEUED) == its.condition(Condition.REQUEUED)
         and mine.condition(Condition.EVICTED) == its.condition(Condition.EVICTED)
     )
 
 
-def _still_judged(judged: Workload, now: Workload) -> bool:
-    """Whether nothing has changed about a workload that a cycle's decision about it rests on."""
+def still_judged(judged: Workload, now: Workload) -> bool:
+    """Whether a workload is still the one that a decision is about: the same object, and nothing has changed that the
+    decision depends on.
+    """
     return (
         judged.uid == now.uid
+        and judged.queue == now.queue
         and judged.priority == now.priority
         and judged.pod_sets == now.pod_sets
         and judged.reclaimable == now.reclaimable

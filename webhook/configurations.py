@@ -15,6 +15,7 @@ from typing import Final
 from api import names
 from api.names import Label
 from core.model import Raw
+from core.namespaces import never_managed
 from webhook.hooks import Hook, Phase, Reach, hooks
 from webhook.settings import Account, Settings
 
@@ -118,15 +119,14 @@ def _rule(hook: Hook) -> Raw:
     }
 
 
-def never_matched(settings: Settings) -> list[str]:
-    """The namespaces whose jobs are never ours: those of the system and our own."""
-    return sorted({"kube-node-lease", *names.SYSTEM_NAMESPACES, settings.namespace})
-
-
 def namespace_selector(settings: Settings) -> Raw:
     """The namespaces whose jobs we look at: those the operator chose, without those of the system and our own."""
     chosen = settings.managed_jobs_namespace_selector or {}
-    excluded = {"key": names.NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": never_matched(settings)}
+    excluded = {
+        "key": names.NAMESPACE_NAME_LABEL,
+        "operator": "NotIn",
+        "values": list(never_managed(settings.namespace)),
+    }
     selector: Raw = {"matchExpressions": [*(chosen.get("matchExpressions") or ()), excluded]}
     if chosen.get("matchLabels"):
         selector["matchLabels"] = dict(chosen["matchLabels"])

@@ -12,7 +12,7 @@ from typing import Any, Final
 from api import names
 from api.errors import FieldError, forbidden
 from api.names import Condition, Label
-from core import decode, placement
+from core import decode, namespaces
 from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
@@ -131,11 +131,9 @@ def managed(namespace: str, context: Context) -> bool:
     Where no cache knows its labels the answer is yes: the API server has already asked the same of the namespace
     before it called us (the webhook configuration carries the same selector).
     """
-    if namespace in (*names.SYSTEM_NAMESPACES, context.settings.namespace):
-        return False
-    selector = decode.selector(context.settings.managed_jobs_namespace_selector)
-    labels = context.lookup.namespace_labels(namespace)
-    return selector is None or labels is None or placement.matches(selector, labels)
+    labels, own = context.lookup.namespace_labels(namespace), context.settings.namespace
+    selector = decode.selector(context.settings.managed_jobs_namespace_selector) if labels is not None else None
+    return namespaces.managed(namespace, labels or {}, selector, own=own)
 
 
 def default_queue(namespace: str, context: Context) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from api import names
 from core import decode
+from core.finalizers import released
 from core.jobs import meta, workload
 from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
 from core.model import Raw, Workload
@@ -71,9 +72,5 @@ def deleted(workloads: Iterable[Raw]) -> Action | None:
 
 def without_finalizer(raw: Raw) -> RemoveFinalizer | None:
     """Take our finalizer off; None where it is off."""
-    finalizers = raw["metadata"].get("finalizers") or []
-    if names.Finalizer.RESOURCE_IN_USE not in finalizers:
-        return None
-    metadata = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
-    left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
-    return RemoveFinalizer(workload.key(raw), {"metadata": {**metadata, "finalizers": left or None}})
+    patch = released(raw)
+    return RemoveFinalizer(workload.key(raw), patch) if patch is not None else None

@@ -1,0 +1,25 @@
+"""Our finalizer is removed from the version that was judged, and nobody else's is."""
+
+from typing import Any
+
+import pytest
+
+from core.finalizers import released
+
+OURS = "kueue.x-k8s.io/resource-in-use"
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "left"),
+    [([OURS], None), ([OURS, "example.com/x"], ["example.com/x"]), (["a", OURS, "b"], ["a", "b"])],
+)
+def test_only_our_finalizer_goes_and_only_from_the_version_that_was_judged(
+    finalizers: list[str], left: list[str] | None
+) -> None:
+    raw: dict[str, Any] = {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": finalizers}}
+    assert released(raw) == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": left}}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"finalizers": None}, {"finalizers": ["example.com/x"]}])
+def test_an_object_without_our_finalizer_is_not_written(metadata: dict[str, Any]) -> None:
+    assert released({"metadata": {"uid": "u", "resourceVersion": "7", **metadata}}) is None
