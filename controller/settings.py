@@ -76,6 +76,10 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),
             after_finished=kept.after_finished.total_seconds() if kept.after_finished is not None else None,
+            explicit_status=all(
+                enabled(gate, configuration.feature_gates)
+                for gate in ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
+            ),
         ),
         frameworks=tuple(configuration.integrations.frameworks),
         external_frameworks=tuple(configuration.integrations.external_frameworks),

@@ -308,11 +308,11 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     if w.active and old is not None and old.reason == PendingReason.ON_HOLD:
         return "", ""
     reason, message = why_not_queued(w, s)
-    if reason or w.gates or old is None:
+    if reason or w.gates or (old is None and not s.policy.explicit_status):
         return reason, message
-    if s.bypassed and old.reason in _UNTOLD:
+    if s.bypassed and (old is None or old.reason in _UNTOLD):
         return s.bypassed, BYPASSED
-    if old.reason in _OF_THE_CYCLE:
+    if old is not None and old.reason in _OF_THE_CYCLE:
         return "", ""
     return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 

@@ -23,10 +23,14 @@ class PodsReadyPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LifePolicy:
-    """What the Configuration says about the life of Workloads; ``after_finished`` seconds of retention."""
+    """What the Configuration says about the life of Workloads; ``after_finished`` seconds of retention.
+
+    ``explicit_status``: a Workload's status says that it waits before a cycle has looked at it, at the cost of a write.
+    """
 
     pods_ready: PodsReadyPolicy | None = None
     after_finished: float | None = None
+    explicit_status: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """What the controller makes of a Configuration."""
 
+import pytest
+
 from api.configuration import load
 from controller.settings import Settings, from_configuration
 from core.policy import Strategy
@@ -46,3 +48,16 @@ def test_the_defaults_are_kueues_and_nobody_is_elected_where_nobody_else_may_run
     assert found.life.pods_ready is not None
     assert (found.life.pods_ready.timeout, found.life.pods_ready.limit) == (1800, None)
     assert found.frameworks == ("batch/job",)
+
+
+@pytest.mark.parametrize(
+    ("gates", "explicit"),
+    [
+        ("{}", False),
+        ("{UnadmittedWorkloadsExplicitStatus: true}", True),
+        ("{UnadmittedWorkloadsExplicitStatus: true, UnadmittedWorkloadsObservability: false}", False),
+    ],
+)
+def test_the_status_is_explicit_where_both_gates_are_on(gates: str, explicit: bool) -> None:
+    text = f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfeatureGates: {gates}\n"
+    assert from_configuration(load(text).configuration, elect=False).life.explicit_status is explicit

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from api.names import PendingReason
 from core import life, transitions
-from core.life import next_step, required_checks
+from core.life import BYPASSED, next_step, required_checks
 from core.model import (
     Admission,
     CheckRule,
@@ -51,7 +51,8 @@ RESERVED = transitions.reserved(PENDING, ADMISSION, NOW - 100, required_checks=[
 
 
 def around(**more: Any) -> Surroundings:
-    policy = LifePolicy(more.pop("pods_ready", None), more.pop("after_finished", None))
+    names = ("pods_ready", "after_finished", "explicit_status")
+    policy = LifePolicy(**{name: more.pop(name) for name in names if name in more})
     return Surroundings(
         **{"now": NOW, "policy": policy, "local_queue": LQ, "cluster_queue": CQ, "namespace": {}, **more}
     )
@@ -385,3 +386,18 @@ def test_what_the_cycle_said_of_a_workload_itself_stands_whatever_others_wait_fo
     waits = transitions.waiting(PENDING, "ExceedsMaxQuota", "9 more", NOW - 5)
     assert live(waits, around(bypassed="WaitingForQuota")) == waits
     assert live(PENDING, around(bypassed="WaitingForQuota")) == PENDING, "a new one is told by the cycle"
+
+
+@pytest.mark.parametrize(
+    ("bypassed", "reason", "said"),
+    [
+        ("", "PendingEvaluation", "Workload is pending evaluation in the scheduling queue"),
+        ("WaitingForQuota", "WaitingForQuota", BYPASSED),
+    ],
+)
+def test_where_the_status_is_to_be_explicit_a_new_workload_says_at_once_that_it_waits(
+    bypassed: str, reason: str, said: str
+) -> None:
+    told = live(PENDING, around(bypassed=bypassed, explicit_status=True))
+    assert facts(told) == {"QuotaReserved": f"False/{reason}", "Admitted": "False/NoReservation"}
+    assert message(told, "QuotaReserved") == said
