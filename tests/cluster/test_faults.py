@@ -1,7 +1,7 @@
 """The whole controller behind a network that loses, cuts, delays and refuses: every Job gets its turn, none twice, and
 never is more given than there is.
 
-Who watches does so beside the proxy: it sees every change of every Workload.
+The observer is beside the proxy: it sees every change of every Workload, Job and pod.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from controller import resources
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.reflector import Reflector
-from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import Raw, World, done, holds, job
+from tests.cluster.world import World, done, holds, job
 from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status
+from tests.observer import Observer, judge
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -43,26 +41,6 @@ WRITES = (
     (0.03, Delay(0.5)),
 )
 READS = ((0.10, status(503, "ServiceUnavailable")), (0.05, html(502)))
-
-
-class Ledger:
-    """Who held quota, as the API server told it."""
-
-    def __init__(self) -> None:
-        self.holding: set[str] = set()
-        self.most = 0
-        self.given: Counter[str] = Counter()
-
-    def changed(self, old: Raw | None, new: Raw | None) -> None:
-        """One change of one Workload."""
-        name: str = (new or old or {})["metadata"]["name"]
-        if new is not None and "admission" in new.get("status", {}) and not holds(new, "Finished"):
-            if name not in self.holding:
-                self.given[name] += 1
-            self.holding.add(name)
-        else:
-            self.holding.discard(name)
-        self.most = max(self.most, len(self.holding))
 
 
 class Misfortune:
@@ -93,16 +71,13 @@ async def cut_now_and_then(proxy: FaultProxy) -> None:
 async def test_jobs_get_their_turn_once_whatever_the_network_does(
     cluster: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
-    ledger, misfortune, world = Ledger(), Misfortune(11), World(cluster, namespace)
-    watched: Store[Raw] = Store("workloads", verbatim)
-    watched.on_change(ledger.changed)
+    misfortune, world = Misfortune(11), World(cluster, namespace)
     async with Client(config.load(cluster.kubeconfig)) as beside, proxied(beside.connection) as proxy:
-        observer = Reflector(beside, resources.WORKLOADS, watched, namespace=namespace)
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(KUBECONFIG.format(server=proxy.url))
         with serving(kubeconfig, tmp_path) as process:
             await asyncio.to_thread(process.ready)
-            observing = asyncio.create_task(observer.run())
+            observer = await asyncio.to_thread(Observer, cluster.administrator.connection, namespace)
             await asyncio.to_thread(set_up, world)
             proxy.draw = misfortune
             cutting = asyncio.create_task(cut_now_and_then(proxy))
@@ -116,11 +91,13 @@ async def test_jobs_get_their_turn_once_whatever_the_network_does(
             await asyncio.to_thread(world.until, "all is told", lambda: all_finished(world))
             await asyncio.to_thread(world.until, "all is free", lambda: world.used("team") == ("0", "0"))
             assert process.process.poll() is None, "the process ended"
-            observing.cancel()
-            await asyncio.gather(observing, cutting, return_exceptions=True)
-    assert ledger.most <= QUOTA, f"{ledger.most} cpu of {QUOTA} were given at once"
-    assert set(ledger.given.values()) == {1}, "somebody was admitted twice"
-    assert len(ledger.given) == JOBS
+            await asyncio.to_thread(observer.close)
+            await asyncio.gather(cutting, return_exceptions=True)
+    verdict = judge(observer.changes, QUOTA)
+    assert verdict.broken == []
+    assert 1 < verdict.most <= QUOTA, "so much cpu was given at once"
+    assert set(verdict.admitted.values()) == {1}, "somebody was admitted twice"
+    assert len(verdict.admitted) == JOBS
     assert min(misfortune.met.values()) > 0 and sum(misfortune.met.values()) > JOBS / 2, misfortune.met
 
 
