@@ -144,6 +144,16 @@ class Reply:
 Upstream = Callable[[Request, Reply], Awaitable[None]]
 
 
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: faulty
+clusters: [{{name: faulty, cluster: {{server: '{server}'}}}}]
+contexts: [{{name: faulty, context: {{cluster: faulty, user: nobody}}}}]
+users: [{{name: nobody, user: {{}}}}]
+"""
+
+
 class FaultProxy:
     """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order.
 
@@ -174,6 +184,11 @@ class FaultProxy:
     def connection(self) -> Connection:
         """How a client reaches the server through this proxy."""
         return Connection(self.url)
+
+    @property
+    def kubeconfig(self) -> str:
+        """How a process reaches the server through this proxy."""
+        return KUBECONFIG.format(server=self.url)
 
     def inject(
         self, *faults: Fault, method: str = "", path: str = "", watch: bool | None = None, times: int = 1

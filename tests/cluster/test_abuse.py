@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,28 @@ async def test_four_thousand_bad_reviews_none_let_in_by_accident_no_failure_of_o
     assert [event for event in served.events if event.get("level") in ("error", "critical")] == []
     assert "Traceback" not in "".join(served.log)
     assert max(report.sizes) < 1.1 * report.sizes[0], "memory grows with what was sent"
+
+
+def expensive() -> dict[str, dict[str, dict[str, str]]]:
+    """Metadata of Jobs whose review once took longer than the API server waits, though one is even valid."""
+    queued = {"kueue.x-k8s.io/queue-name": "main"}
+    return {
+        "a long label key": {"labels": {"q" * 1_500_000 + "/x": "y"}},
+        "many gates": {"labels": queued, "annotations": {"kueue.x-k8s.io/admission-gated-by": "," * 250_000}},
+        "many labels": {"labels": {f"kueue.x-k8s.io/k{number}": "x" for number in range(30_000)}},
+    }
+
+
+@pytest.mark.parametrize("name", expensive())
+def test_nothing_that_a_person_may_send_keeps_the_webhooks_from_answering(
+    process: tuple[Served, Victim], cluster: ControlPlane, name: str
+) -> None:
+    pods = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    metadata = {"generateName": "dear-", **expensive()[name]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pods}}}
+    answered = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(job))
+    assert "failed calling webhook" not in answered.stderr
+    assert "deadline exceeded" not in answered.stderr
 
 
 async def test_slow_senders_are_cut_off_and_others_are_answered_as_if_they_were_alone(

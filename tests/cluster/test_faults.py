@@ -24,14 +24,6 @@ from tests.serving import serving
 pytestmark = pytest.mark.cluster
 
 JOBS, QUOTA = 120, 40
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: faulty
-clusters: [{{name: faulty, cluster: {{server: '{server}'}}}}]
-contexts: [{{name: faulty, context: {{cluster: faulty, user: nobody}}}}]
-users: [{{name: nobody, user: {{}}}}]
-"""
 WRITES = (
     (0.10, status(409, "Conflict")),
     (0.08, status(500, "InternalError")),
@@ -74,7 +66,7 @@ async def test_jobs_get_their_turn_once_whatever_the_network_does(
     misfortune, world = Misfortune(11), World(cluster, namespace)
     async with Client(config.load(cluster.kubeconfig)) as beside, proxied(beside.connection) as proxy:
         kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(KUBECONFIG.format(server=proxy.url))
+        kubeconfig.write_text(proxy.kubeconfig)
         with serving(kubeconfig, tmp_path) as process:
             await asyncio.to_thread(process.ready)
             observer = await asyncio.to_thread(Observer, cluster.administrator.connection, namespace)

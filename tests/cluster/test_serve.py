@@ -15,9 +15,12 @@ import pytest
 from certs.directory import FILE, DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
+from controller.kube import config
+from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Wire, get, post
 from tests.eventually import eventually
+from tests.faults import proxied, status
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -192,6 +195,22 @@ async def test_rights_that_do_not_suffice_yet_are_named_and_waited_for(plane: Co
         process.ready()
         assert process.stop() == 0
         assert process.events[-1]["event"] == "Stopped"
+
+
+REFUSALS = (status(409, "Conflict"), status(403, "Forbidden"), status(404, "NotFound"), status(429, "TooManyRequests"))
+
+
+async def test_a_start_that_is_refused_here_and_there_ends_ready(plane: ControlPlane, tmp_path: Path) -> None:
+    async with Client(config.load(plane.kubeconfig)) as beside, proxied(beside.connection) as proxy:
+        for place in ("customresourcedefinitions", "webhookconfigurations"):
+            for number, refusal in enumerate(REFUSALS):
+                proxy.inject(refusal, method="PATCH" if number % 2 else "GET", path=place)
+        (tmp_path / "kubeconfig").write_text(proxy.kubeconfig)
+        with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
+            await asyncio.to_thread(process.ready)
+            told = [event["error"] for event in process.events if event["event"] == "Refused, trying again"]
+            assert {error.split()[0] for error in told} >= {"403", "404", "409"}
+            assert await asyncio.to_thread(process.stop) == 0
 
 
 def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
