@@ -79,7 +79,7 @@ class Caches:
             resource: Store(resource.plural, keep.get(resource, verbatim), INDEXES.get(resource)) for resource in ALL
         }
         for kind in self.kinds:
-            self.stores[resources.of_kind(kind)] = Store(kind.plural, verbatim, {"priority-class": _class_label})
+            self.stores[resources.of_kind(kind)] = Store(kind.plural, verbatim, JOB_INDEXES)
         self.workloads = self.stores[resources.WORKLOADS]
         self.local_queues = self.stores[resources.LOCAL_QUEUES]
         self.cluster_queues = self.stores[resources.CLUSTER_QUEUES]
@@ -251,7 +251,7 @@ def _reserved_in(raw: Raw) -> Iterable[str]:
 
 
 def owner_of(raw: Raw) -> Iterable[Owner]:
-    """Index of Workloads: the object that controls them."""
+    """Index of Workloads and jobs: the object that controls them."""
     by = owner(raw)
     return (by,) if by is not None else ()
 
@@ -305,6 +305,8 @@ ALL = (
     resources.PRIORITY_CLASSES,
     resources.RUNTIME_CLASSES,
 )
+
+JOB_INDEXES: Mapping[str, Index[Raw]] = {"priority-class": _class_label, "owner": owner_of}
 
 INDEXES: Mapping[Resource, Mapping[str, Index[Raw]]] = {
     resources.LIMIT_RANGES: {"namespace": _namespace},

@@ -44,11 +44,14 @@ from core.jobs.decide import Situation, decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
 from core.model import Key, Raw
 from core.namespaces import managed
+from core.owner import owner
 from core.times import epoch
 
 log = structlog.get_logger(__name__)
 
 WORKERS = 30
+MOST_LEVELS = 10
+"""Of jobs that control jobs, as in Kueue."""
 
 
 class JobReconciler:
@@ -126,11 +129,27 @@ class JobReconciler:
             return False
         return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 
-    def _ancestor_admitted(self, job: Raw) -> bool | None:
-        """None for a job of its own; for one that another object is queued for, whether that one is admitted."""
+    def _ancestor_admitted(self, job: Raw, levels: int = MOST_LEVELS) -> bool | None:
+        """None for a job of its own; for one that another object is queued for, whether that one is admitted.
+
+        A queued job above it counts although it has no Workload yet, until it has ended.
+        """
         external = self.settings.external_frameworks
         found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
-        return None if found is None else found.holds(names.Condition.ADMITTED)
+        if found is not None:
+            return found.holds(names.Condition.ADMITTED)
+        parent = self._parent(job) if levels else None
+        if parent is None or self.kind.finished(parent) is not None or not self._managed(parent):
+            return None
+        return bool(self._ancestor_admitted(parent, levels - 1))
+
+    def _parent(self, job: Raw) -> Raw | None:
+        """The job of this kind that controls the job."""
+        reference, by = meta.controller(job), owner(job)
+        if reference is None or by is None or by != owner_of(self.kind, Key(by.namespace, by.name)):
+            return None
+        found = self.store.get(Key(by.namespace, by.name))
+        return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
         """Ask for the pods of a deleted job; the rules decide again at once where none is left."""

@@ -17,9 +17,9 @@ from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core import decode
 from core.forest import above
-from core.jobs.kind import group_of
+from core.jobs.kind import group_of, owner_of
 from core.model import Key, Raw, StopPolicy
-from core.owner import owner
+from core.owner import Owner, owner
 from core.status import shows
 
 AT_ONCE = 500
@@ -112,6 +112,14 @@ class Wakes:
         reconciler = self.jobs.get((by.group, by.kind)) if by is not None else None
         if by is not None and reconciler is not None:
             reconciler.changed(Key(by.namespace, by.name))
+        if by is not None:
+            self._jobs_below(by)
+
+    def _jobs_below(self, by: Owner) -> None:
+        """Jobs that follow the object which is queued in their place."""
+        for reconciler in self.jobs.values():
+            for job in reconciler.store.by_index("owner", by):
+                reconciler.changed(decode.key(job))
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload changed that names this LocalQueue.
@@ -243,7 +251,10 @@ class Wakes:
 
 
 def _job(reconciler: JobReconciler, old: Raw | None, new: Raw | None) -> None:
-    reconciler.changed(decode.key(new or old or {}))
+    key = decode.key(new or old or {})
+    reconciler.changed(key)
+    for below in reconciler.store.by_index("owner", owner_of(reconciler.kind, key)):
+        reconciler.changed(decode.key(below))
 
 
 def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:

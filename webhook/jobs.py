@@ -80,7 +80,7 @@ def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: 
 
 
 def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    if meta.deleting(job) or not _to_be_queued(job, request, context) or _queued_by_owner(job, request, context):
+    if meta.deleting(job) or not _to_be_queued(job, request, context) or _runs_with_owner(job, request, context):
         return ()
     return patch.add(job, kind.suspend, True)
 
@@ -111,6 +111,17 @@ def _switched_off(kind: JobKind, job: Raw) -> bool:
     for step in kind.suspend:
         found = found.get(step) if isinstance(found, dict) else None
     return found is True
+
+
+def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
+    """Whether the job's owner is queued in its place and the job need not be suspended.
+
+    Below an object of an external framework that is for the framework's controller to decide; below a job, the job runs
+    when that one is admitted.
+    """
+    external, lookup = context.settings.external_frameworks, context.lookup
+    found = owners.queued_for(job, request.namespace, external, lookup.workload_of)
+    return found is not None and (found.holds(Condition.ADMITTED) or not owners.below_job(job))
 
 
 def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
@@ -263,7 +274,7 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         return False
     if not _to_be_queued(new, request, context):
         return False
-    if _queued_by_owner(old, request, context):  # as it was: an owner may come with the same write
+    if _runs_with_owner(old, request, context):  # as it was: an owner may come with the same write
         return False
     workload = context.lookup.workload_of(meta.uid(new))
     return not kind.ended(new) and (workload is None or not _may_run(workload))

@@ -17,7 +17,7 @@ from api import names
 from api.names import FinishedReason
 from core import priority, transitions
 from core.conditions import status_patch
-from core.jobs import meta, template, workload
+from core.jobs import meta, owners, template, workload
 from core.jobs.actions import (
     Action,
     AwaitPods,
@@ -160,11 +160,19 @@ def _withdrawn(s: Situation) -> Action | None:
 
 
 def child(s: Situation) -> Action | None:
-    """A job of a managed job runs as long as that one is admitted, and has no Workload."""
+    """A job of a managed job runs as long as that one is admitted, and has no Workload.
+
+    Below a job that is queued here nobody else starts it; other owners have controllers that do.
+    """
     if s.ancestor_admitted is None:
         return None
     if not s.ancestor_admitted and not s.suspended and s.outcome is None:
         return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
+    if s.suspended and not s.kind.active(s.job) and (own := deleted(s.workloads)):
+        return own  # made before the job above it was queued
+    if s.ancestor_admitted and s.suspended and s.outcome is None and owners.below_job(s.job):
+        pods = [Injection(each["name"], each["count"]) for each in s.kind.pod_sets(s.job)]
+        return Start(s.kind.start(s.job, pods), "of the job above it")
     return Nothing()
 
 

@@ -1,17 +1,12 @@
-"""Whether another object is queued in a job's place: the job is then neither suspended nor given a queue of its own.
+"""Whether another object is queued in a job's place: the job then follows that object and has no Workload of its own.
 
-Kueue walks up the controller references of a job and spares it below any object of an enabled integration that names
-a queue (its ``FindAncestorJobManagedByKueue``), a Job below a Job included. But references are anybody's to write:
-whoever has one small Job admitted could put any number of Jobs below it, which would run at once and take no quota. So
-an owner counts here only where
+As in Kueue (its ``FindAncestorJobManagedByKueue``) that is so below a queued job of an integration, and below an
+object of a kind in ``integrations.externalFrameworks``. An owner counts only where it is queued: a Workload stands for
+the very object (kind, name and uid) and is not finished, and so takes the quota.
 
-- its controller really makes jobs: of the kinds that are queued here none does (the Job controller makes pods), those
-  in ``integrations.externalFrameworks`` are the operator's word for it; and
-- it is queued: a Workload stands for the very object (kind, name and uid) and is not finished, and so takes the quota.
-
-A framework of Kueue's that is enabled but not queued here takes none, so its jobs are queued one by one. What cannot be
-told is who wrote the reference to such an object: who declares an external framework trusts those who may create jobs
-beside its objects.
+References are anybody's to write, so whoever may create jobs beside an admitted job can put others below it, which run
+with it and take no quota of their own. That is by design, as in Kueue (docs/security.md). A framework of Kueue's that
+is enabled but not queued here takes no quota, so its jobs are queued one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +15,8 @@ from collections.abc import Callable, Iterable
 
 from api import names
 from core.jobs import meta
+from core.jobs.kind import group_of
+from core.jobs.kinds import KINDS
 from core.model import Raw, Workload
 from core.owner import Owner
 
@@ -35,13 +32,20 @@ def queued_for(
     if owner is None:
         return None
     kind, group = str(owner.get("kind") or ""), str(owner.get("apiVersion") or "").rpartition("/")[0]
-    if (kind, group) not in map(kind_and_group, external):
+    if (kind, group) not in map(kind_and_group, external) and not below_job(job):
         return None
     found = workload_of(str(owner.get("uid") or ""))
     if found is not None and found.holds(names.Condition.FINISHED):
         return None
     above = Owner(group, kind, namespace, str(owner.get("name") or ""))
     return found if found is not None and found.owner == above else None
+
+
+def below_job(job: Raw) -> bool:
+    """Whether a job of a kind that is queued here controls this one: no controller but us starts it then."""
+    owner = meta.controller(job) or {}
+    kind, group = owner.get("kind"), str(owner.get("apiVersion") or "").rpartition("/")[0]
+    return any((kind, group) == (each.kind, group_of(each)) for each in KINDS.values())
 
 
 def kind_and_group(framework: str) -> tuple[str, str]:

@@ -218,18 +218,20 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
     world.until("it has its turn", lambda: "queueless" in world.running())
 
 
-def test_below_a_job_that_runs_another_one_waits_for_quota_of_its_own(world: World, pod: Path) -> None:
+def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(world: World, pod: Path) -> None:
     world.queue("family", 1)
     create(world.plane, job("above", queue="family", cpu="100m"))
     world.until("it runs", lambda: "above" in world.running())
     uid = json.loads(world.plane.kubectl("get", "job", "above", "-n", MANAGED, "-o", "json").stdout)["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    below = {f"below-{queue or 'none'}" for queue in ("family", "")}
     for queue in ("family", ""):
         made = job(f"below-{queue or 'none'}", queue=queue, cpu="50", ownerReferences=[owner])
-        assert create(world.plane, made, "--kubeconfig", str(pod))["spec"]["suspend"] is True
-        stays_suspended(world, made["metadata"]["name"])
-    world.until("it has a Workload", lambda: "below-family" in world.workloads())
-    assert world.running().isdisjoint({"below-family", "below-none"})
+        create(world.plane, made, "--kubeconfig", str(pod))
+    world.until("they run with it", lambda: below <= world.running())
+    world.patch("workloads", world.workload("above")["metadata"]["name"], {"spec": {"active": False}})
+    world.until("they stop with it", lambda: world.running().isdisjoint({"above", *below}))
+    assert below.isdisjoint(world.workloads())
 
 
 def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World, pod: Path) -> None:
@@ -250,6 +252,7 @@ def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World
         patch(world.plane, f"of-{name}", {"spec": {"suspend": False}}, "--kubeconfig", str(pod)).check_returncode()
     world.until("who is stopped is whose owner waits", lambda: "of-waiting" not in world.running())
     assert "of-queued" in world.running()
+    world.until("the one that nobody queues has a Workload", lambda: "of-unqueued" in world.workloads())
     assert {name for name in world.workloads() if name.startswith("of-")} == {"of-unqueued"}
 
 

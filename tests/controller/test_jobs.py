@@ -16,13 +16,17 @@ from controller.kube.resource import Resource
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
+from core import decode, transitions
 from core.jobs import workload
+from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
+from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB
+from core.jobs.release import read
 from core.model import Key, Raw
 from core.owner import Owner
 from core.state import State
 from tests.controller.test_caches import controlled_by, made
-from tests.core.jobs.samples import job
+from tests.core.jobs.samples import ADMISSION, job, with_status, workload_of
 
 KEY = Key("ns", "j")
 
@@ -132,3 +136,51 @@ async def test_workloads_of_another_groups_kind_job_are_neither_finished_nor_del
     found.caches.workloads.observe("ADDED", controlled_by(Owner("batch.volcano.sh", "Job", "ns", "gone"), "w2"))
     await found.reconcile(gone)
     assert found.caches.workloads.get(Key("ns", "w")) is theirs
+
+
+def below(parent: Raw, name: str, *, suspend: bool) -> Raw:
+    """A Job that another one controls, with a queue name of its own."""
+    found = job(suspend=suspend)
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": parent["metadata"]["name"], "controller": True}
+    found["metadata"] |= {"name": name, "uid": f"{name}-uid"}
+    found["metadata"]["ownerReferences"] = [{**reference, "uid": parent["metadata"]["uid"]}]
+    return found
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("admitted", [True, False, None], ids=["admitted", "waiting", "without Workload yet"])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_job_below_a_queued_job_follows_it_however_deep(levels: int, admitted: bool | None, suspend: bool) -> None:
+    found, _ = reconciler()
+    top = lowest = job()
+    if admitted is not None:
+        raw = workload_of(top)
+        if admitted:
+            raw = with_status(raw, read(raw), transitions.reserved(read(raw), ADMISSION, 1.0))
+        found.caches.workloads.observe("ADDED", raw)
+    for level in range(levels):
+        lowest = below(lowest, f"below-{level}", suspend=suspend)
+        found.store.observe("ADDED", lowest)
+    action = decide(found._situation(decode.key(lowest), lowest))
+    if suspend:
+        assert isinstance(action, Start if admitted else Nothing)
+    else:
+        assert isinstance(action, Nothing if admitted else Stop)
+
+
+@pytest.mark.parametrize("change", ["another uid", "it has ended", "no queue name"])
+def test_a_job_below_one_that_takes_no_quota_is_queued_by_itself(change: str) -> None:
+    found, _ = reconciler()
+    parent = job()
+    child = below(parent, "child", suspend=True)
+    match change:
+        case "another uid":
+            child["metadata"]["ownerReferences"][0]["uid"] = "of-an-earlier-job"
+        case "it has ended":
+            parent["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        case _:
+            parent["metadata"]["labels"] = {}
+    parent["metadata"]["resourceVersion"] = "6"
+    for each in (parent, child):
+        found.store.observe("MODIFIED", each)
+    assert isinstance(decide(found._situation(decode.key(child), child)), CreateWorkload)

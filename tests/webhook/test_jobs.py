@@ -38,13 +38,13 @@ def with_default_queue(**fields: Any) -> Lookup:
     return cluster(default_queue_in=["team-a"], **fields)
 
 
-def standing_for(uid: str, kind: str, namespace: str = "team-a", *, finished: bool = False) -> Lookup:
+def standing_for(uid: str, kind: str, namespace: str = "team-a", *conditions: str) -> Lookup:
     """A cluster with a default queue, in which an object of that uid is queued; ``kind`` as ``group/kind/name``."""
     of, kind, name = kind.split("/")
     owner = Owner(of, kind, namespace, name)
     found = Workload(Key(namespace, "w"), "w", 0.0, "main", 0, (), owner=owner, job_uid=uid)
-    if finished:
-        found = transitions.finished(found, "Succeeded", "", 1.0)
+    for each in conditions:
+        found = transitions.condition(found, each, status=True, reason="", message="", now=1.0)
     return with_default_queue(workloads={uid: found})
 
 
@@ -147,17 +147,34 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
             True,
             id="no controller",
         ),
+        pytest.param(OTHER_JOB, standing_for("j-1", "batch/Job/runs"), EXTERNAL, True, id="a Job that waits"),
+        pytest.param(OTHER_JOB, standing_for("j-1", "batch/Job/runs"), ALL, True, id="a Job that waits, as all do"),
         pytest.param(
-            OTHER_JOB, standing_for("j-1", "batch/Job/runs"), EXTERNAL, True, id="a queued Job: Jobs make no Jobs"
+            OTHER_JOB,
+            standing_for("j-1", "batch/Job/runs", "team-a", "Admitted"),
+            Settings(),
+            False,
+            id="a Job that is admitted, with which it runs",
         ),
         pytest.param(
-            OTHER_JOB, standing_for("j-1", "batch/Job/runs"), ALL, True, id="a queued Job, where all Jobs are managed"
+            OTHER_JOB,
+            standing_for("j-1", "batch.volcano.sh/Job/runs", "team-a", "Admitted"),
+            Settings(),
+            True,
+            id="a Job of another group",
+        ),
+        pytest.param(
+            OTHER_JOB,
+            standing_for("j-1", "batch/Job/runs", "team-a", "Admitted", "Finished"),
+            Settings(),
+            True,
+            id="a Job that has finished",
         ),
         pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, which nobody queues here"),
         pytest.param(CRON_JOB, cluster(), EXTERNAL, True, id="a CronJob"),
         pytest.param(
             WRAPPER,
-            standing_for("w-1", "example.com/Wrapper/w", finished=True),
+            standing_for("w-1", "example.com/Wrapper/w", "team-a", "Finished"),
             EXTERNAL,
             True,
             id="its owner has finished",
@@ -201,8 +218,8 @@ def test_suspension_does_not_wait_for_our_caches() -> None:
             job(owner=OTHER_JOB),
             standing_for("j-1", "batch/Job/runs"),
             Settings(),
-            [DEFAULT_QUEUE, SUSPEND],
-            id="a Job below a Job does",
+            [],
+            id="nor does a Job below a queued Job",
         ),
         pytest.param(
             job(),
