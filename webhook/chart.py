@@ -53,7 +53,7 @@ _SELECTOR: Final = '  namespaceSelector: {{- include "seiretsu.managedNamespaces
 def template() -> str:
     """The whole template file."""
     options = Options(
-        settings=Settings(),
+        settings=Settings(namespace="zz-space"),
         endpoint=Endpoint(service="zz-service", namespace="zz-space", port=PORT),
         account=Account("zz-account"),
         failure_policy="zz-failure-policy",

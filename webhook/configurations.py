@@ -97,16 +97,23 @@ def webhook(hook: Hook, options: Options) -> Raw:
         "failurePolicy": options.failure_policy if hook.failure_policy == "Fail" else hook.failure_policy,
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
-        "timeoutSeconds": STRANGERS_SECONDS if hook.reach is Reach.UNQUEUED_JOBS else options.timeout_seconds,
+        "timeoutSeconds": STRANGERS_SECONDS if hook.reach in _STRANGERS else options.timeout_seconds,
     }
     if hook.phase is Phase.MUTATING:
         found["reinvocationPolicy"] = options.reinvocation_policy
-    if hook.reach in (Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS):
+    if hook.reach in _SELECTED:
         found["namespaceSelector"] = namespace_selector(options.settings)
     conditions = match_conditions(hook, options)
     if conditions:
         found["matchConditions"] = conditions
     return found
+
+
+_STRANGERS: Final = frozenset(
+    {Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.CHANGED_JOBS, Reach.DELETED_BY_HAND}
+)
+_SELECTED: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
+"""What comes to us from the namespaces only whose jobs we look at."""
 
 
 def _rule(hook: Hook) -> Raw:
@@ -142,7 +149,20 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
     elif hook.reach is Reach.MADE_BY_HAND:
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
-    if options.account.name and not options.account.shared and "UPDATE" in hook.operations:
+    elif hook.reach is Reach.MISPLACED:
+        conditions.append({"name": "names-a-queue", "expression": _near_queue(hook.kind)})
+        conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
+    elif hook.reach is Reach.UNMANAGED_JOBS:
+        never = ", ".join(map(_text, never_managed(options.settings.namespace)))
+        conditions.append({"name": "names-a-queue", "expression": queued("object")})
+        conditions.append({"name": "never-managed", "expression": f"request.namespace in [{never}]"})
+    elif hook.reach is Reach.CHANGED_JOBS:
+        conditions.append({"name": "names-a-queue", "expression": queued("object")})
+        conditions.append({"name": "pods-changed", "expression": _PODS_CHANGED})
+    elif hook.reach is Reach.DELETED_BY_HAND:
+        conditions.append({"name": "stands-for-another", "expression": _CONTROLLED_BEFORE})
+        conditions.append({"name": "by-a-person", "expression": _BY_A_PERSON})
+    if options.account.name and not options.account.shared and {"UPDATE", "DELETE"} & {*hook.operations}:
         ours = written_by(options.account)
         if hook.phase is Phase.MUTATING:  # whoever creates a job, it starts suspended
             ours = f"request.operation == 'UPDATE' && {ours}"
@@ -155,6 +175,40 @@ _UNCONTROLLED: Final = (
     " o.controller)"
 )
 """CEL: no other object controls this one."""
+
+_CONTROLLED_BEFORE: Final = (
+    "has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, has(o.controller) &&"
+    " o.controller) && !has(oldObject.metadata.deletionTimestamp)"
+)
+_BY_A_PERSON: Final = (
+    "!request.userInfo.username.startsWith('system:serviceaccount:kube-system:') &&"
+    " request.userInfo.username != 'system:kube-controller-manager'"
+)
+"""CEL: neither garbage collection nor the deletion of a namespace."""
+
+_PODS_CHANGED: Final = (
+    "object.spec.template != oldObject.spec.template && (!has(oldObject.spec.suspend) || !oldObject.spec.suspend ||"
+    " object.spec.template.spec.containers != oldObject.spec.template.spec.containers)"
+)
+"""CEL: pods of a job that runs are changed, or containers of one that waits: Kubernetes refuses most of that."""
+
+
+def _near_queue(kind: str) -> str:
+    """CEL: a label looks like that of a queue; of what makes others, also one of its template."""
+    at = {"Pod": "", "CronJob": ".spec.jobTemplate"}.get(kind, ".spec.template")
+
+    def near(holder: str) -> str:
+        return f"({holder}.exists(k, k.contains('kueue') || k.endsWith('queue-name') || k.endsWith('queue_name')))"
+
+    def held(place: str, values: str) -> str:
+        return f"(has({place}) && has({place}.{values}) && {near(f'{place}.{values}')})"
+
+    places = [held("object.metadata", "labels")]
+    if at:
+        places.append(held(f"object{at}.metadata", "labels"))
+    if kind == "CronJob":
+        places.append(held(f"object{at}.metadata", "annotations"))
+    return " || ".join(places)
 
 
 def queued(variable: str) -> str:

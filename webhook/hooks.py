@@ -16,8 +16,8 @@ from typing import Final, Literal
 
 from api import names
 from api.names import Kind, Resource
-from webhook import advice, jobs, kinds
-from webhook.job_kinds import JOB_KINDS, JobKind
+from webhook import advice, jobs, kinds, strangers
+from webhook.job_kinds import BATCH_JOB, JOB_KINDS, JobKind
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
@@ -38,6 +38,10 @@ class Reach(enum.Enum):
     QUEUED_JOBS = "jobs that name a queue, in namespaces we manage"
     UNQUEUED_JOBS = "jobs that name none, in namespaces we manage"
     OUR_KINDS = "all objects of a kind of ours"
+    MISPLACED = "objects of other kinds that have the label of a queue, or nearly"
+    UNMANAGED_JOBS = "jobs that name a queue in namespaces that are never managed"
+    CHANGED_JOBS = "jobs that name a queue and whose containers, or pods while they run, are changed"
+    DELETED_BY_HAND = "objects of a kind of ours that another object controls, deleted by a person"
     MADE_BY_HAND = "objects of a kind of ours that no other object controls"
 
 
@@ -60,7 +64,9 @@ class Hook:
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
-    """The three hooks of a job kind: defaulting of the queued, of the unqueued, and validation."""
+    """The hooks of a job kind: defaulting of the queued, of the unqueued, validation, and feedback on what cannot be
+    changed and on what is not managed.
+    """
 
     def integrated(settings: Settings) -> bool:
         return kind.framework in settings.frameworks
@@ -98,7 +104,25 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         phase=Phase.VALIDATING,
         handler=partial(jobs.validate, kind),
     )
-    return queued, unqueued, validating
+    changed = replace(
+        queued,
+        name=f"m{kind.singular}-change.kb.io",
+        path=f"/mutate-{at}-change",
+        operations=("UPDATE",),
+        reach=Reach.CHANGED_JOBS,
+        failure_policy="Ignore",
+        handler=partial(jobs.explain_immutable, kind),
+    )
+    unmanaged = replace(
+        validating,
+        name=f"{kind.singular}-unmanaged-feedback.kb.io",
+        path=f"/feedback-{at}-unmanaged",
+        operations=("CREATE",),
+        reach=Reach.UNMANAGED_JOBS,
+        failure_policy="Ignore",
+        handler=strangers.advise,
+    )
+    return queued, unqueued, validating, changed, unmanaged
 
 
 def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
@@ -131,6 +155,33 @@ def _advice(kind: str, resource: str, version: str = names.STORAGE_VERSION) -> H
     )
 
 
+def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]) -> Hook:
+    """Feedback on a kind that is not queued; the API server may do without."""
+    singular = kind.lower()
+    return Hook(
+        name=f"{singular}-feedback.kb.io",
+        path=f"/feedback-{group or 'core'}-v1-{singular}",
+        phase=Phase.VALIDATING,
+        group=group,
+        version="v1",
+        resources=(resource,),
+        operations=operations,
+        kind=kind,
+        reach=Reach.MISPLACED,
+        handler=strangers.advise,
+        failure_policy="Ignore",
+        needed=lambda settings: kind != "CronJob" or BATCH_JOB.framework in settings.frameworks,
+    )
+
+
+_ALWAYS: Final = ("CREATE", "UPDATE")
+_MISPLACED: Final = (
+    _misplaced("Pod", "", "pods", ("CREATE",)),
+    _misplaced("Deployment", "apps", "deployments", _ALWAYS),
+    _misplaced("StatefulSet", "apps", "statefulsets", _ALWAYS),
+    _misplaced("CronJob", "batch", "cronjobs", _ALWAYS),
+)
+
 _M, _V = Phase.MUTATING, Phase.VALIDATING
 _WORKLOADS: Final = (Resource.WORKLOADS,)
 
@@ -151,6 +202,15 @@ HOOKS: Final[tuple[Hook, ...]] = (
     _advice(Kind.QUEUE, Resource.QUEUES, names.V1ALPHA1),
     _advice(Kind.COHORT, Resource.COHORTS),
     _advice(Kind.RESOURCE_FLAVOR, Resource.RESOURCE_FLAVORS),
+    *_MISPLACED,
+    replace(
+        _advice(Kind.WORKLOAD, Resource.WORKLOADS),
+        name="workload-deletion-feedback.kb.io",
+        path=f"/feedback-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-workload-deletion",
+        operations=("DELETE",),
+        reach=Reach.DELETED_BY_HAND,
+        handler=strangers.advise_deletion,
+    ),
     replace(_advice(Kind.WORKLOAD, Resource.WORKLOADS), operations=("CREATE", "UPDATE"), reach=Reach.MADE_BY_HAND),
 )
 

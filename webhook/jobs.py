@@ -15,6 +15,7 @@ from api.names import Condition, Label
 from core import decode, namespaces
 from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
+from core.feedback.fixed import fixed, of_pods
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import fitted
@@ -191,16 +192,30 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     return response
 
 
+def explain_immutable(kind: JobKind, request: Request, context: Context) -> Response:
+    """What to do about a change of pods that Kubernetes is about to refuse: asked before its validation."""
+    old, new = request.old(), request.new()
+    if kind.form.errors(new) or kind.form.errors(old):
+        return allow()
+    waits = _switched_off(kind, old)
+    before, after = (
+        fixed([each["template"].get("spec") or {} for each in kind.pod_sets(job)], waits=waits) for job in (old, new)
+    )
+    found = of_pods(Change(before, after), context.lookup)
+    return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
+
+
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of labels and annotations, when they come."""
     left = _switched_off(kind, new) and not _to_be_queued(new, request, context)
-    change = Change(None if old is None else _keys(kind, old), replace(_keys(kind, new), left=left))
+    change = Change(None if old is None else keys_of(kind, old), replace(keys_of(kind, new), left=left))
     return judge(
         of_keys(change, context.lookup, context.spent), context.settings.feedback, context.labels_of(request.namespace)
     )
 
 
-def _keys(kind: JobKind, job: Raw) -> Keys:
+def keys_of(kind: JobKind, job: Raw) -> Keys:
+    """The labels and annotations of a job and of its pods."""
     pods = [each["template"].get("metadata") or {} for each in kind.pod_sets(job)]
     return Keys(
         meta.labels(job),
@@ -317,11 +332,12 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
         return None
     if old is not None and not runs_with and _same_to_feedback(kind, old, new):
         return None
-    asked = _submission(kind, new, request, context)
+    asked = submission_of(kind, new, request, context)
     return replace(asked, runs_with=runs_with) if runs_with else asked
 
 
-def _submission(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:
+def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:
+    """The job as feedback looks at it."""
     pods = [
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(job)
@@ -345,7 +361,7 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
 
     now = found(asked, request)
     if now and (before := request.before()) is not None:
-        now = news(now, found(_submission(kind, before.new(), request, context), before))
+        now = news(now, found(submission_of(kind, before.new(), request, context), before))
     return judge(now, context.settings.feedback, labels)
 
 

@@ -79,7 +79,7 @@ def _misfit(hook: Hook, request: Request) -> str:
 
     The API server converts what it sends to the version of the hook (``matchPolicy: Equivalent``).
     """
-    version = f"{hook.group}/{hook.version}"
+    version = f"{hook.group}/{hook.version}" if hook.group else hook.version
     if request.kind != hook.kind:
         return f"{hook.path} looks at objects of kind {hook.kind}, not at a {request.kind[:60]!r}"
     for raw in (request.object, request.old_object):

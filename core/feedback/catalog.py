@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from core.feedback.cluster_queues import CLUSTER_QUEUE_RULES
+from core.feedback.fixed import FIXED_RULES
 from core.feedback.jobs import JOB_RULES
 from core.feedback.keys import KEY_RULES
 from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES, QUEUE_RULES
 from core.feedback.rules import Rule
+from core.feedback.strangers import DELETION_RULES, STRANGER_RULES
 
 TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
     "jobs": JOB_RULES,
     "labels and annotations": KEY_RULES,
+    "pod templates of Jobs": FIXED_RULES,
+    "what is not queued": STRANGER_RULES,
+    "Workloads of Jobs": DELETION_RULES,
     "ClusterQueues": CLUSTER_QUEUE_RULES,
     "LocalQueues": LOCAL_QUEUE_RULES,
     "Queues of v0.1": QUEUE_RULES,
@@ -25,7 +30,15 @@ NAMES: Final = tuple(dict.fromkeys(rule.name for rules in TABLES.values() for ru
 
 _WITHIN: Final = frozenset(
     rule.name
-    for subject in ("jobs", "labels and annotations", "LocalQueues", "Queues of v0.1")
+    for subject in (
+        "jobs",
+        "labels and annotations",
+        "pod templates of Jobs",
+        "what is not queued",
+        "Workloads of Jobs",
+        "LocalQueues",
+        "Queues of v0.1",
+    )
     for rule in TABLES[subject]
 )
 OF_NO_NAMESPACE: Final = frozenset(NAMES) - _WITHIN

@@ -11,10 +11,12 @@ from typing import Final
 
 from core.feedback import capacity, job_queue, waiting
 from core.feedback.budget import TOO_LARGE
+from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
 from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.submission import Submission
 from core.lookup import Lookup
+from core.model import ClusterQueue
 
 
 def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
@@ -26,6 +28,13 @@ def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Findi
     if job.runs_with is not None:
         return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup, spent)
     return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup, spent)
+
+
+def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+    """What keeps a job from ever starting that is yet to be made, as a CronJob's: nothing about who waits now."""
+    if job.too_large:
+        return (TOO_LARGE,) if lookup.synced else ()
+    return findings(tuple(rule for rule in JOB_RULES if rule.name in _FOR_EVER | _REFERENCES), job, lookup, spent)
 
 
 def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -86,6 +95,39 @@ def _limits_as_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
         )
 
 
+def _tiny(job: Submission, lookup: Lookup) -> Iterable[str]:
+    for container, resource, amount in job.tiny:
+        where = f"container {shortened(container)}"
+        if amount.endswith("m"):
+            meant = f"{amount[:-1]}Mi"
+            yield fitted(
+                f"{where}: {shortened(amount)} of {resource} is less than a byte, m is thousandths; write {meant}"
+            )
+        elif amount.isdigit():
+            of = f"{amount} of {resource} is {amount} {'byte' if amount == '1' else 'bytes'}"
+            yield fitted(f"{where}: {of}; write {amount}Gi for gibibytes, {amount}Mi for mebibytes")
+        else:
+            yield fitted(f"{where}: {shortened(amount)} of {resource} is less than a mebibyte; units are Mi and Gi")
+
+
+def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """Where no flavor that could hold the pods has nodes."""
+    for demand in capacity.demands(job, queue):
+        names = [
+            name
+            for name in capacity.suitable(demand, lookup)
+            if not capacity.lacking(demand.least, name, queue, lookup.most)
+        ]
+        flavors = [found for name in names if (found := lookup.flavor(name)) is not None]
+        if flavors and all(lacks_nodes(flavor, lookup) for flavor in flavors):
+            name, labels = shortened(flavors[0].name), written(flavors[0].node_labels)
+            then = "its pods stay pending until an administrator adds one"
+            yield fitted(
+                f'no node has the labels of flavor "{name}" ({labels}): {then}',
+                f'no node has the labels of flavor "{name}": {then}',
+            )
+
+
 def _named(names: tuple[str, ...]) -> str:
     return ", ".join(map(shortened, names[:2])) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
@@ -106,6 +148,19 @@ RESIZED: Final = Rule(
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules of which a job that is stopped for its new size should know."""
+
+_REFERENCES: Final = frozenset(
+    {
+        "local-queue-not-found",
+        "priority-class-not-found",
+        "cluster-queue-not-found",
+        "namespace-not-selected",
+        "invalid-pods",
+        "resource-not-covered",
+        "no-matching-flavor",
+    }
+)
+"""The rules about what a job names, and whether its pods may be made and placed at all."""
 
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
@@ -227,6 +282,19 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         _limits_as_requests,
         example="container main limits cpu to 4 but requests none: the limit counts as"
         " request; request less if it needs less",
+    ),
+    Rule(
+        "tiny-memory",
+        "Memory in bytes or thousandths of bytes: a unit was forgotten or mistaken.",
+        _tiny,
+        example="container main: 8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
+    ),
+    Rule(
+        "flavor-without-nodes",
+        "No node has the labels of any flavor that the job could get.",
+        _of_queue(_without_nodes),
+        example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until an'
+        " administrator adds one",
     ),
     Rule(
         "only-by-borrowing",

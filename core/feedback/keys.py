@@ -99,7 +99,34 @@ def _meant_for_us(key: str) -> bool:
     return prefix == GROUP or prefix.startswith("kueue.") or distance(prefix, GROUP, 2) is not None
 
 
+def names_queue(labels: Labels) -> str:
+    """The first label that names a queue, or nearly; '' for none."""
+    return next(filter(_is_queue, sorted(labels)[:LOOKED_AT]), "")
+
+
+def _is_queue(key: str) -> bool:
+    if key == Label.QUEUE_NAME or _bare(key):
+        return True
+    if "/" not in key or not _meant_for_us(key) or key in _KNOWN:
+        return False
+    return closest(key.partition("/")[2], _NAMES) == Label.QUEUE_NAME.partition("/")[2]
+
+
+def _bare(key: str) -> bool:
+    """Whether it is the key of the queue without its prefix, however it is joined."""
+    return len(key) <= len("queue-name") and key.replace("-", "").replace("_", "").lower() == "queuename"
+
+
+def _without_prefix(change: Change[Keys]) -> Iterable[str]:
+    if change.new is None or Label.QUEUE_NAME in change.new.labels:
+        return
+    before = change.old.labels if change.old is not None else {}
+    yield from sorted(key for key in change.new.labels if _bare(key) and key not in before)
+
+
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    for key in _without_prefix(change):
+        yield f"label {key} queues nothing, the job is not held back: did you mean {Label.QUEUE_NAME}?"
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None

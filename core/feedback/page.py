@@ -83,6 +83,11 @@ _SECTIONS: Final = {
     "`nobody-lends` and `request-too-large`: it queues again.",
     "labels and annotations": "Said of jobs, when a label or an annotation comes, or the queue name goes; of those\n"
     "that name no queue too, by a hook that may be skipped while Seiretsu is down.",
+    "pod templates of Jobs": "Said before Kubernetes itself refuses the change (`field is immutable`).",
+    "what is not queued": "Said to whoever names a queue where nothing waits in one. These hooks may be skipped while"
+    " Seiretsu is down,\nand only objects come to them that have such a label, or nearly. Of the Jobs that a CronJob"
+    " will make the rules\nabout labels and about what can never start say what is wrong with its jobTemplate.",
+    "Workloads of Jobs": "",
     "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
     " while it answers.",
     "LocalQueues": "",

@@ -49,7 +49,9 @@ class Submission:
     the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
     it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
     that waits. ``causes`` says by pod set and resource what makes the request where the containers themselves ask for
-    less: a LimitRange or an init container. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
+    less: a LimitRange or an init container. ``tiny`` names amounts of memory in which a unit was forgotten or mistaken
+    (container, resource, amount as written). ``too_large``: nothing else was read of the pods
+    (`core.feedback.budget`).
     """
 
     namespace: str
@@ -65,6 +67,7 @@ class Submission:
     runs_with: int | None = None
     too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    tiny: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def pods(self) -> int:
@@ -92,12 +95,33 @@ def submission(
         tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
         next((sentences for each in asked if (sentences := _complaints(each))), ()),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
+        tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause
             for pod, each in zip(pods, asked, strict=True)
             for resource, cause in _causes(pod.spec, each, rules).items()
         },
     )
+
+
+_LEAST: Final = 1 << 20
+"""Bytes of memory, or of storage, that a container asks for at least who means it."""
+
+
+def _tiny(spec: Raw) -> Iterable[tuple[str, str, str]]:
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
+            for name in ("memory", "ephemeral-storage"):
+                if name in amounts and 0 < _bytes(amounts[name]) < _LEAST:
+                    yield str(container.get("name") or "?"), name, str(amounts[name])
+
+
+def _bytes(amount: object) -> int:
+    try:
+        return quantity.amount("memory", amount)
+    except ValueError:
+        return 0  # which `complaints` say
 
 
 def _causes(spec: Raw, found: Effective, rules: RequestRules) -> dict[str, str]:

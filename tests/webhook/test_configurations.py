@@ -157,6 +157,13 @@ def test_kueues_names_and_paths_are_kept() -> None:
         "cohort-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-cohort",
         "resourceflavor-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-resourceflavor",
         "queue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1alpha1-queue",
+        "mjob-change.kb.io": "/mutate-batch-v1-job-change",
+        "job-unmanaged-feedback.kb.io": "/feedback-batch-v1-job-unmanaged",
+        "pod-feedback.kb.io": "/feedback-core-v1-pod",
+        "deployment-feedback.kb.io": "/feedback-apps-v1-deployment",
+        "statefulset-feedback.kb.io": "/feedback-apps-v1-statefulset",
+        "cronjob-feedback.kb.io": "/feedback-batch-v1-cronjob",
+        "workload-deletion-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workload-deletion",
         "workload-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workload",
     }
 

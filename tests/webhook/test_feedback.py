@@ -418,3 +418,74 @@ def test_a_deletion_has_no_new_object_and_is_looked_at() -> None:
     response = ask(f"{FEEDBACK}-resourceflavor", body, knows=world())
     (warning,) = response["warnings"]
     assert warning.startswith("ClusterQueue team-b uses the flavor: it stays until it drops it")
+
+
+def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
+    job = queued(cpu=cpu)
+    template = {"metadata": {"labels": template_labels}, "spec": job["spec"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "team-a", "labels": labels},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "warnings"),
+    [
+        pytest.param(cron_job({}, JOB_LABEL), [], id="a good one"),
+        pytest.param(
+            cron_job(JOB_LABEL, {}),
+            [
+                "label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+                " spec.jobTemplate.metadata.labels"
+            ],
+            id="the label on the CronJob",
+        ),
+        pytest.param(
+            cron_job({}, {"kueue.x-k8s.io/queue-nmae": "main"}),
+            ["label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"],
+            id="a typo in the key",
+        ),
+        pytest.param(cron_job({}, {Label.QUEUE_NAME: "mian"}), [MISSPELT], id="a typo in the queue"),
+        pytest.param(
+            cron_job({}, JOB_LABEL, cpu="20"),
+            [
+                'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+                " ask for 12 or less"
+            ],
+            id="more than there can be",
+        ),
+    ],
+)
+def test_a_cron_job_is_told_what_its_jobs_will_run_into(made: Raw, warnings: list[str]) -> None:
+    kind = {"group": "batch", "version": "v1", "kind": "CronJob"}
+    resource = {"group": "batch", "version": "v1", "resource": "cronjobs"}
+    body = review(made, kind=kind, resource=resource)
+    assert ask("/feedback-batch-v1-cronjob", body, knows=world()).get("warnings", []) == warnings
+    again = review(made, old=made, kind=kind, resource=resource)
+    assert "warnings" not in ask("/feedback-batch-v1-cronjob", again, knows=world()), "nothing has changed"
+
+
+def test_before_kubernetes_refuses_another_image_it_is_said_what_to_do() -> None:
+    old, new = queued(), queued(cpu="2")
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    response = ask("/mutate-batch-v1-job-change", review(new, old=old), knows=world())
+    assert response["warnings"] == [
+        "a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does"
+    ]
+    assert "patch" not in response
+
+
+def test_who_deletes_the_workload_of_a_job_is_told_how_to_hold_it() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+    old = workload()
+    old["metadata"]["ownerReferences"] = [owner]
+    body = review_of(old, resource="workloads")
+    body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
+    response = ask(f"{FEEDBACK}-workload-deletion", body, knows=world())
+    assert response["warnings"] == [
+        'Job "train" gets a new one and queues again; to end it delete the Job; to hold it set spec.active: false'
+        " in its Workload"
+    ]

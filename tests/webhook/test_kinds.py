@@ -173,7 +173,7 @@ def test_five_thousand_spoiled_objects_of_ours_are_answered_without_a_failure() 
     hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
     for _ in range(5_000):
         hook = chance.choice(hooks)
-        (kind,) = (kind for kind in WHOLE if kind.lower() == hook.path.rpartition("-")[2])
+        (kind,) = (kind for kind in WHOLE if kind == hook.kind)
         old = WHOLE[kind] if chance.random() < 0.5 else None
         spoiled = {
             **WHOLE[kind],

@@ -131,6 +131,20 @@ CASES = [
         "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main",
         id="a job without a queue where all jobs wait",
     ),
+    *(
+        pytest.param(
+            job(requests={"cpu": "1", "memory": amount}),
+            "",
+            "tiny-memory",
+            f"container main: {told}",
+            id=f"{amount} memory",
+        )
+        for amount, told in (
+            ("8", "8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes"),
+            ("512m", "512m of memory is less than a byte, m is thousandths; write 512Mi"),
+            ("100k", "100k of memory is less than a mebibyte; units are Mi and Gi"),
+        )
+    ),
     pytest.param(
         job(queue="gpu-experiments"),
         "",
@@ -743,7 +757,29 @@ def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: l
 
 
 def test_every_rule_has_its_case() -> None:
-    assert {rule.name for rule in JOB_RULES} == {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED)} - {""}
+    seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED, *WITHOUT_NODES)} - {""}
+    assert {rule.name for rule in JOB_RULES} == seen
+
+
+WITHOUT_NODES = [
+    pytest.param(
+        [{"pool": "other"}],
+        "flavor-without-nodes",
+        'no node has the labels of flavor "standard" (pool=standard): its pods stay pending until an administrator'
+        " adds one",
+        id="none with the labels",
+    ),
+    pytest.param([{"pool": "other"}, {"pool": "standard"}], "", "", id="one with the labels"),
+    pytest.param([], "", "", id="a cluster without nodes, which is being made"),
+    pytest.param(None, "", "", id="nodes are not watched"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "rule", "told"), WITHOUT_NODES)
+def test_who_submits_is_told_of_a_flavor_without_nodes(
+    nodes: list[dict[str, str]] | None, rule: str, told: str
+) -> None:
+    assert [(each.rule, each.message) for each in of_job(job(), world(nodes=nodes))] == [(rule, told)] * bool(told)
 
 
 def test_cold_caches_say_nothing() -> None:

@@ -1,0 +1,124 @@
+"""Objects that name a queue and are not queued: of another kind than a Job, a CronJob itself, or in a namespace where
+no Job is managed.
+
+Separate from `core.feedback.keys`, which looks at Jobs that are: here nothing waits, and a person who set the label
+thinks that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from api.names import Label
+from core.feedback.change import Change
+from core.feedback.keys import names_queue
+from core.feedback.rules import Finding, Rule, findings, fitted, shortened
+from core.lookup import Lookup
+from core.model import Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """What names a queue. ``labels`` are those of the object and, where it makes pods, of its pod template."""
+
+    kind: str
+    namespace: str
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A Workload that somebody deletes. ``job`` is the name of the job that it stands for, '' for none."""
+
+    workload: str
+    job: str
+    running: bool
+
+
+def of_stranger(change: Change[Stranger], lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about an object that is not queued."""
+    return findings(STRANGER_RULES, change, lookup)
+
+
+def of_deletion(deletion: Deletion, lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about the deletion of a Workload."""
+    return findings(DELETION_RULES, deletion, lookup)
+
+
+def _named(change: Change[Stranger]) -> str:
+    """The key with which a queue is named now and was not before; '' for none."""
+    before = change.old.labels if change.old is not None else {}
+    return (
+        names_queue({key: value for key, value in change.new.labels.items() if key not in before}) if change.new else ""
+    )
+
+
+def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
+    key = _named(change)
+    if change.new is None or not key or change.new.kind in ("Job", "CronJob"):
+        return
+    nothing = f"label {shortened(key)} does nothing on a {change.new.kind}: only Jobs wait in queues"
+    yield fitted(f"{nothing}, {'this pod starts' if change.new.kind == 'Pod' else 'its pods start'} at once")
+
+
+def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
+    key = _named(change)
+    if change.new is not None and key and change.new.kind == "CronJob":
+        nothing = f"label {shortened(key)} does nothing on the CronJob itself"
+        it = "it" if key == Label.QUEUE_NAME else Label.QUEUE_NAME
+        yield fitted(
+            f"{nothing}: set {it} in spec.jobTemplate.metadata.labels",
+            f"{nothing}: set {it} in its jobTemplate",
+        )
+
+
+def _unmanaged(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None and _named(change) and change.new.kind == "Job":
+        yield fitted(
+            f'no Job waits in namespace "{shortened(change.new.namespace)}", which is never managed: it starts at once;'
+            " use another namespace"
+        )
+
+
+def _deleted(deletion: Deletion, lookup: Lookup) -> Iterable[str]:
+    if deletion.job:
+        then = "is stopped and queues again" if deletion.running else "gets a new one and queues again"
+        job = shortened(deletion.job)
+        end = "to end it delete the Job; to hold it set spec.active: false in its Workload"
+        yield fitted(f'Job "{job}" {then}; {end}')
+
+
+STRANGER_RULES: Final[tuple[Rule[Change[Stranger]], ...]] = (
+    Rule(
+        "kind-not-queued",
+        "A Pod, Deployment or StatefulSet names a queue.",
+        _other_kind,
+        example="label kueue.x-k8s.io/queue-name does nothing on a Deployment: only Jobs wait in queues,"
+        " its pods start at once",
+    ),
+    Rule(
+        "queue-on-cron-job",
+        "A CronJob names a queue itself, not for the Jobs that it makes.",
+        _cron_job,
+        example="label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+        " spec.jobTemplate.metadata.labels",
+    ),
+    Rule(
+        "namespace-not-managed",
+        "A Job names a queue in a namespace of the system, or ours.",
+        _unmanaged,
+        example='no Job waits in namespace "kube-system", which is never managed: it starts at once;'
+        " use another namespace",
+    ),
+)
+DELETION_RULES: Final[tuple[Rule[Deletion], ...]] = (
+    Rule(
+        "workload-of-job-deleted",
+        "Somebody deletes the Workload of a Job.",
+        _deleted,
+        example='Job "train" is stopped and queues again; to end it delete the Job; to hold it set spec.active: false'
+        " in its Workload",
+    ),
+)

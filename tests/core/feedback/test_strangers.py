@@ -1,0 +1,105 @@
+"""What is not queued, what Kubernetes will not change, Workloads that a person deletes: each rule by its sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.names import Label
+from core.feedback.change import Change
+from core.feedback.fixed import PodSpecs, fixed, of_pods
+from core.feedback.rules import Finding
+from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
+from core.model import Raw
+from tests.core.feedback.world import world
+
+QUEUE = {Label.QUEUE_NAME: "main"}
+
+
+def made(kind: str, namespace: str = "team-a", labels: Raw | None = None) -> Change[Stranger]:
+    return Change(None, Stranger(kind, namespace, QUEUE if labels is None else labels))
+
+
+def pod(image: str = "i", **spec: Any) -> Raw:
+    return {"containers": [{"name": "main", "image": image}], **spec}
+
+
+def changed(old: Raw, new: Raw, *, waits: bool = False) -> Change[PodSpecs]:
+    return Change(fixed([old], waits=waits), fixed([new], waits=waits))
+
+
+TEMPLATE = "a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does"
+NOTHING = "does nothing on a {}: only Jobs wait in queues,"
+MISSPELT = {"kueue.x-k8s.io/queue-nmae": "main"}
+CASES = [
+    pytest.param(
+        made("Deployment"),
+        "kind-not-queued",
+        f"label kueue.x-k8s.io/queue-name {NOTHING.format('Deployment')} its pods start at once",
+        id="a Deployment",
+    ),
+    pytest.param(
+        made("Pod", labels=MISSPELT),
+        "kind-not-queued",
+        f"label kueue.x-k8s.io/queue-nmae {NOTHING.format('Pod')} this pod starts at once",
+        id="a Pod, misspelt",
+    ),
+    pytest.param(
+        made("StatefulSet", labels={"queue_name": "main"}),
+        "kind-not-queued",
+        f"label queue_name {NOTHING.format('StatefulSet')} its pods start at once",
+        id="a StatefulSet, without prefix",
+    ),
+    pytest.param(made("Pod", labels={"app": "web"}), "", "", id="a Pod that names no queue"),
+    pytest.param(
+        Change(Stranger("Deployment", "team-a", QUEUE), Stranger("Deployment", "team-a", {**QUEUE, "a": "b"})),
+        "",
+        "",
+        id="a Deployment that named it before",
+    ),
+    pytest.param(
+        made("CronJob"),
+        "queue-on-cron-job",
+        "label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+        " spec.jobTemplate.metadata.labels",
+        id="a CronJob itself",
+    ),
+    pytest.param(
+        made("Job", "kube-system"),
+        "namespace-not-managed",
+        'no Job waits in namespace "kube-system", which is never managed: it starts at once; use another namespace',
+        id="a Job of the system",
+    ),
+    pytest.param(
+        Deletion("job-train-1a2b3", "train", running=True),
+        "workload-of-job-deleted",
+        'Job "train" is stopped and queues again; to end it delete the Job; to hold it set spec.active: false'
+        " in its Workload",
+        id="the Workload of a Job that runs",
+    ),
+    pytest.param(
+        Deletion("job-train-1a2b3", "train", running=False),
+        "workload-of-job-deleted",
+        'Job "train" gets a new one and queues again; to end it delete the Job; to hold it set spec.active: false'
+        " in its Workload",
+        id="the Workload of a Job that waits",
+    ),
+    pytest.param(Deletion("by-hand", "", running=False), "", "", id="a Workload without a Job"),
+    pytest.param(changed(pod(), pod("other")), "pods-immutable", TEMPLATE, id="another image"),
+    pytest.param(changed(pod(), pod("other"), waits=True), "pods-immutable", TEMPLATE, id="another image, waiting"),
+    pytest.param(changed(pod(), pod(nodeSelector={"a": "b"})), "pods-immutable", TEMPLATE, id="other nodes, running"),
+    pytest.param(changed(pod(), pod(nodeSelector={"a": "b"}), waits=True), "", "", id="other nodes, waiting"),
+]
+
+
+@pytest.mark.parametrize(("subject", "rule", "message"), CASES)
+def test_what_is_said(subject: Change[Any] | Deletion, rule: str, message: str) -> None:
+    lookup = world()
+    if isinstance(subject, Deletion):
+        found = of_deletion(subject, lookup)
+    elif isinstance(subject.new, Stranger):
+        found = of_stranger(subject, lookup)
+    else:
+        found = of_pods(subject, lookup)
+    assert found == ((Finding(rule, message),) if rule else ())

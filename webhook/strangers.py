@@ -1,0 +1,91 @@
+"""Feedback on what names a queue and is not queued, and on Workloads that a person deletes.
+
+Nothing is ever refused but by the operator's own choice (`Deny`), and the API server may do without these hooks.
+"""
+
+from __future__ import annotations
+
+from api.names import Condition
+from api.validate import common
+from core.feedback import Finding, news
+from core.feedback.change import Change
+from core.feedback.jobs import of_template
+from core.feedback.keys import Keys, of_keys
+from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
+from core.jobs import meta
+from core.model import Raw
+from webhook.job_kinds import BATCH_JOB
+from webhook.jobs import keys_of, submission_of
+from webhook.kinds import malformed
+from webhook.policy import judge
+from webhook.review import Request, Response, allow
+from webhook.settings import Context
+from webhook.shape import METADATA, Form
+
+
+def advise(request: Request, context: Context) -> Response:
+    """What to say of an object that names a queue where nothing waits in one."""
+    new, old = request.new(), request.old_object
+    if _looked_after(request.kind, context) or any(_FORM.errors(each) for each in (new, old)):
+        return allow()
+    change = Change(None if old is None else _stranger(request, old), _stranger(request, new))
+    found = of_stranger(change, context.lookup)
+    if request.kind == "CronJob":
+        found += _of_template(request, context)
+    return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
+
+
+def advise_deletion(request: Request, context: Context) -> Response:
+    """What comes of the deletion of a Workload that stands for a Job."""
+    workload = request.old_object
+    if workload is None or malformed(workload):
+        return allow()
+    owner = meta.controller(workload)
+    finished = common.is_true(workload, Condition.FINISHED)
+    job = str((owner or {}).get("name") or "") if not finished and (owner or {}).get("kind") == BATCH_JOB.kind else ""
+    deletion = Deletion(request.name, job, common.is_true(workload, Condition.ADMITTED))
+    found = of_deletion(deletion, context.lookup)
+    return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
+
+
+def _looked_after(kind: str, context: Context) -> bool:
+    """Whether the operator has named a controller of his own that queues this kind."""
+    return any(framework.partition(".")[0] == kind for framework in context.settings.external_frameworks)
+
+
+def _stranger(request: Request, raw: Raw) -> Stranger:
+    template = {} if request.kind in ("CronJob", "Pod", "Job") else (raw.get("spec") or {}).get("template") or {}
+    return Stranger(request.kind, request.namespace, {**meta.labels(template), **meta.labels(raw)})
+
+
+def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
+    """What is wrong with the Jobs that a CronJob will make."""
+    new, old = _job(request.new()), _job(request.old_object)
+    if any(BATCH_JOB.form.errors(each) for each in (new, old)):
+        return ()
+    keys = Change(None if old is None else keys_of(BATCH_JOB, old), keys_of(BATCH_JOB, new) if new else Keys())
+    found = of_keys(keys, context.lookup, context.spent)
+    if new is not None and meta.queue_name(new):
+        found += of_template(submission_of(BATCH_JOB, new, request, context), context.lookup, context.spent)
+        if old is not None and meta.queue_name(old):
+            found = news(found, of_template(submission_of(BATCH_JOB, old, request, context), context.lookup))
+    return found
+
+
+def _job(cron_job: Raw | None) -> Raw | None:
+    """A Job as the CronJob will make it; None where there is none."""
+    template = ((cron_job or {}).get("spec") or {}).get("jobTemplate")
+    if not template:
+        return None
+    return {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
+
+
+_FORM = Form(
+    {
+        "metadata": METADATA,
+        "spec": {
+            "template": {"metadata": METADATA},
+            "jobTemplate": {"metadata": METADATA, "spec": {}},
+        },
+    }
+)
