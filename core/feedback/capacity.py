@@ -13,6 +13,7 @@ from typing import TypeAlias
 from api import quantity
 from api.names import PODS_RESOURCE
 from core import placement
+from core.feedback.change import lacks_nodes
 from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import closest, fitted, shortened
 from core.feedback.submission import Submission
@@ -96,8 +97,16 @@ def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amo
     )
 
 
+def could_run(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
+    """Whether each pod set by itself fits a ClusterQueue, in flavors for which there are nodes."""
+    return could_hold(job, queue, lookup, amount) and all(
+        any((flavor := lookup.flavor(name)) and not lacks_nodes(flavor, lookup) for name in suitable(demand, lookup))
+        for demand in demands(job, queue)
+    )
+
+
 def _another(job: Submission, lookup: Lookup) -> str:
-    return elsewhere(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most), "could hold it")
+    return elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "could hold it")
 
 
 def _not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[str, int] | None:

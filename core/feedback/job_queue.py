@@ -7,7 +7,7 @@ from typing import Final
 
 from api.names import ClusterQueueReason
 from core import placement
-from core.feedback.capacity import could_hold
+from core.feedback.capacity import could_run
 from core.feedback.elsewhere import elsewhere, taking
 from core.feedback.rules import fitted, missing, shortened
 from core.feedback.submission import Submission
@@ -30,7 +30,7 @@ def no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
     """A job without a queue, and in which queues it could run."""
     if not job.queue:
         waits = f"names no queue and waits until it does: set {job.words.queue}"
-        there = taking(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most))
+        there = taking(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most))
         yield fitted(*(f"{waits} to {' or '.join(there[:most])}" for most in (3, 2, 1) if there), waits)
 
 
@@ -62,7 +62,7 @@ def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 def _instead(job: Submission, lookup: Lookup) -> str:
     """Another queue that is open, as the end of a sentence."""
-    other = elsewhere(job, lookup, lambda queue: could_hold(job, queue, lookup, lookup.most), "is open")
+    other = elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "is open")
     return f"; {other}" if other else ""
 
 

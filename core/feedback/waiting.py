@@ -101,7 +101,7 @@ def _now(
 
 def _with_room(job: Submission, lookup: Lookup) -> str:
     def room(queue: ClusterQueue) -> bool:
-        return not lookup.pending(queue.name) and capacity.could_hold(job, queue, lookup, lookup.available)
+        return not lookup.pending(queue.name) and capacity.could_run(job, queue, lookup, lookup.available)
 
     return elsewhere(job, lookup, room, "has room")
 

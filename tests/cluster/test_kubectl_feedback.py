@@ -726,4 +726,10 @@ def test_the_readme_shows_what_kubectl_prints(plane: ControlPlane, monkeypatch: 
 def test_every_rule_is_shown_in_kubectl() -> None:
     rules = {(subject, rule.name) for subject, table in TABLES.items() for rule in table}
     elsewhere = {("jobs", "pods-not-ready")}  # test_pods_ready: it takes a Configuration with blockAdmission
-    assert rules <= {(case.subject, case.rule) for case in CASES} | elsewhere
+    on_a_first_day = {  # test_first_day
+        *(("jobs", rule) for rule in ("tiny-memory", "flavor-without-nodes")),
+        ("pod templates of Jobs", "pods-immutable"),
+        *(("what is not queued", rule.name) for rule in TABLES["what is not queued"]),
+        ("Workloads of Jobs", "workload-of-job-deleted"),
+    }
+    assert rules <= {(case.subject, case.rule) for case in CASES} | elsewhere | on_a_first_day
