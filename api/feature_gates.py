@@ -1,6 +1,7 @@
 """Kueue's feature gates, so that a Configuration written for Kueue is read with the same meaning.
 
-A gate says what is on, not whether it is built here: the documentation lists those that change nothing yet.
+Every gate works, is locked, or is listed in ``LIMITED``: what holds whatever it is set to, and why. A Configuration
+that sets such a gate to something else starts with a warning (``api.configuration.load``).
 """
 
 from collections.abc import Mapping
@@ -121,6 +122,123 @@ _REMOVED: Final = frozenset(
 )
 """Once gates, today part of what is always there (or gone): naming them changes nothing."""
 
+
+_NOT_BUILT: Final = {
+    "TopologyAwareScheduling": (
+        "placement by topology",
+        (
+            "ElasticJobsViaWorkloadSlicesWithTAS",
+            "SkipReassignmentForPodOwnedWorkloads",
+            "TASAssignmentsEncodingByHostnamePrefix",
+            "TASBalancedPlacement",
+            "TASCacheNodeMatchResults",
+            "TASCacheTopologyTree",
+            "TASCachingRemainingResources",
+            "TASFailedNodeReplacement",
+            "TASFailedNodeReplacementFailFast",
+            "TASHandleOverlappingFlavors",
+            "TASProfileMixed",
+            "TASRecomputeAssignmentWithinSchedulingCycle",
+            "TASReplaceNodeDueToNotReadyOverFixedTime",
+            "TASReplaceNodeOnNodeTaints",
+            "TASReplaceNodeOnPodTermination",
+            "TASRespectNodeAffinityPreferred",
+        ),
+    ),
+    "MultiKueue": (
+        "MultiKueue",
+        (
+            "MultiKueue",
+            "MultiKueueAdaptersForCustomJobs",
+            "MultiKueueClusterProfile",
+            "MultiKueueIncrementalDispatcherConfig",
+            "MultiKueueIncrementalDispatcherRespectConfigOrder",
+            "MultiKueueKubeConfigPathValidation",
+            "MultiKueueManagerQuotaAutomation",
+            "MultiKueueOrchestratedPreemption",
+            "MultiKueueRemoteSpecSync",
+        ),
+    ),
+    "DRA": (
+        "quota for devices of dynamic resource allocation",
+        (
+            "KueueDRAIntegration",
+            "KueueDRAIntegrationConsumableCapacity",
+            "KueueDRAIntegrationExtendedResource",
+            "KueueDRAIntegrationPartitionableDevices",
+            "KueueDRARejectWorkloadsWhenDRADisabled",
+        ),
+    ),
+    "frameworks": (
+        "the integration of that kind of job",
+        (
+            "DeferRayServiceFinalizationForRedisCleanup",
+            "FastQuotaReleaseInPodIntegration",
+            "LWSImmutableGroupSize",
+            "PodIntegrationValidateGroupOwner",
+            "SparkApplicationIntegration",
+            "ValidateRayAndSparkJobUpdates",
+        ),
+    ),
+    "others": (
+        "that feature",
+        (
+            "CleanupProvisioningRequestsOnEviction",
+            "ElasticJobsViaWorkloadSlices",
+            "FailureRecoveryPolicy",
+            "SchedulerLibraryIntegration",
+            "ShortWorkloadNames",
+            "VisibilityOnDemand",
+        ),
+    ),
+}
+"""Gates of parts that are not built here, with what each of them would switch."""
+
+LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
+    **{
+        name: (False, f"has no effect: {part} is not part of this release")
+        for part, names in _NOT_BUILT.values()
+        for name in names
+    },
+    "AssignQueueLabelsForPods": (True, "has no effect: pods always get the labels of their queues"),
+    "ConcurrentAdmission": (
+        False,
+        "only has concurrentAdmissionPolicy validated: concurrent admission is not part of this release",
+    ),
+    "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
+    "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),
+    "FlavorFungibilityPreserveScanProgress": (
+        True,
+        "has no effect: a search for flavors always goes on where it stopped",
+    ),
+    "RemoveFinalizersWithStrictPatch": (
+        True,
+        "has no effect: finalizers are always removed by a guarded patch",
+    ),
+    "SchedulingEquivalenceHashing": (
+        True,
+        "only removes the metric kueue_pending_scheduling_hashes: workloads that ask for the same are always judged"
+        " together",
+    ),
+    "SkipAncestorCheckForDeletedWorkloads": (True, "has no effect: it saves a look-up, which costs nothing here"),
+    "TASMultiLayerTopology": (
+        False,
+        "only changes which annotations are accepted: placement by topology is not part of this release",
+    ),
+    "TopologyAwareScheduling": (
+        False,
+        "only has topology requests validated: placement by topology is not part of this release",
+    ),
+    "UnadmittedWorkloadsObservability": (
+        True,
+        "only removes the metrics of unadmitted workloads: conditions keep their detailed reasons",
+    ),
+    "VectorizedResourceRequests": (True, "has no effect: it is about how Kueue computes, not about what"),
+    "WorkloadRequestUseMergePatch": (True, "has no effect: statuses are always written by merge patch"),
+}
+"""Gates that do not, or not wholly, do what they do in Kueue: the value that describes what happens here whatever is
+set, and what to tell somebody who sets another one.
+"""
 
 DEFAULTS: Final[Mapping[str, bool]] = {name: name not in _OFF for name in sorted(_ON | _OFF | _LOCKED)}
 """Every gate and whether it is on by itself."""

@@ -178,7 +178,7 @@ class World:
                 transformations=reading.transformations,
                 excluded_prefixes=reading.excluded_prefixes,
             )
-            found = self.contexts[namespace] = decode.WorkloadContext(rules, reading.priority_boost)
+            found = self.contexts[namespace] = reading.context(rules)
         return found
 
     def workload(self, job: Raw) -> Workload | priority.Missing:

@@ -38,6 +38,12 @@ class Reading:
     transformations: Mapping[str, requests.Transformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
     priority_boost: bool = False
+    admission_gates: bool = True
+    reclaimable_pods: bool = True
+
+    def context(self, rules: requests.RequestRules) -> WorkloadContext:
+        """What Workloads are read with under these rules of their namespace."""
+        return WorkloadContext(rules, self.priority_boost, self.admission_gates, self.reclaimable_pods)
 
 
 class Interned:
@@ -192,7 +198,7 @@ class Caches:
                 transformations=self._reading.transformations,
                 excluded_prefixes=self._reading.excluded_prefixes,
             )
-            known = self._contexts[shared] = WorkloadContext(rules, self._reading.priority_boost)
+            known = self._contexts[shared] = self._reading.context(rules)
         return known
 
     def _limits_changed(self, old: Raw | None, new: Raw | None) -> None:

@@ -115,6 +115,7 @@ class JobReconciler:
             wait_for_pods_ready=self.settings.wait_for_pods_ready,
             retention_after_deactivation=self.settings.retention_after_deactivation,
             labels_to_copy=self.settings.labels_to_copy,
+            reclaimable_pods=self.settings.reading.reclaimable_pods,
             pods_gone=self.departures.gone,
         )
 

@@ -63,7 +63,7 @@ class Settings:
 def from_configuration(configuration: Configuration, *, elect: bool, namespace: str | None = None) -> Settings:
     """The settings a Configuration asks for; ``elect`` is whether other replicas may run beside us."""
     kept = configuration.object_retention_policies.workloads
-    resources = configuration.resources
+    resources, gates = configuration.resources, configuration.feature_gates
     return Settings(
         policy=_policy(configuration),
         reading=Reading(
@@ -71,7 +71,9 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
                 each.model_dump(by_alias=True) for each in resources.transformations
             ),
             excluded_prefixes=tuple(resources.exclude_resource_prefixes),
-            priority_boost=configuration.feature_gates.get("PriorityBoost", False),
+            priority_boost=enabled("PriorityBoost", gates),
+            admission_gates=enabled("AdmissionGatedBy", gates),
+            reclaimable_pods=enabled("ReclaimablePods", gates),
         ),
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),
@@ -135,16 +137,18 @@ def _policy(configuration: Configuration) -> Policy:
                 sampling_interval=by_usage.usage_sampling_interval.total_seconds(),
                 resource_weights=by_usage.resource_weights,
             )
-            if by_usage is not None
+            if by_usage is not None and enabled("AdmissionFairSharing", gates)
             else None
         ),
-        priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
-        preempt_within_nominal=gates.get("FairSharingPreemptWithinNominal", True),
-        prioritize_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True),
-        partial_admission=gates.get("PartialAdmission", True),
-        recompute_on_overlap=gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
+        priority_sorting_within_cohort=enabled("PrioritySortingWithinCohort", gates),
+        preempt_within_nominal=enabled("FairSharingPreemptWithinNominal", gates),
+        prioritize_non_borrowing=enabled("FairSharingPrioritizeNonBorrowing", gates),
+        prioritize_preemptors=enabled("PrioritizePreemptorWorkloads", gates),
+        partial_admission=enabled("PartialAdmission", gates),
+        recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
         requeue_by_eviction=waiting is None or waiting.requeuing_strategy.timestamp == "Eviction",
-        ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
+        ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"
+        and enabled("QuotaCheckStrategy", gates),
         block_admission=waiting is not None and waiting.block_admission,
     )
 

@@ -170,11 +170,12 @@ class _Cycle:
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
         if self.policy.fair_sharing is not None:
             return tournament(entries, self.policy)
-        by_priority = self.policy.priority_sorting_within_cohort
+        by_priority, first = self.policy.priority_sorting_within_cohort, self.policy.prioritize_preemptors
         return iter(
             sorted(
                 entries,
                 key=lambda e: (
+                    first and not e.head.preemptor,
                     e.assignment.level,
                     -e.head.workload.priority if by_priority else 0,
                     e.head.time,
@@ -222,7 +223,8 @@ class _Cycle:
                 entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True, hopeless=_hopeless(entry)
             )
         if preempts and not entry.targets:
-            if entry.node.spec.preemption.reclaim_within_cohort != "Any":
+            preemptor = self.policy.prioritize_preemptors and entry.head.preemptor
+            if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
                 entry.node.add_all(_reserved_for(entry))
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, entry.assignment.message, alike=True)
         if entry.deferred:

@@ -46,12 +46,14 @@ _MAX_SHAPES = 20_000
 class WorkloadContext:
     """What a Workload of one namespace is read with; make a new one when LimitRanges, RuntimeClasses or settings do.
 
-    ``shapes`` is the memory of pod sets seen under these rules, and no part of the value. ``priority_boost`` is the
-    feature gate of that name.
+    ``shapes`` is the memory of pod sets seen under these rules, and no part of the value. ``priority_boost``,
+    ``admission_gates`` and ``reclaimable_pods`` are the feature gates PriorityBoost, AdmissionGatedBy, ReclaimablePods.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
     priority_boost: bool = False
+    admission_gates: bool = True
+    reclaimable_pods: bool = True
     shapes: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -171,7 +173,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         admission=admission(status.get("admission"), spec),
         active=spec.get("active") is not False,
         checks=tuple(_check_state(check) for check in status.get("admissionChecks") or []),
-        reclaimable={pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or []} or _NOTHING,
+        reclaimable=_reclaimable(status, context),
         requeue_count=requeue.get("count") or 0,
         requeue_at=maybe_epoch(requeue.get("requeueAt")),
         past_execution=status.get("accumulatedPastExecutionTimeSeconds"),
@@ -185,7 +187,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         generation=metadata.get("generation", 0),
         resource_version=metadata.get("resourceVersion", ""),
         invalid=complaints([found for _, found in shapes]),
-        gates=_gates(metadata.get("annotations") or {}),
+        gates=_gates(metadata.get("annotations") or {}) if context.admission_gates else (),
         evictions=tuple(
             (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
             for each in (status.get("schedulingStats") or {}).get("evictions") or ()
@@ -377,6 +379,11 @@ def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContex
         return int(base) + int(boost or 0)
     except ValueError:  # the webhook rejects it; whatever came past the webhook changes nothing
         return int(base)
+
+
+def _reclaimable(status: Raw, context: WorkloadContext) -> Mapping[str, int]:
+    pods = status.get("reclaimablePods") or [] if context.reclaimable_pods else []
+    return {each["name"]: each["count"] for each in pods} or _NOTHING
 
 
 def _gates(annotations: Mapping[str, str]) -> tuple[str, ...]:

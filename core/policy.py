@@ -37,7 +37,8 @@ class Policy:
     ``fair_sharing`` is the list of strategies, ``None`` where fair sharing is off. ``requeue_by_eviction`` is
     ``waitForPodsReady.requeuingStrategy.timestamp: Eviction``. ``ignore_undeclared`` is
     ``resources.quotaCheckStrategy: IgnoreUndeclared``. ``block_admission`` admits one workload at a time, the next when
-    its pods are ready.
+    its pods are ready. ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) has a workload that waits
+    for the victims of its preemption go before all others.
     """
 
     fair_sharing: tuple[Strategy, ...] | None = None
@@ -50,3 +51,4 @@ class Policy:
     requeue_by_eviction: bool = True
     ignore_undeclared: bool = False
     block_admission: bool = False
+    prioritize_preemptors: bool = False

@@ -116,6 +116,8 @@ class Queue:
         self.strict = strict
         self.by_local_queue = by_local_queue
         self.sticky: Key | None = None
+        self.preemptor: Key | None = None
+        """Who waits for victims to go; in a queue that is not strict it is ``sticky`` as well."""
         self._entries: dict[Key, Pending] = {}
         self._families: dict[tuple[int, int, Lane], _Family] = {}
         self._orders: dict[Lane, list[tuple[QueueKey, int, _Family]]] = {}
@@ -190,6 +192,8 @@ class Queue:
         """Let a workload leave; it is no longer the preemptor that keeps its place either."""
         if self.sticky == key:
             self.sticky = None
+        if self.preemptor == key:
+            self.preemptor = None
         return self._drop(key) if key in self._entries else None
 
     def clear(self) -> list[Pending]:

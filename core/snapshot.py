@@ -16,13 +16,17 @@ from core.shape import Shape
 
 
 class Head(Struct, frozen=True, gc=False):
-    """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from."""
+    """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from.
+
+    ``preemptor`` ones wait for the victims of their preemption to go.
+    """
 
     workload: Workload
     cluster_queue: str
     shape: Shape
     time: float
     tried: Tried | None = None
+    preemptor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

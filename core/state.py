@@ -267,7 +267,8 @@ class State:
             for name in trees[root].queues:
                 entry = self.lines.head(name) if offers_heads(standings[name]) else None
                 if entry is not None:
-                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried))
+                    preemptor = self.lines.queues[name].preemptor == entry.workload.key
+                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried, preemptor))
             if len(found) == before:
                 self._ready.difference_update(trees[root].queues)
         return found
@@ -300,10 +301,11 @@ class State:
             return True
         queue = self.lines.queues[name]
         advanced = entry.try_on(decision.tried)
-        if decision.preempting and not queue.strict:
-            queue.sticky = key
-        elif queue.sticky == key:
-            queue.sticky = None
+        if decision.preempting:
+            queue.preemptor = key
+            queue.sticky = key if not queue.strict else queue.sticky
+        elif queue.preemptor == key:
+            queue.preemptor = queue.sticky = None
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:

@@ -15,7 +15,7 @@ from core.policy import Policy
 from core.quota import CohortNode, Node
 from core.shares import Rank, Share, share
 
-_Order = tuple[bool, Rank, int, float, str]
+_Order = tuple[bool, bool, Rank, int, float, str]
 
 
 def tournament(entries: Iterable[Entry], policy: Policy) -> Iterator[Entry]:
@@ -100,6 +100,7 @@ class _Bracket:
     def _key(self, entry: Entry, its: Share) -> _Order:
         workload, policy = entry.head.workload, self._policy
         return (
+            policy.prioritize_preemptors and not entry.head.preemptor,
             policy.prioritize_non_borrowing and its.borrows_any(entry.usage),
             its.rank,
             -workload.priority if policy.priority_sorting_within_cohort else 0,

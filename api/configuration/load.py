@@ -256,6 +256,9 @@ def _gates(asked: Mapping[str, bool]) -> tuple[dict[str, bool], list[FieldError]
             errors.append(invalid(path, value, f"cannot set feature gate {name}, feature is locked to {locked}"))
         else:
             gates[name] = value
+            fixed, why = feature_gates.LIMITED.get(name, (value, ""))
+            if value is not fixed:
+                warnings.append(f"{path}: {str(value).lower()} {why}")
     return gates, errors, warnings
 
 

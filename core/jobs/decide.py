@@ -48,6 +48,7 @@ class Situation:
 
     ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
     ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
+    ``reclaimable_pods``: the feature gate ReclaimablePods.
     ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
     """
 
@@ -62,6 +63,7 @@ class Situation:
     wait_for_pods_ready: bool = False
     retention_after_deactivation: float | None = None
     labels_to_copy: tuple[str, ...] = ()
+    reclaimable_pods: bool = True
     pods_gone: Container[str] = frozenset()
 
     @cached_property
@@ -282,6 +284,8 @@ def no_workload(s: Situation) -> Action | None:
 
 def reclaim(s: Situation) -> Action | None:
     """Pods that will not be needed any more give their quota back while the job runs on."""
+    if not s.reclaimable_pods:
+        return None
     sizes = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
     free = {name: min(count, sizes.get(name, count)) for name, count in s.kind.reclaimable(s.job).items()}
     return _status(s, replace(s.found, reclaimable=free), "reclaim")

@@ -3,6 +3,7 @@
 import pytest
 
 from api.configuration import load
+from api.feature_gates import DEFAULTS
 from controller.settings import Settings, from_configuration
 from core.policy import Strategy
 
@@ -61,3 +62,42 @@ def test_the_defaults_are_kueues_and_nobody_is_elected_where_nobody_else_may_run
 def test_the_status_is_explicit_where_both_gates_are_on(gates: str, explicit: bool) -> None:
     text = f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfeatureGates: {gates}\n"
     assert from_configuration(load(text).configuration, elect=False).life.explicit_status is explicit
+
+
+BASE = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+admissionFairSharing: {usageHalfLifeTime: 1h}
+resources: {quotaCheckStrategy: IgnoreUndeclared}
+metrics: {customLabels: [{name: team}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        "AdmissionFairSharing",
+        "AdmissionGatedBy",
+        "CustomMetricLabels",
+        "DisableWaitForPodsReady",
+        "FairSharingPreemptWithinNominal",
+        "FairSharingPrioritizeNonBorrowing",
+        "LocalQueueMetrics",
+        "MetricForWorkloadCreationLatency",
+        "MetricsForCohorts",
+        "PartialAdmission",
+        "PrioritizePreemptorWorkloads",
+        "PriorityBoost",
+        "PrioritySortingWithinCohort",
+        "QuotaCheckStrategy",
+        "ReclaimablePods",
+        "RecomputeAssignmentUponPreemptionTargetsOverlap",
+        "SchedulingEquivalenceHashing",
+        "UnadmittedWorkloadsExplicitStatus",
+        "UnadmittedWorkloadsObservability",
+    ],
+)
+def test_a_feature_gate_of_the_controller_changes_its_settings(gate: str) -> None:
+    on, off = (read(f"{BASE}featureGates: {{{gate}: {value}}}") for value in ("true", "false"))
+    assert on != off
+    assert read(BASE) == (on if DEFAULTS[gate] else off)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import islice
 from typing import Any
 
@@ -373,6 +374,28 @@ def test_victims_are_told_who_and_where_from() -> None:
         "Preempted to accommodate a workload (UID: uid-w, JobUID: j) due to prioritization in the ClusterQueue; "
         "preemptor path: /org/team/a; preemptee path: /org/team/a"
     )
+
+
+@pytest.mark.parametrize("policy", [Policy(), FAIR], ids=["by borrowing and priority", "by shares"])
+@pytest.mark.parametrize("gate", [False, True], ids=["off", "on"])
+def test_with_its_gate_a_preemptor_gets_what_its_victims_leave_before_a_higher_priority(
+    policy: Policy, gate: bool
+) -> None:
+    policy = dataclasses.replace(policy, prioritize_preemptors=gate)
+    found = state(
+        cluster_queue("a", 1000, cohort="all", preemption=Preemption("LowerPriority")),
+        cluster_queue("b", 1000, cohort="all"),
+        cluster_queue("borrower", 0, cohort="all"),
+        policy=policy,
+    )
+    put(found, reserved("victim", 1000, "a"), reserved("borrows", 1000, "borrower"))
+    put(found, workload("preemptor", 1000, queue="a", priority=1))
+    assert victims_of(cycle(found)["preemptor"]) == {"victim": "InClusterQueue"}
+    found.set_workload(Key("ns", "victim"), None)
+    put(found, workload("urgent", 1000, queue="b", priority=5))
+    decided = cycle(found)
+    winner = "preemptor" if gate else "urgent"
+    assert [name for name, decision in decided.items() if isinstance(decision, Reserve)] == [winner]
 
 
 def test_fair_sharing_admits_the_queue_with_the_smaller_share_first() -> None:

@@ -191,6 +191,16 @@ def test_the_effective_priority_has_the_boost_where_its_gate_is_on(gate: bool, b
     assert decode.workload(raw, decode.WorkloadContext(priority_boost=gate)).priority == expected
 
 
+@pytest.mark.parametrize("gate", [True, False])
+def test_gates_of_admission_and_reclaimable_pods_count_where_their_feature_gates_are_on(gate: bool) -> None:
+    raw = raw_workload(status={"reclaimablePods": [{"name": "main", "count": 2}]})
+    raw["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/a"}
+    gated = decode.workload(raw, decode.WorkloadContext(admission_gates=gate))
+    reclaimed = decode.workload(raw, decode.WorkloadContext(reclaimable_pods=gate))
+    assert (gated.gates, gated.reclaimable) == (("example.com/a",) if gate else (), {"main": 2})
+    assert (reclaimed.gates, reclaimed.reclaimable) == (("example.com/a",), {"main": 2} if gate else {})
+
+
 def test_a_pod_spec_says_where_it_wants_to_run() -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["x"]}]}]
     spec = {

@@ -378,6 +378,12 @@ def test_pods_that_are_not_needed_any_more_give_their_quota_back() -> None:
     assert action.patch["status"] == {"reclaimablePods": [{"name": "main", "count": 2}]}
 
 
+def test_without_the_feature_gate_pods_keep_their_quota_until_the_job_ends() -> None:
+    raw = admitted(workload_of(job()))
+    running = {**started(job(), raw), "status": {"succeeded": 2}}
+    assert isinstance(decide(situation(running, raw, reclaimable_pods=False)), Nothing)
+
+
 @pytest.mark.parametrize("admitted_above", [True, False])
 def test_the_child_of_a_managed_job_runs_while_that_one_is_admitted(admitted_above: bool) -> None:
     action = decide(situation(job(suspend=False), managed=False, ancestor_admitted=admitted_above))

@@ -1,0 +1,56 @@
+"""No feature gate is read and ignored: each works, is locked, or is listed with what holds whatever it is set to."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from api import feature_gates
+from api.configuration import load
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("api", "core", "controller", "webhook", "app")
+
+
+def named_in_code() -> set[str]:
+    """Every string literal of the program; not those of the list of gates, nor names of labels and reasons."""
+    found: set[str] = set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name not in ("feature_gates.py", "names.py"):
+                nodes = ast.walk(ast.parse(path.read_text()))
+                found |= {
+                    node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                }
+    return found
+
+
+NAMED = named_in_code()
+GATES = sorted(feature_gates.DEFAULTS)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_gate_works_or_is_locked_or_says_that_it_has_no_effect(gate: str) -> None:
+    listed, why = feature_gates.LIMITED.get(gate, (None, ""))
+    if feature_gates.is_locked(gate):
+        assert listed is None, "a locked gate cannot be set to anything else"
+    elif listed is None:
+        assert gate in NAMED, "nothing reads it: make it work, or list it in LIMITED with the reason"
+    elif why.startswith("has no effect: "):
+        assert gate not in NAMED, "something reads it: say what it changes"
+    else:
+        assert why.startswith("only "), "say what it has no effect on, or what only it changes"
+        assert gate in NAMED
+
+
+@pytest.mark.parametrize("gate", sorted(feature_gates.LIMITED))
+def test_who_sets_a_gate_that_does_not_work_is_told_at_the_start(gate: str) -> None:
+    holds, why = feature_gates.LIMITED[gate]
+    word = {True: "true", False: "false"}
+    assert load(f"featureGates: {{{gate}: {word[holds]}}}").warnings == ()
+    told = f"featureGates.{gate}: {word[not holds]} {why}"
+    assert load(f"featureGates: {{{gate}: {word[not holds]}}}").warnings == (told,)
+
+
+def test_only_known_gates_are_listed() -> None:
+    assert set(feature_gates.LIMITED) <= set(GATES)
