@@ -243,7 +243,8 @@ class Scheduler:
     def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
         """The workload with the reservation, unless it is no longer the one that was judged."""
         judged = decision.workload
-        if not still_judged(judged, workload) or not queueable(workload) or workload.admission is not None:
+        held = workload.holds(names.Condition.QUOTA_RESERVED)  # an admission alone may be left from an earlier one
+        if not still_judged(judged, workload) or not queueable(workload) or held:
             return None
         now = self.clock()
         target = self.state.holdings.cluster_queues.get(decision.admission.cluster_queue)

@@ -181,4 +181,4 @@ class WaitEvents:
 def _pending(workload: Workload) -> bool:
     """Whether a workload waits."""
     ended = workload.holds(names.Condition.FINISHED) or workload.holds(names.Condition.QUOTA_RESERVED)
-    return workload.admission is None and not workload.deleting and not ended
+    return not workload.deleting and not ended

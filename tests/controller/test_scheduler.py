@@ -241,6 +241,21 @@ async def test_a_workload_that_got_a_gate_meanwhile_is_not_admitted() -> None:
     assert (server.holds("w"), told.reasons) == (False, [])
 
 
+async def test_an_admission_left_without_reservation_keeps_no_workload_from_being_admitted_again() -> None:
+    """Whoever releases a Workload by server-side apply cannot take a field away that somebody else wrote."""
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    released = copy.deepcopy(server.objects["w"])
+    for condition in released["status"]["conditions"]:
+        if condition["type"] in ("QuotaReserved", "Admitted"):
+            condition["status"] = "False"
+    released["metadata"]["resourceVersion"] = "9"
+    server.objects["w"] = copy.deepcopy(released)
+    found.caches.workloads.observe("MODIFIED", released)
+    await until_rest(found, lambda: told.reasons.count("Admitted") == 2)
+    assert server.holds("w")
+
+
 async def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
     found, server, told = scheduler()
     raw = workload("big", cpu="9")
