@@ -127,6 +127,15 @@ def test_what_does_not_wait_in_line_is_told_as_it_is(raw: Raw, state: str, messa
     assert (told.state, told.message) == (state, message)
 
 
+def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_is_told_so() -> None:
+    raw = workload("x", 1, at=1, holds="team-a")
+    del raw["metadata"]["ownerReferences"]
+    remain = {"type": "PodsRemain", "status": "True", "reason": "JobDeleted", "message": "The job was deleted, but ..."}
+    raw["status"]["conditions"].append({**remain, "lastTransitionTime": "1970-01-01T00:00:01Z"})
+    told = explained(raw, of="job-x")
+    assert (told.state, told.message) == ("admitted", "it holds 1 cpu in standard. The job was deleted, but ...")
+
+
 def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
     told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
     assert told.message == "ClusterQueue team-a is inactive: Can't admit new workloads: is stopped."
