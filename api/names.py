@@ -163,7 +163,7 @@ class PreemptionGate:
 class Finalizer:
     """Finalizers."""
 
-    RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"  # ClusterQueue, ResourceFlavor, Workload
+    RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"  # ClusterQueue, ResourceFlavor, AdmissionCheck, Workload
     MANAGED: Final = "kueue.x-k8s.io/managed"  # pods
 
 

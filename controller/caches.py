@@ -287,12 +287,14 @@ def _member_of(raw: Raw) -> Iterable[str]:
     return (cohort,) if cohort else ()
 
 
-def _flavors(raw: Raw) -> Iterable[str]:
+def flavor_names(raw: Raw) -> Iterable[str]:
+    """The flavors that a ClusterQueue refers to."""
     groups = (raw.get("spec") or {}).get("resourceGroups") or ()
     return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
 
 
-def _check_names(raw: Raw) -> Iterable[str]:
+def check_names(raw: Raw) -> Iterable[str]:
+    """The AdmissionChecks that a ClusterQueue refers to."""
     checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
     return tuple(check["name"] for check in checks)
 
@@ -317,7 +319,7 @@ JOB_INDEXES: Mapping[str, Index[Raw]] = {"priority-class": _class_label, "owner"
 INDEXES: Mapping[Resource, Mapping[str, Index[Raw]]] = {
     resources.LIMIT_RANGES: {"namespace": _namespace},
     resources.LOCAL_QUEUES: {"cluster-queue": _submits_to},
-    resources.CLUSTER_QUEUES: {"cohort": _member_of, "flavor": _flavors, "check": _check_names},
+    resources.CLUSTER_QUEUES: {"cohort": _member_of, "flavor": flavor_names, "check": check_names},
     resources.WORKLOADS: {
         "namespace": _namespace,
         "queue": queue_of,

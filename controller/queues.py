@@ -63,6 +63,9 @@ class QueueStatuses:
         if "deletionTimestamp" in raw["metadata"] and not self._in_use(resource, key):
             await self._release(resource, key, raw)
             return None
+        if resource == resources.ADMISSION_CHECKS:
+            await self._keep(resource, key, raw)
+            return None
         wanted = self._status(resource, key, raw)
         if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
             patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": changes}
@@ -84,12 +87,23 @@ class QueueStatuses:
         return None
 
     def _in_use(self, resource: Resource, key: Key) -> bool:
-        """Whether somebody still needs the object: quota held in a ClusterQueue, a ClusterQueue with the flavor."""
+        """Whether it is needed still: quota is held in the ClusterQueue, or a ClusterQueue has the flavor or check."""
         if resource == resources.CLUSTER_QUEUES:
             return bool(status.reservations(self.caches.state, key.name))
         if resource == resources.RESOURCE_FLAVORS:
             return bool(self.caches.cluster_queues.by_index("flavor", key.name))
+        if resource == resources.ADMISSION_CHECKS:
+            return bool(self.caches.cluster_queues.by_index("check", key.name))
         return False
+
+    async def _keep(self, resource: Resource, key: Key, raw: Raw) -> None:
+        """Add our finalizer; ClusterQueues and ResourceFlavors get it from the webhook when they are created."""
+        finalizers = raw["metadata"].get("finalizers") or []
+        if names.Finalizer.RESOURCE_IN_USE not in finalizers:
+            identity = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
+            kept = [*finalizers, names.Finalizer.RESOURCE_IN_USE]
+            with contextlib.suppress(NotFound):  # it is gone
+                await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": kept}})
 
     async def _release(self, resource: Resource, key: Key, raw: Raw) -> None:
         patch = released(raw)

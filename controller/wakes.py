@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from controller import resources
-from controller.caches import Caches
+from controller.caches import Caches, check_names, flavor_names
 from controller.jobs import JobReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -75,6 +75,7 @@ class Wakes:
             resources.LOCAL_QUEUES,
             resources.COHORTS,
             resources.RESOURCE_FLAVORS,
+            resources.ADMISSION_CHECKS,
         ):
             yield from _each(partial(self.queues.changed, resource), self.caches.stores[resource].keys())
         self.scheduler.wake()
@@ -154,9 +155,10 @@ class Wakes:
             return
         self._respecified((raw["metadata"]["name"],))
         for each in (old, new):
-            for group in ((each or {}).get("spec") or {}).get("resourceGroups") or ():
-                for flavor in group.get("flavors") or ():
-                    self.queues.changed(resources.RESOURCE_FLAVORS, Key("", flavor["name"]))
+            for flavor in flavor_names(each or {}):
+                self.queues.changed(resources.RESOURCE_FLAVORS, Key("", flavor))
+            for check in check_names(each or {}):
+                self.queues.changed(resources.ADMISSION_CHECKS, Key("", check))
 
     def _respecified(self, names: Iterable[str]) -> None:
         """What these ClusterQueues are, or what they refer to, has changed: their queues and workloads with them."""
@@ -218,7 +220,9 @@ class Wakes:
         self.scheduler.wake()
 
     def _admission_check(self, old: Raw | None, new: Raw | None) -> None:
-        users = self.caches.cluster_queues.by_index("check", (new or old or {})["metadata"]["name"])
+        name = (new or old or {})["metadata"]["name"]
+        self.queues.changed(resources.ADMISSION_CHECKS, Key("", name))
+        users = self.caches.cluster_queues.by_index("check", name)
         self._respecified([raw["metadata"]["name"] for raw in users])
 
     def _namespace(self, old: Raw | None, new: Raw | None) -> None:

@@ -99,6 +99,18 @@ def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(worl
     world.until("then the flavor goes", lambda: not world.get("resourceflavors", late))
 
 
+def test_an_admission_check_in_use_is_gone_only_when_no_clusterqueue_asks_for_it(world: World) -> None:
+    check = world.full("check")
+    world.create(ours("AdmissionCheck", check, {"controllerName": "seiretsu.dev/test"}))
+    strategy = {"admissionChecks": [{"name": check}]}
+    world.queue("team", 1, admissionChecksStrategy=strategy)
+    world.until("it is kept", lambda: world.get("admissionchecks", check)["metadata"].get("finalizers"))
+    world.delete("admissionchecks", check)
+    world.until("it is leaving", lambda: "deletionTimestamp" in world.get("admissionchecks", check)["metadata"])
+    world.patch("clusterqueues", world.full("team"), {"spec": {"admissionChecksStrategy": None}})
+    world.until("it is gone", lambda: not world.get("admissionchecks", check))
+
+
 def test_a_flavor_that_is_changed_leaves_alone_what_runs_and_lets_in_who_waited_for_that(world: World) -> None:
     changed = world.full("changed")
     world.create(ours("ResourceFlavor", changed, {"nodeLabels": {"kubernetes.io/os": "linux"}}))

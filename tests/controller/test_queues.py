@@ -1,10 +1,17 @@
 """What is written into the status of queues."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from controller.queues import difference
+from controller import resources
+from controller.caches import Caches
+from controller.kube.resource import Resource
+from controller.queues import QueueStatuses, difference
+from controller.writes import Writer
+from core.model import Key
+from core.state import State
+from tests.controller.test_caches import made
 
 Raw = dict[str, Any]
 FLAVORS = [{"name": "default", "resources": []}]
@@ -33,3 +40,46 @@ FLAVORS = [{"name": "default", "resources": []}]
 )
 def test_a_status_patch_contains_what_differs_and_no_empty_list(old: Raw, new: Raw, patch: Raw) -> None:
     assert difference(old, new) == patch
+
+
+IN_USE = "kueue.x-k8s.io/resource-in-use"
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+class Patches:
+    """A writer that only notes."""
+
+    def __init__(self) -> None:
+        self.sent: list[Raw] = []
+
+    async def patch(self, resource: Resource, key: Key, body: Raw) -> None:
+        self.sent.append(body["metadata"])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "used", "finalizers"),
+    [
+        pytest.param({}, False, [IN_USE], id="a new one is kept"),
+        pytest.param({"finalizers": ["other"]}, True, ["other", IN_USE], id="finalizers of others stay"),
+        pytest.param({"finalizers": [IN_USE]}, True, "nothing", id="one that is kept already is not written"),
+        pytest.param({"finalizers": [IN_USE], **LEAVING}, True, "nothing", id="one in use is not released"),
+        pytest.param({"finalizers": [IN_USE], **LEAVING}, False, None, id="one that nobody uses is released"),
+        pytest.param(
+            {"finalizers": [IN_USE, "other"], **LEAVING}, False, ["other"], id="only our finalizer is removed"
+        ),
+    ],
+)
+async def test_an_admission_check_stays_while_a_clusterqueue_uses_it(
+    metadata: Raw, used: bool, finalizers: object
+) -> None:
+    caches, patches = Caches(State()), Patches()
+    check = made("AdmissionCheck", "check", {"controllerName": "example.com/check"})
+    check["metadata"] |= metadata
+    caches.admission_checks.observe("ADDED", check)
+    if used:
+        spec = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+        caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))
+    await QueueStatuses(caches, cast(Writer, patches)).reconcile((resources.ADMISSION_CHECKS, Key("", "check")))
+    expected = [] if finalizers == "nothing" else [{"uid": "AdmissionCheck-check", "resourceVersion": "1"}]
+    assert [{"uid": each["uid"], "resourceVersion": each["resourceVersion"]} for each in patches.sent] == expected
+    assert all(each["finalizers"] == finalizers for each in patches.sent)

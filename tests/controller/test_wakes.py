@@ -72,6 +72,23 @@ def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_i
     assert workloads.queue.delayed == 1, "the scheduler has its say first"
 
 
+@pytest.mark.parametrize("checks", [[], None], ids=["it asks for others", "it is deleted"])
+def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
+    checks: list[Raw] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = neighbours(State())
+    spec = {**SPEC, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+    caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))
+    wakes, queues, _ = connected(caches)
+    wakes.connect()
+    looked: list[object] = []
+    monkeypatch.setattr(queues, "changed", lambda resource, key: looked.append((resource, key)))
+    without = made("ClusterQueue", "user", {**SPEC, "admissionChecksStrategy": {"admissionChecks": checks}})
+    without["metadata"]["resourceVersion"] = "2"
+    caches.cluster_queues.observe("DELETED" if checks is None else "MODIFIED", without)
+    assert (resources.ADMISSION_CHECKS, Key("", "check")) in looked
+
+
 def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
     wakes, _, _ = connected()
     wakes.connect()
