@@ -127,7 +127,7 @@ class Controller:
         ]
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
-        self.usage = UsageSampler(self.caches, writer)
+        self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
         self.scheduler.taken_back = self._wakes.taken_back
 

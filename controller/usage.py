@@ -20,7 +20,8 @@ from controller.writes import Writer
 from core import decode
 from core.afs import Consumed
 from core.model import Raw
-from core.times import epoch, stamp
+from core.status import usage_status
+from core.times import epoch
 
 log = structlog.get_logger(__name__)
 
@@ -28,9 +29,18 @@ log = structlog.get_logger(__name__)
 class UsageSampler:
     """``run`` for as long as we lead; returns at once where the Configuration has no admission fair sharing."""
 
-    def __init__(self, caches: Caches, writer: Writer, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        wake: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.caches = caches
         self.writer = writer
+        self.wake = wake
+        """Makes the scheduler look: what was used changes who goes first."""
         self.clock = clock
 
     async def run(self) -> None:
@@ -60,7 +70,9 @@ class UsageSampler:
         """One sample of all LocalQueues, written one after the other; what cannot be written is sampled anew next
         time.
         """
-        for key, consumed in sorted(self.caches.state.history.sample(self.clock()).items()):
+        samples = self.caches.state.history.sample(self.clock())
+        self.wake()
+        for key, consumed in sorted(samples.items()):
             try:
                 await self.writer.patch(resources.LOCAL_QUEUES, key, patch_of(consumed), subresource="status")
             except ApiError as error:
@@ -69,9 +81,7 @@ class UsageSampler:
 
 def patch_of(consumed: Consumed) -> Raw:
     """The status of a LocalQueue that has used so much."""
-    amounts = {name: quantity.canonical(f"{amount:.9f}") for name, amount in sorted(consumed.resources.items())}
-    shown = {"consumedResources": amounts, "lastUpdate": stamp(consumed.at)}
-    return {"status": {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": shown}}}
+    return {"status": {"fairSharing": usage_status(consumed)}}
 
 
 def consumed_of(raw: Raw) -> Consumed | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from core.afs import Consumed, Ledger, entry_penalty, sampled, units, weighed
 from core.holdings import Holdings, local_queue_of
 from core.lines import Lines
-from core.model import Key, Requests, Workload
+from core.model import Key, Requests, StopPolicy, Workload
 from core.usage import totals
 
 
@@ -20,6 +20,8 @@ class History:
         self._lines = lines
         self._holdings = holdings
         self.ledger = Ledger()
+        self.reordered: set[str] = set()
+        """ClusterQueues in which the order may have changed; State looks at them again, and empties this."""
 
     def set_consumed(self, key: Key, consumed: Consumed | None) -> None:
         """What a LocalQueue has consumed so far, as its status tells after a restart; None forgets it."""
@@ -27,16 +29,17 @@ class History:
         self.weigh(key)
 
     def sample(self, now: float) -> dict[Key, Consumed]:
-        """Take what runs now into the histories; those of all LocalQueues whose order depends on it, to be written.
+        """Take what runs now into the histories; those of all running LocalQueues of a ClusterQueue, to be written.
 
-        To be called once in a sampling interval. The order of LocalQueues may change; nobody is woken by it.
+        To be called once in a sampling interval. As in Kueue a LocalQueue has a history also where its ClusterQueue
+        does not order by it.
         """
         rules = self._lines.policy.admission_fair_sharing
         if rules is None:
             return {}
         found: dict[Key, Consumed] = {}
         for key, queue in self._lines.local_queues.items():
-            if self._counts(queue.cluster_queue):
+            if queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in self._lines.queues:
                 old = self.ledger.consumed(key) or Consumed({}, now)
                 found[key] = sampled(old, units(self._running(key)), now, rules.half_life)
                 self.ledger.remember(key, found[key])
@@ -73,7 +76,10 @@ class History:
             self.ledger.remember(key, None)
             self._lines.local_usage.pop(key, None)
         elif rules is not None:
-            self._lines.local_usage[key] = weighed(self.ledger.total(key), queue.weight, rules.resource_weights)
+            usage = weighed(self.ledger.total(key), queue.weight, rules.resource_weights)
+            if self._lines.local_usage.get(key) != usage and self._counts(queue.cluster_queue):
+                self.reordered.add(queue.cluster_queue)
+            self._lines.local_usage[key] = usage
 
     def _counts(self, cluster_queue: str) -> bool:
         queue = self._lines.queues.get(cluster_queue)

@@ -186,6 +186,8 @@ class State:
             if name is not None:  # one of its queues wakes a tree
                 self._wake(name, None)
         self.holdings.fresh.clear()
+        self._stir(self.history.reordered)
+        self.history.reordered.clear()
         self._stirred.clear()
         self._ready &= roots.keys()
         resting = {roots.get(name) for name in self._victims.resting(now)}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from api import names, quantity
 from api.names import Condition, PendingReason
 from core import messages
+from core.afs import Consumed
 from core.figures import cohort_share, shown_share, weighted_share
 from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy, Workload
 from core.standing import Standing, local_queue_standing
@@ -60,7 +61,24 @@ def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
         "admittedWorkloads": len(admitted),
         "flavorsReservation": _totals(target, used(held)) if target else [],
         "flavorsUsage": _totals(target, used(admitted)) if target else [],
+        **_first_usage(state, key, old, now),
     }
+
+
+def _first_usage(state: State, key: Key, old: Raw, now: float) -> Raw:
+    """The usage of a running LocalQueue whose status has none yet; afterwards it is written with every sample."""
+    queue = state.lines.local_queues[key]
+    sampled = queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in state.holdings.cluster_queues
+    if state.policy.admission_fair_sharing is None or not sampled or old.get("fairSharing"):
+        return {}
+    return {"fairSharing": usage_status(state.history.ledger.consumed(key) or Consumed({}, now))}
+
+
+def usage_status(consumed: Consumed) -> Raw:
+    """``status.fairSharing`` of a LocalQueue that has used so much."""
+    amounts = {name: quantity.canonical(f"{amount:.9f}") for name, amount in sorted(consumed.resources.items())}
+    shown = {"consumedResources": amounts, "lastUpdate": stamp(consumed.at)}
+    return {"weightedShare": 0, "admissionFairSharingStatus": shown}
 
 
 def local_standing(state: State, queue: LocalQueue) -> Standing:

@@ -1,15 +1,19 @@
 """Admission fair sharing: who used less goes first, by a history that fades."""
 
 import math
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.afs import USAGE_BASED, Consumed, entry_penalty, portion, sampled, weighed
 from core.cycle import drain
-from core.model import Key, LocalQueue, Reserve
+from core.model import Key, LocalQueue, QueueingStrategy, Reserve, StopPolicy
 from core.policy import AdmissionFairSharing, Policy
 from core.state import State
+from core.status import local_queue_status
+from core.times import stamp
 from tests.builders import cluster_queue, reserved, state, workload
 
 RULES = AdmissionFairSharing(half_life=600.0, sampling_interval=600.0)
@@ -108,3 +112,41 @@ def test_a_local_queue_that_is_deleted_and_made_anew_begins_with_nothing() -> No
     assert found.history.ledger.consumed(X) is None, "what was charged to it is not remembered either"
     found.set_local_queue(X, LocalQueue(X, "a"))
     assert found.lines.local_usage[X] == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda found: found.history.set_consumed(X, Consumed({"cpu": 9.0})), id="by what a status tells"),
+        pytest.param(lambda found: found.history.sample(6000.0), id="by a sample"),
+        pytest.param(lambda found: found.set_local_queue(Y, LocalQueue(Y, "a", weight=90.0)), id="by another weight"),
+    ],
+)
+def test_a_cycle_follows_where_usage_changed_the_order(change: Callable[[State], object]) -> None:
+    policy = Policy(admission_fair_sharing=RULES)
+    strict = cluster_queue("a", 2000, admission_mode=USAGE_BASED, strategy=QueueingStrategy.STRICT_FIFO)
+    found = state(strict, policy=policy, local={"x": "a", "y": "a"})
+    found.set_workload(Key("ns", "run"), reserved("run", 1000, "a", queue="x"))
+    found.history.set_consumed(X, Consumed({"cpu": 0.1}))
+    found.history.set_consumed(Y, Consumed({"cpu": 0.2}))
+    found.set_workload(Key("ns", "blocks"), workload("blocks", 2000, queue="x"))
+    found.set_workload(Key("ns", "behind"), workload("behind", 1000, queue="y"))
+    assert admitted(found) == []
+    assert found.heads(0.0) == (), "nobody is looked at without a change"
+    change(found)
+    assert admitted(found) == ["behind"]
+
+
+@pytest.mark.parametrize("mode", ["", USAGE_BASED])
+def test_a_local_queue_shows_its_usage_whether_or_not_its_clusterqueue_orders_by_it(mode: str) -> None:
+    policy = Policy(admission_fair_sharing=RULES)
+    found = state(cluster_queue("a", 2000, admission_mode=mode), policy=policy, local={"x": "a", "y": "a"})
+    found.set_workload(Key("ns", "run"), reserved("run", 2000, "a", queue="y"))
+    found.history.set_consumed(Y, Consumed({}, 0.0))
+    none = {"weightedShare": 0, "admissionFairSharingStatus": {"consumedResources": {}, "lastUpdate": stamp(9.0)}}
+    assert local_queue_status(found, X, {}, 9.0)["fairSharing"] == none
+    assert "fairSharing" not in local_queue_status(found, X, {"fairSharing": none}, 9.0), "samples write it from now on"
+    assert found.history.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
+    found.set_local_queue(X, LocalQueue(X, "a", stop_policy=StopPolicy.HOLD))
+    assert "fairSharing" not in local_queue_status(found, X, {}, 9.0), "a stopped one is not sampled"
+    assert X not in found.history.sample(600.0)
