@@ -17,7 +17,7 @@ from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core import status
-from core.finalizers import released
+from core.finalizers import kept, released
 from core.model import Key, Raw
 
 INTERVAL_SECONDS = 0.3
@@ -61,10 +61,10 @@ class QueueStatuses:
             self._written_at.pop(item, None)
             return None
         if "deletionTimestamp" in raw["metadata"] and not self._in_use(resource, key):
-            await self._release(resource, key, raw)
+            await self._finalize(resource, key, released(raw))
             return None
         if resource == resources.ADMISSION_CHECKS:
-            await self._keep(resource, key, raw)
+            await self._finalize(resource, key, kept(raw))  # others have it from the webhook
             return None
         wanted = self._status(resource, key, raw)
         if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
@@ -96,21 +96,10 @@ class QueueStatuses:
             return bool(self.caches.cluster_queues.by_index("check", key.name))
         return False
 
-    async def _keep(self, resource: Resource, key: Key, raw: Raw) -> None:
-        """Add our finalizer; ClusterQueues and ResourceFlavors get it from the webhook when they are created."""
-        finalizers = raw["metadata"].get("finalizers") or []
-        if names.Finalizer.RESOURCE_IN_USE not in finalizers:
-            identity = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
-            kept = [*finalizers, names.Finalizer.RESOURCE_IN_USE]
-            with contextlib.suppress(NotFound):  # it is gone
-                await self.writer.patch(resource, key, {"metadata": {**identity, "finalizers": kept}})
-
-    async def _release(self, resource: Resource, key: Key, raw: Raw) -> None:
-        patch = released(raw)
-        if patch is None:
-            return
-        with contextlib.suppress(NotFound):  # it went by itself
-            await self.writer.patch(resource, key, patch)
+    async def _finalize(self, resource: Resource, key: Key, patch: Raw | None) -> None:
+        if patch is not None:
+            with contextlib.suppress(NotFound):  # it went by itself
+                await self.writer.patch(resource, key, patch)
 
 
 def difference(old: Raw, new: Raw) -> Raw:

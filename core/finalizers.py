@@ -10,6 +10,15 @@ from api import names
 from core.model import Raw
 
 
+def kept(raw: Raw) -> Raw | None:
+    """The merge patch that adds our finalizer to this version of the object; None where it has it."""
+    finalizers = raw["metadata"].get("finalizers") or []
+    if names.Finalizer.RESOURCE_IN_USE in finalizers:
+        return None
+    guard = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+    return {"metadata": {**guard, "finalizers": [*finalizers, names.Finalizer.RESOURCE_IN_USE]}}
+
+
 def released(raw: Raw) -> Raw | None:
     """The merge patch that removes our finalizer from this version of the object; None where it has none of ours."""
     finalizers = raw["metadata"].get("finalizers") or []
