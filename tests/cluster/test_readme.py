@@ -73,7 +73,7 @@ def test_serve_beside_a_cluster_and_the_examples(tmp_path: Path) -> None:
     assert serve.search(begin)
     priorities = block("kubectl get workloads", "docs/priority.md").strip() + " --namespace team-a"
     end = "kill $!; wait $! || true; trap - EXIT; seiretsu cluster down --name dev"
-    printed = shell("\n".join([serve.sub(ready, begin), examples, priorities, FINISHED, end]), tmp_path)
+    printed = shell("\n".join([serve.sub(ready, begin), examples, FINISHED, priorities, end]), tmp_path)
     assert "node/node-1 labeled" in printed
     assert "kueue.x-k8s.io/queue-name=main" in printed, "kubectl describe jobs"
     assert re.search(r"^NAME +PRIORITY\njob-train-\S+ +0$", printed, re.MULTILINE)
