@@ -20,7 +20,7 @@ from controller.kube.store import Index, Store, verbatim
 from core import decode, requests
 from core.decode import WorkloadContext
 from core.jobs import meta
-from core.jobs.kind import JobKind
+from core.jobs.kind import JobKind, group_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
 from core.owner import Owner, owner
@@ -133,6 +133,16 @@ class Caches:
         return tuple(
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
+
+    def controlled(self, workload: Raw) -> bool:
+        """Whether a job of ours controls the Workload, and is there."""
+        by = owner(workload)
+        stores = (
+            self.stores[resources.of_kind(kind)]
+            for kind in self.kinds
+            if by is not None and (group_of(kind), kind.kind) == (by.group, by.kind)
+        )
+        return by is not None and any(store.get((by.namespace, by.name)) is not None for store in stores)
 
     def workload_of(self, uid: str) -> Workload | None:
         """The Workload of the object of that uid; of several one that is not finished, and of these an admitted one."""

@@ -238,7 +238,7 @@ class Wakes:
     def _priority_class(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}
         for workload in self.caches.workloads.by_index("priority-class", f"{raw['kind']}/{raw['metadata']['name']}"):
-            self._job_of(workload)
+            self._workload_and_job(decode.key(workload))
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
                 reconciler.changed(decode.key(job))

@@ -24,6 +24,7 @@ from controller.writes import Writer
 from core.finalizers import released
 from core.life import next_step
 from core.model import Key, Raw, Workload
+from core.priority import Missing, followed
 from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
 
 log = structlog.get_logger(__name__)
@@ -71,11 +72,29 @@ class WorkloadReconciler:
         workload = self.caches.get(key)
         if workload is None or self.caches.state.assumed(key):  # a reservation is being written; then it is looked at
             return None
+        if await self._followed(key):
+            return None  # the answer is a change: it is looked at again
         step = next_step(workload, self._surroundings(workload))
         try:
             return await self._apply(workload, step)
         except NotFound:  # gone meanwhile; the watch will say so
             return None
+
+    async def _followed(self, key: Key) -> bool:
+        """Let a Workload without a job of ours follow its WorkloadPriorityClass; whether that took a write.
+
+        A job passes on its class with its label (``core.jobs.decide``).
+        """
+        raw = self.caches.workloads.get(key)
+        if raw is None or self.caches.controlled(raw):
+            return False
+        patch = followed(raw, "", self.caches.classes)
+        if patch is None or isinstance(patch, Missing):
+            return False
+        guard = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
+        metadata = {**guard, **patch.get("metadata", {})}
+        await self.writer.patch(resources.WORKLOADS, key, {**patch, "metadata": metadata})
+        return True
 
     def _surroundings(self, workload: Workload) -> Surroundings:
         state = self.caches.state
