@@ -324,7 +324,14 @@ ALL = (
     resources.RUNTIME_CLASSES,
 )
 
-JOB_INDEXES: Mapping[str, Index[Raw]] = {"priority-class": _class_label, "owner": owner_of}
+
+def _brings(raw: Raw) -> Iterable[Key]:
+    """Index of jobs: the Workload that they bring along, whichever of label and annotation counts."""
+    found = {meta.prebuilt_workload(raw, annotation_first=first)[0] for first in (True, False)}
+    return tuple(Key(raw["metadata"]["namespace"], name) for name in sorted(found) if name)
+
+
+JOB_INDEXES: Mapping[str, Index[Raw]] = {"priority-class": _class_label, "owner": owner_of, "prebuilt": _brings}
 
 INDEXES: Mapping[Resource, Mapping[str, Index[Raw]]] = {
     resources.LIMIT_RANGES: {"namespace": _namespace},

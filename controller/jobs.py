@@ -40,8 +40,9 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.decide import Situation, decide, earlier
+from core.jobs.decide import decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
+from core.jobs.situation import Situation
 from core.model import Key, Raw
 from core.namespaces import managed
 from core.owner import owner
@@ -103,6 +104,7 @@ class JobReconciler:
         return _soonest([again, *[await self._await_pods(key, each) for each in earlier(situation)]])
 
     def _situation(self, key: Key, job: Raw) -> Situation:
+        brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
         return Situation(
             kind=self.kind,
             job=job,
@@ -117,6 +119,8 @@ class JobReconciler:
             labels_to_copy=self.settings.labels_to_copy,
             reclaimable_pods=self.settings.reading.reclaimable_pods,
             pods_gone=self.departures.gone,
+            prebuilt_name=brought,
+            prebuilt=self.caches.workloads.get(Key(key.namespace, brought)) if brought else None,
         )
 
     def _managed(self, job: Raw) -> bool:

@@ -44,6 +44,7 @@ class Settings:
     frameworks: tuple[str, ...] = ("batch/job",)
     external_frameworks: tuple[str, ...] = ()
     manage_jobs_without_queue_name: bool = False
+    identifier_annotations: bool = True
     managed_namespaces: Selector | None = None
     namespace: str = names.NAMESPACE
     labels_to_copy: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         frameworks=tuple(configuration.integrations.frameworks),
         external_frameworks=tuple(configuration.integrations.external_frameworks),
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+        identifier_annotations=enabled("WorkloadIdentifierAnnotations", configuration.feature_gates),
         managed_namespaces=decode.selector(configuration.managed_namespaces),
         namespace=namespace or configuration.namespace,
         labels_to_copy=tuple(configuration.integrations.label_keys_to_copy),

@@ -115,6 +115,9 @@ class Wakes:
             reconciler.changed(Key(by.namespace, by.name))
         if by is not None:
             self._jobs_below(by)
+        for each in self.jobs.values():
+            for job in each.store.by_index("prebuilt", decode.key(raw)):
+                each.changed(decode.key(job))
 
     def _jobs_below(self, by: Owner) -> None:
         """Jobs that follow the object which is queued in their place."""

@@ -155,7 +155,6 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         _PLACED,
     ),
     Annotation.ELASTIC_JOB: "a job that is resized while it runs is suspended and requeued; remove it",
-    Annotation.PREBUILT_WORKLOAD: "the job gets a Workload of its own; remove it",
 }
 """What Kueue acts on and we only check, and what happens instead."""
 

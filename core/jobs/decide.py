@@ -7,9 +7,7 @@ the messages are those of Kueue's job framework; the rules A11 and A14 of v0.1 a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Container, Sequence
 
 from msgspec.structs import replace
 
@@ -30,77 +28,17 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.kind import JobKind, Outcome
+from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, read, without_finalizer
+from core.jobs.situation import Situation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
-from core.priority import Missing, PriorityClasses
+from core.priority import Missing
 
 NOT_ADMITTED = "Not admitted by cluster queue"
 _FINISHED = "A job does not run whose workload is finished"
 _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
-
-
-@dataclass(frozen=True)
-class Situation:
-    """All that the rules look at. ``workloads`` are those whose controller bears the job's name, oldest first.
-
-    ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
-    ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
-    ``reclaimable_pods``: the feature gate ReclaimablePods.
-    ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
-    """
-
-    kind: JobKind
-    job: Raw
-    now: float
-    workloads: tuple[Raw, ...] = ()
-    managed: bool = True
-    ancestor_admitted: bool | None = None
-    flavors: Mapping[str, Raw] = field(default_factory=dict)
-    classes: PriorityClasses = field(default_factory=PriorityClasses)
-    wait_for_pods_ready: bool = False
-    retention_after_deactivation: float | None = None
-    labels_to_copy: tuple[str, ...] = ()
-    reclaimable_pods: bool = True
-    pods_gone: Container[str] = frozenset()
-
-    @cached_property
-    def outcome(self) -> Outcome | None:
-        """How the job ended, if it did."""
-        return self.kind.finished(self.job)
-
-    @cached_property
-    def suspended(self) -> bool:
-        """Whether the job is wanted not to run."""
-        return self.kind.suspended(self.job)
-
-    @cached_property
-    def match(self) -> Raw | None:
-        """The Workload that stands for the job as it is: of several the one that holds quota, else the oldest.
-
-        Kueue takes any of them; a job that runs would be stopped for a copy of its Workload that somebody made.
-        """
-        standing = [raw for raw in self.workloads if self._stands(raw)]
-        holding = [raw for raw in standing if (raw.get("status") or {}).get("admission")]
-        return next(iter((*holding, *standing)), None)
-
-    @cached_property
-    def others(self) -> tuple[Raw, ...]:
-        """The Workloads that do not, or do so once too often."""
-        return tuple(raw for raw in self.workloads if raw is not self.match)
-
-    @cached_property
-    def found(self) -> Workload:
-        """The matching Workload as a value."""
-        assert self.match is not None
-        return read(self.match)
-
-    def _stands(self, raw: Raw) -> bool:
-        value = read(raw)
-        admitted = value.holds(names.Condition.ADMITTED)
-        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=_running(value, self.flavors))
 
 
 Rule = Callable[[Situation], Action | None]
@@ -364,6 +302,7 @@ def missing_class(s: Situation) -> Action | None:
 RULES: tuple[Rule, ...] = (
     unmanaged,
     child,
+    prebuilt,
     without_match,
     superfluous,
     follow_job,
@@ -378,19 +317,6 @@ RULES: tuple[Rule, ...] = (
     running_job,
     missing_class,
 )
-
-
-def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
-    """What the pods of a Workload with quota look like; None where it has none.
-
-    A flavor that was changed or is gone since tells nothing of that but how many pods there are: the job runs on.
-    """
-    if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
-        return None
-    try:
-        return template.injections(value, flavors)
-    except (FlavorMissingError, ConflictError):
-        return [Injection(given.name, given.count) for given in value.admission.pod_sets]
 
 
 def _may_change(s: Situation, raw: Raw) -> bool:

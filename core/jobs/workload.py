@@ -58,18 +58,21 @@ def manifest(kind: JobKind, job: Raw, priority: Raw, *, labels_to_copy: Iterable
             "labels": labels,
             **({"annotations": annotations} if annotations else {}),
             "finalizers": [names.Finalizer.RESOURCE_IN_USE],
-            "ownerReferences": [
-                {
-                    "apiVersion": kind.api_version,
-                    "kind": kind.kind,
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(kind, job)],
         },
         "spec": {**_spec(kind, job), **priority["spec"]},
+    }
+
+
+def owner_reference(kind: JobKind, job: Raw) -> Raw:
+    """The owner reference by which a job controls its Workload."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
     }
 
 

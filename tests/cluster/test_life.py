@@ -462,3 +462,17 @@ def allow(world: World) -> None:
     """What was forbidden is allowed again, by the time a write is tried."""
     for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
         world.plane.kubectl("delete", kind, world.namespace, check=True)
+
+
+def test_a_job_waits_for_the_workload_that_it_names_adopts_it_and_ends_with_it(world: World) -> None:
+    world.queue("team", 1)
+    world.job("job", "team", seconds=1, labels={"kueue.x-k8s.io/prebuilt-workload-name": "brought"})
+    assert world.jobs()["job"]["spec"]["suspend"] is True
+    template = world.jobs()["job"]["spec"]["template"]
+    pods = {"name": "main", "count": 1, "template": {"spec": template["spec"]}}
+    brought = ours("Workload", "brought", {"podSets": [pods]})
+    assert not world.workloads()
+    world.create(brought)
+    world.until("it is finished", lambda: holds(world.workload("job"), "Finished"))
+    assert world.workload("job")["metadata"]["name"] == "brought"
+    assert world.told("job", "Finished")[:2] == ("True", "Succeeded")

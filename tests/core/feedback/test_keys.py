@@ -141,8 +141,8 @@ CASES = [
     ),
     pytest.param(
         keys(labels="prebuilt-workload-name"),
-        "key-without-effect",
-        "kueue.x-k8s.io/prebuilt-workload-name has no effect here: the job gets a Workload of its own; remove it",
+        "",
+        "",
         id="a Workload that the job brings along",
     ),
     pytest.param(Keys(annotations={f"{PREFIX}elastic-job": "false"}), "", "", id="no elastic job"),

@@ -21,8 +21,9 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.decide import Situation, decide, orphan
+from core.jobs.decide import decide, orphan
 from core.jobs.kinds import BATCH_JOB
+from core.jobs.situation import Situation
 from core.model import Admission, PodSetAssignment, Raw, Workload
 from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
 

@@ -1,0 +1,61 @@
+"""A Workload that somebody made before the job, which names it: it is adopted, and the job has no other.
+
+The reason and messages are those of Kueue's job framework.
+"""
+
+from __future__ import annotations
+
+from api import names
+from api.names import FinishedReason
+from api.syntax import label_value
+from core import transitions
+from core.conditions import status_patch
+from core.jobs import meta, workload
+from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.release import read, without_finalizer
+from core.jobs.situation import Situation
+from core.model import Raw
+
+MISSING = "missing workload"
+OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
+
+
+def prebuilt(s: Situation) -> Action | None:
+    """The Workload that the job names is made its own; None where that is so and it stands for the job as it is.
+
+    As long as there is none, or another object has it, the job waits. One that differs from the job is finished.
+    """
+    if not s.prebuilt_name:
+        return None
+    by = meta.controller(s.prebuilt) if s.prebuilt is not None else None
+    if s.prebuilt is None or (by is not None and by["uid"] != s.job["metadata"]["uid"]):
+        return _waits(s)
+    if by is None:
+        return _waits(s) if "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
+    if s.stands(s.prebuilt):
+        return None
+    value = read(s.prebuilt)
+    if value.holds(names.Condition.FINISHED):
+        return without_finalizer(s.prebuilt) or _waits(s)
+    if value.deleting:
+        return None
+    after = transitions.finished(value, FinishedReason.OUT_OF_SYNC, OUT_OF_SYNC, s.now)
+    patch = status_patch(value, after)
+    return WorkloadStatus(value.key, patch, after, "finish") if patch else None
+
+
+def _waits(s: Situation) -> Action:
+    if s.outcome is not None:
+        return Nothing()
+    patches = s.kind.stop(s.job, [])
+    return Stop(patches, "NoMatchingWorkload", MISSING, was_running=not s.suspended) if patches else Nothing()
+
+
+def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:
+    """One write: the job controls the Workload, and its label has the job's uid."""
+    metadata, job = raw["metadata"], s.job["metadata"]
+    patch: Raw = {key: metadata[key] for key in ("uid", "resourceVersion")}
+    patch["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), workload.owner_reference(s.kind, s.job)]
+    if not label_value(job["uid"]):
+        patch["labels"] = {names.Label.JOB_UID: job["uid"]}
+    return UpdateWorkload(workload.key(raw), {"metadata": patch}, "adopted")

@@ -1,0 +1,98 @@
+"""All that the rules about a job look at, gathered once: the job, its Workloads, and what they depend on.
+
+Separate from the rules (`core.jobs.decide`, `core.jobs.prebuilt`), which are functions of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from api import names
+from core.jobs import template, workload
+from core.jobs.kind import JobKind, Outcome
+from core.jobs.release import read
+from core.jobs.template import ConflictError, FlavorMissingError, Injection
+from core.model import Raw, Workload
+from core.priority import PriorityClasses
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that the rules look at. ``workloads`` are those whose controller bears the job's name, oldest first.
+
+    ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
+    ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
+    ``reclaimable_pods``: the feature gate ReclaimablePods.
+    ``prebuilt_name`` is the Workload that the job brings along, by label or annotation, and ``prebuilt`` that Workload.
+    ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
+    """
+
+    kind: JobKind
+    job: Raw
+    now: float
+    workloads: tuple[Raw, ...] = ()
+    managed: bool = True
+    ancestor_admitted: bool | None = None
+    flavors: Mapping[str, Raw] = field(default_factory=dict)
+    classes: PriorityClasses = field(default_factory=PriorityClasses)
+    wait_for_pods_ready: bool = False
+    retention_after_deactivation: float | None = None
+    labels_to_copy: tuple[str, ...] = ()
+    reclaimable_pods: bool = True
+    pods_gone: Container[str] = frozenset()
+    prebuilt_name: str = ""
+    prebuilt: Raw | None = None
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """How the job ended, if it did."""
+        return self.kind.finished(self.job)
+
+    @cached_property
+    def suspended(self) -> bool:
+        """Whether the job is wanted not to run."""
+        return self.kind.suspended(self.job)
+
+    @cached_property
+    def match(self) -> Raw | None:
+        """The Workload that stands for the job as it is: of several the one that holds quota, else the oldest.
+
+        Kueue takes any of them; a job that runs would be stopped for a copy of its Workload that somebody made.
+        """
+        named = self.prebuilt_name
+        mine = [raw for raw in self.workloads if not named or raw["metadata"]["name"] == named]
+        standing = [raw for raw in mine if self.stands(raw)]
+        holding = [raw for raw in standing if (raw.get("status") or {}).get("admission")]
+        return next(iter((*holding, *standing)), None)
+
+    @cached_property
+    def others(self) -> tuple[Raw, ...]:
+        """The Workloads that do not, or do so once too often."""
+        return tuple(raw for raw in self.workloads if raw is not self.match)
+
+    @cached_property
+    def found(self) -> Workload:
+        """The matching Workload as a value."""
+        assert self.match is not None
+        return read(self.match)
+
+    def stands(self, raw: Raw) -> bool:
+        """Whether this Workload is that of the job as the job is now."""
+        value = read(raw)
+        admitted = value.holds(names.Condition.ADMITTED)
+        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=_running(value, self.flavors))
+
+
+def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
+    """What the pods of a Workload with quota look like; None where it has none.
+
+    A flavor that was changed or is gone since tells nothing of that but how many pods there are: the job runs on.
+    """
+    if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
+        return None
+    try:
+        return template.injections(value, flavors)
+    except (FlavorMissingError, ConflictError):
+        return [Injection(given.name, given.count) for given in value.admission.pod_sets]
