@@ -131,7 +131,7 @@ DAYS = [
     Day(
         "the queue is like no other",
         named("experiments"),
-        ('LocalQueue "experiments" does not exist in namespace "team"; available: empty, gone, gpu and 3 more',),
+        ('LocalQueue "experiments" does not exist in namespace "team"; available: empty, gone, gpu and 4 more',),
         named("main"),
     ),
     Day(
@@ -419,6 +419,7 @@ def surroundings() -> list[Raw]:
         *queue("gone", resourceGroups=groups("gone", cpu=1)),
         *queue("empty", resourceGroups=[]),
         *queue("small", resourceGroups=groups("standard", cpu=2)),
+        *queue("together"),
         held,
         ours("LocalQueue", "main", "limited", clusterQueue="main"),
     ]
@@ -471,3 +472,17 @@ def test_what_kubectl_prints(plane: ControlPlane, day: Day) -> None:
     assert all(len(line.removeprefix("Warning: ")) <= LIMIT or "fractional byte" in line for line in warned)
     if day.fixed is not None:
         assert asked(plane, day.fixed) == (0, ""), "who does what it says is told nothing more"
+
+
+def test_of_six_jobs_that_are_created_together_four_are_told_that_they_wait(plane: ControlPlane) -> None:
+    jobs = [job(f"six-{number}", labels={QUEUE: "together"}, asks=pod_spec({"cpu": "4"})) for number in range(6)]
+    listed = {"apiVersion": "v1", "kind": "List", "items": jobs}
+    done = plane.kubectl("create", "-f", "-", stdin=json.dumps(listed), check=True)
+    told = done.stderr.splitlines()
+    assert [line.split("; ")[1] for line in told] == [
+        "it is next",
+        "position 2, 1 workload ahead",
+        "position 3, 2 workloads ahead",
+        "position 4, 3 workloads ahead",
+    ]
+    assert all(line.startswith("Warning: will wait: asks for 4 cpu, 0 free in") for line in told)
