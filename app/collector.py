@@ -21,6 +21,8 @@ YOUNG: Final = 5_000
 more, with as many others."""
 SWEEP_SECONDS: Final = 600.0
 QUIET_POLL_SECONDS: Final = 1.0
+MANY: Final = 100_000
+"""Objects that survive a look at all of them, from which on they are set aside: 0.1 s that need not be spent again."""
 PATIENCE: Final = 6
 """After so many times as long it is done whoever calls: once an hour."""
 
@@ -31,7 +33,11 @@ def settle() -> None:
 
 
 async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS) -> None:
-    """Look at all objects now and then, if need be after a while at a moment that is not ``quiet``. Never returns."""
+    """Look at all objects now and then, if need be after a while at a moment that is not ``quiet``. Never returns.
+
+    Where many survive they are set aside, as those read at the start: a look takes as long as what came since the last.
+    Reference circles among them would stay; those that grow with the cluster have none (``tests/core/test_trees.py``).
+    """
     while True:
         await asyncio.sleep(every_seconds)
         with contextlib.suppress(TimeoutError):
@@ -39,6 +45,8 @@ async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS)
                 while not quiet():  # noqa: ASYNC110 - whether anybody calls is known by asking
                     await asyncio.sleep(min(every_seconds, QUIET_POLL_SECONDS))
         gc.collect()
+        if len(gc.get_objects()) > MANY:
+            gc.freeze()
 
 
 @contextlib.contextmanager

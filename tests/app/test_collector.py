@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from app.collector import YOUNG, reading, settle, sweep
+from app.collector import MANY, YOUNG, reading, settle, sweep
 from tests.eventually import eventually
 
 
@@ -94,3 +94,23 @@ async def test_where_somebody_always_calls_it_is_done_all_the_same() -> None:
     del circle
     async with sweeping(lambda: False):
         await eventually(lambda: left() is None)
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize(("count", "aside"), [(10, False), (MANY, True)])
+async def test_many_objects_that_survived_are_not_looked_at_again(count: int, aside: bool) -> None:
+    gc.freeze()  # what other tests left
+    try:
+        before = gc.get_freeze_count()
+        held = [[number] for number in range(count)]
+        swept = asyncio.Event()
+        gc.callbacks.append(note := lambda phase, info: swept.set() if info["generation"] == 2 else None)
+        try:
+            async with sweeping(lambda: True):
+                await swept.wait()
+                await asyncio.sleep(0)
+        finally:
+            gc.callbacks.remove(note)
+        assert (gc.get_freeze_count() - before > len(held)) is aside
+    finally:
+        gc.unfreeze()
