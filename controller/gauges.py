@@ -228,14 +228,17 @@ class Gauges:
 
     def _tree(self, tree: Tree, rows: Rows) -> None:
         admitted: Counter[str] = Counter()
+        reserved = {name: dict.fromkeys(node.subtree, 0) for name, node in tree.cohorts.items()}
         for queue in tree.queues.values():
             count = sum(1 for _ in _admitted(queue.reserved.values()))
             for above in queue.ancestors():
                 admitted[above.name] += count
+                for fr, amount in queue.usage.items():  # all of it: a node's own usage is without what is not lent
+                    reserved[above.name][fr] = reserved[above.name].get(fr, 0) + amount
         for node in sorted(tree.cohorts.values(), key=lambda node: node.name):
             rows["cohort_info"].append(((node.name, node.parent.name if node.parent else "", node.root().name), 1))
             rows["cohort_subtree_admitted_active_workloads"].append(((node.name,), admitted[node.name]))
-            for family, amounts in (("quota", node.subtree), ("resource_reservations", node.usage)):
+            for family, amounts in (("quota", node.subtree), ("resource_reservations", reserved[node.name])):
                 rows[f"cohort_subtree_{family}"] += [
                     ((node.name, *fr), _shown(fr.resource, amount)) for fr, amount in sorted(amounts.items())
                 ]

@@ -280,6 +280,19 @@ async def test_a_cohort_that_was_only_named_by_a_cluster_queue_leaves_with_it() 
     assert name not in await page.lines()
 
 
+async def test_a_cohort_shows_all_that_is_reserved_below_it_also_of_what_its_queues_do_not_lend() -> None:
+    page = busy()
+    name = series("cohort_subtree_resource_reservations", cohort="all", flavor="default", resource="cpu")
+    before = (await page.lines())[name]
+    assert before > 0
+
+    def lend_nothing(raw: Raw) -> None:
+        raw["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = "0"
+
+    page.put("ClusterQueue", "cq", lend_nothing)
+    assert (await page.lines())[name] == before
+
+
 async def test_all_who_wait_in_an_inactive_cluster_queue_are_inadmissible() -> None:
     page = Page()
     active = series("pending_workloads", cluster_queue="cq", status="active")
