@@ -2,9 +2,8 @@
 CYCLE=DIRECTORY`).
 
 A directory holds `<family>.jsonl` (or `.jsonl.xz`), a scenario a line: `name`, `input` (API objects and a time) and
-`expected` (what one cycle decided, and how the ClusterQueues stand after it). It prints
-figures by family, the first differences, how many messages agree, and `agreement: X/Y`; the exit code is 0 when all
-agree.
+`expected` (what one cycle decided, and how the ClusterQueues stand after it). It prints figures by
+family, the first differences, how many messages agree, and `agreement: X/Y`; the exit code is 0 when all agree.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def _decisions(plan: Plan) -> Raw:
                 found[key] = {
                     "outcome": "Admitted" if decision.admitted else "QuotaReserved",
                     "clusterQueue": decision.admission.cluster_queue,
-                    "podSets": raw_admission(decision.admission)["podSetAssignments"],
+                    "podSets": [_pod_set(each) for each in raw_admission(decision.admission)["podSetAssignments"]],
                     "considered": decision.considered,
                 }
             case Wait():
@@ -135,6 +134,11 @@ def _decisions(plan: Plan) -> Raw:
                         "message": victim.message,
                     }
     return found
+
+
+def _pod_set(assignment: Raw) -> Raw:
+    """A podSetAssignment as it is stored; the recordings state the total also where it is empty."""
+    return {"resourceUsage": {}, **assignment}
 
 
 def _amounts(amounts: Mapping[str, int]) -> Raw:
@@ -200,10 +204,9 @@ def differences(expected: Raw, got: Raw) -> Iterator[str]:
 
 
 def _same(want: Any, have: Any) -> bool:
-    """Equal, sets as sorted lists, quantities and shares by value; an empty map is absent, as in what is stored."""
+    """Equal, sets as sorted lists, quantities and shares by value."""
     if isinstance(want, dict) and isinstance(have, dict):
-        every = {key for each in (want, have) for key, value in each.items() if value != {}}
-        return every <= want.keys() & have.keys() and all(_same(want[key], have[key]) for key in every)
+        return want.keys() == have.keys() and all(_same(want[key], have[key]) for key in want)
     if isinstance(want, list) and isinstance(have, list):
         if all(isinstance(each, str) for each in (*want, *have)):
             return sorted(want) == sorted(have)
