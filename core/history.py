@@ -41,7 +41,8 @@ class History:
         for key, queue in self._lines.local_queues.items():
             if queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in self._lines.queues:
                 old = self.ledger.consumed(key) or Consumed({}, now)
-                found[key] = sampled(old, units(self._running(key)), now, rules.half_life)
+                running = self._running(key, queue.cluster_queue)
+                found[key] = sampled(old, units(running), now, rules.half_life)
                 self.ledger.remember(key, found[key])
                 self.weigh(key)
         return found
@@ -85,8 +86,10 @@ class History:
         queue = self._lines.queues.get(cluster_queue)
         return queue is not None and queue.by_local_queue
 
-    def _running(self, key: Key) -> Requests:
-        total: dict[str, int] = {}
+    def _running(self, key: Key, cluster_queue: str) -> Requests:
+        """What runs from a LocalQueue, by each resource that it may ask for: a queue that uses nothing shows zeros."""
+        spec = self._holdings.cluster_queues.get(cluster_queue)
+        total = {resource: 0 for group in (spec.groups if spec else ()) for resource in group.resources}
         for workload in self._holdings.by_local_queue.get(key, ()):
             held = self._holdings.get(workload)
             for fr, amount in held.usage.items() if held is not None and held.admitted else ():

@@ -90,6 +90,10 @@ def test_a_sample_takes_what_runs_into_the_history() -> None:
     assert found.history.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
 
 
+def test_a_local_queue_that_uses_nothing_has_used_zero_of_what_its_cluster_queue_has() -> None:
+    assert two_queues().history.sample(600.0)[X] == Consumed({"cpu": 0.0}, 600.0)
+
+
 def test_a_heavier_local_queue_may_have_used_more() -> None:
     found = two_queues()
     found.set_local_queue(X, LocalQueue(X, "a", weight=9.0))
