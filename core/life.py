@@ -107,6 +107,17 @@ def deactivated(w: Workload, s: Surroundings) -> Step | None:
     return _evict(w, after, EvictedReason.DEACTIVATED, eviction, target.reason if target else "")
 
 
+def leftover(w: Workload, s: Surroundings) -> Step | None:
+    """An admission that was left behind when somebody set QuotaReserved to False is removed.
+
+    Server-side apply cannot take away a field that another field manager wrote.
+    """
+    reservation = w.condition(names.Condition.QUOTA_RESERVED)
+    if w.admission is None or reservation is None or reservation.status:
+        return None
+    return _update(w, replace(w, admission=None), "clear")
+
+
 def backoff(w: Workload, s: Surroundings) -> Step | None:
     """A Workload that was put off is not queued before its time, and then is."""
     if not w.active or w.holds(names.Condition.QUOTA_RESERVED):
@@ -258,6 +269,7 @@ RULES: tuple[Rule, ...] = (
     retry_later,
     to_be_deactivated,
     deactivated,
+    leftover,
     backoff,
     requeued,
     gates,

@@ -286,6 +286,12 @@ def test_an_evicted_workload_without_owner_keeps_its_quota_for_the_time_that_pod
     assert facts(after)["Requeued"] == "True/Preempted"
 
 
+def test_an_admission_that_was_left_behind_by_who_released_it_is_removed() -> None:
+    evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
+    theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
+    assert live(replace(theirs, admission=evicted.admission), around()) == theirs
+
+
 def test_an_evicted_workload_that_its_creator_released_is_queued_again_at_once() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
