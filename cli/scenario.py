@@ -29,8 +29,10 @@ SUFFIXES = (".yaml", ".yml", ".json", ".csv")
 LIVE = "the cluster"
 """The origin of objects that an API server holds: it has had them admitted."""
 
-NAMESPACED = frozenset({names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD, names.Kind.QUEUE, "LimitRange", "Job"})
-PLAYED = frozenset({"Namespace", "LimitRange", "RuntimeClass", "PriorityClass"})
+NAMESPACED = frozenset(
+    {names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD, names.Kind.QUEUE, "LimitRange", "ResourceQuota", "Job"}
+)
+PLAYED = frozenset({"Namespace", "LimitRange", "ResourceQuota", "RuntimeClass", "PriorityClass"})
 """Kinds of others that matter to a simulation, besides Jobs."""
 
 

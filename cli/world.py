@@ -21,7 +21,7 @@ from cli.scenario import LIVE, NAMESPACED
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from controller.usage import consumed_of
-from core import decode, priority, requests
+from core import decode, priority, requests, resource_quotas
 from core.feedback import catalog
 from core.jobs import meta
 from core.jobs import workload as workloads
@@ -73,6 +73,7 @@ class World:
         self.state = State(self.rules.controller.policy)
         self.classes = priority.PriorityClasses({}, {})
         self.limit_ranges: dict[str, list[Raw]] = defaultdict(list)
+        self.resource_quotas: dict[str, list[resource_quotas.ResourceQuota]] = defaultdict(list)
         self.runtime_classes: list[Raw] = []
         self.contexts: dict[str, decode.WorkloadContext] = {}
         self.workloads: list[Workload] = []
@@ -80,7 +81,10 @@ class World:
         self._workload_classes: dict[str, int] = {}
         self._pod_classes: dict[str, Raw] = {}
         lookup = StateLookup(
-            self.state, classes=lambda: self.classes, rules=lambda namespace: self.context(namespace).rules
+            self.state,
+            classes=lambda: self.classes,
+            rules=lambda namespace: self.context(namespace).rules,
+            quotas=lambda namespace: self.resource_quotas.get(namespace, ()),
         )
         self.admission = Context(self.rules.admission, lookup)
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
@@ -115,6 +119,7 @@ class World:
             "PriorityClass": lambda r: self._pod_classes.update({name: r | {"value": int(r["value"])}}),
             "Namespace": lambda r: self.namespace(name, r["metadata"].get("labels") or {}),
             "LimitRange": self._limit_range,
+            "ResourceQuota": self._resource_quota,
             "RuntimeClass": self._runtime_class,
             names.Kind.WORKLOAD: lambda r: self.workloads.append(self.read(_named(r))),
         }
@@ -151,6 +156,10 @@ class World:
     def _limit_range(self, raw: Raw) -> None:
         requests.limits([raw])
         self.limit_ranges[raw["metadata"].get("namespace", "default")].append(raw)
+
+    def _resource_quota(self, raw: Raw) -> None:
+        quota = resource_quotas.read(_named(raw))
+        self.resource_quotas[quota.namespace].append(quota)
 
     def _runtime_class(self, raw: Raw) -> None:
         requests.overheads([raw])

@@ -9,6 +9,7 @@ from controller.kube.resource import Raw
 from controller.kube.store import Store
 from core.model import Labels
 from core.requests import RequestRules
+from core.resource_quotas import ResourceQuota
 from core.state_lookup import StateLookup
 
 
@@ -17,10 +18,16 @@ def labels_of(raw: Raw) -> Labels:
     return raw["metadata"].get("labels") or {}
 
 
-def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
+def quotas_by_namespace(quota: ResourceQuota) -> tuple[str]:
+    """Index of ResourceQuotas."""
+    return (quota.namespace,)
+
+
+def cache_lookup(caches: Caches, nodes: Store[Labels], quotas: Store[ResourceQuota]) -> StateLookup:
     """A Lookup that answers from ``caches``; nothing is known until ``Caches.start`` was called.
 
-    Of ``nodes`` nothing is known until they were listed, which nobody waits for: they matter to a warning alone.
+    Of ``nodes`` and ``quotas``, the ResourceQuotas, nothing is known until they were listed, which nobody waits for:
+    they matter to warnings alone.
     """
 
     def rules(namespace: str) -> RequestRules:
@@ -33,4 +40,5 @@ def cache_lookup(caches: Caches, nodes: Store[Labels]) -> StateLookup:
         rules=rules,
         job_workload=caches.workload_of,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
+        quotas=lambda namespace: quotas.by_index("namespace", namespace),
     )

@@ -29,7 +29,7 @@ from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import HEARD_AT_ONCE, Store
-from controller.lookup import cache_lookup, labels_of
+from controller.lookup import cache_lookup, labels_of, quotas_by_namespace
 from controller.metrics import Metrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
@@ -41,6 +41,7 @@ from controller.waiting import WaitEvents
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
+from core import resource_quotas
 from core.forest import above
 from core.jobs.kinds import KINDS
 from core.lookup import Lookup
@@ -76,8 +77,10 @@ class Controller:
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
         nodes: Store[Labels] = Store(resources.NODES.plural, labels_of)
-        self.lookup: Lookup = cache_lookup(self.caches, nodes)
+        quotas = Store(resources.RESOURCE_QUOTAS.plural, resource_quotas.read, {"namespace": quotas_by_namespace})
+        self.lookup: Lookup = cache_lookup(self.caches, nodes, quotas)
         self._nodes = Reflector(client, resources.NODES, nodes)
+        self._quotas = Reflector(client, resources.RESOURCE_QUOTAS, quotas)
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
         self.metrics = Metrics(
@@ -141,7 +144,9 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
+            # for warnings alone, so nobody waits for them
             group.create_task(self._nodes.run(), name=f"reflector-{resources.NODES.plural}")
+            group.create_task(self._quotas.run(), name=f"reflector-{resources.RESOURCE_QUOTAS.plural}")
             await self._sync()
             async with self._leadership():
                 await self._lead()

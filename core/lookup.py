@@ -22,6 +22,7 @@ from core.model import (
     Workload,
 )
 from core.requests import RequestRules
+from core.resource_quotas import ResourceQuota
 from core.standing import Standing
 
 
@@ -148,6 +149,9 @@ class Lookup(Protocol):
 
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
+
+    def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
+        """The ResourceQuotas of a namespace, in any order; none where they are not watched."""
 
     def request_rules(self, namespace: str) -> RequestRules:
         """What effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses, transformations."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from api import quantity
@@ -26,6 +26,8 @@ ABOVE_LIMITS = "requests must not exceed its limits"
 ABOVE_MAX = "requests must not be above the limitRange max"
 BELOW_MIN = "requests must not be below the limitRange min"
 _POD_LEVEL = frozenset({"cpu", "memory"})
+_COMPUTE = ("cpu", "memory")
+"""What decides the quality of service, and what a ResourceQuota may require every container to set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,22 @@ class Beyond:
 
 
 @dataclass(frozen=True, slots=True)
+class Charge:
+    """What one pod counts for in the ResourceQuotas of its namespace, without exclusions and transformations.
+
+    ``requests`` and ``limits`` are in base units. ``unset`` names what some container leaves open of cpu and memory, as
+    ResourceQuotas call it (``limits.cpu``), with the path of the first such container.
+    """
+
+    requests: Requests = field(default_factory=dict)
+    limits: Requests = field(default_factory=dict)
+    unset: Mapping[str, str] = field(default_factory=dict)
+    terminating: bool = False
+    best_effort: bool = False
+    priority_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Effective:
     """Requests of one pod, and the field errors that forbid it, with paths relative to the pod spec.
 
@@ -99,6 +117,16 @@ def effective(spec: Raw, rules: RequestRules) -> Effective:
         return _effective(spec, rules)
     except _MalformedError as malformed:
         return Effective({}, above_limits=(malformed.error,))
+
+
+def charge(spec: Raw, rules: RequestRules) -> Charge | None:
+    """What a pod counts for in ResourceQuotas; None where a quantity is malformed. Separate from ``effective``, which
+    is called for every Workload.
+    """
+    try:
+        return _charge(spec, rules)
+    except _MalformedError:
+        return None
 
 
 def limits(limit_ranges: Iterable[Raw]) -> Limits:
@@ -172,6 +200,46 @@ def _effective(spec: Raw, rules: RequestRules) -> Effective:
         outside_range=tuple(found.error for found in outside),
         beyond=(*above, *outside),
     )
+
+
+def _charge(spec: Raw, rules: RequestRules) -> Charge:
+    init = _containers(spec, "initContainers", rules.limits.container)
+    main = _containers(spec, "containers", rules.limits.container)
+    whole = _pod_level(spec, rules.limits.pod)
+    overhead = _overhead(spec, rules)
+    limited = _pod_requests(
+        [replace(each, requests=each.limits) for each in init],
+        [replace(each, requests=each.limits) for each in main],
+        replace(whole, requests=whole.limits) if whole is not None else None,
+        {},
+    )
+    # Kubernetes adds the overhead only to limits that are there.
+    _add(limited, {name: value for name, value in overhead.items() if limited.get(name)})
+    every = [*init, *main, *([whole] if whole is not None else [])]
+    counted = (amounts.get(name) for each in every for amounts in (each.requests, each.limits) for name in _COMPUTE)
+    return Charge(
+        _rounded(_pod_requests(init, main, whole, overhead)),
+        _rounded(limited),
+        _unset([*main, *init], whole),
+        terminating=spec.get("activeDeadlineSeconds") is not None,
+        best_effort=not any(counted),
+        priority_class=str(spec.get("priorityClassName") or ""),
+    )
+
+
+def _unset(containers: list[_Container], whole: _Container | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in _COMPUTE:
+        if whole is None or name not in whole.requests:
+            found |= _first(f"requests.{name}", (each.path for each in containers if name not in each.requests))
+        if whole is None or name not in whole.limits:
+            found |= _first(f"limits.{name}", (each.path for each in containers if name not in each.limits))
+    return found
+
+
+def _first(key: str, paths: Iterable[str]) -> dict[str, str]:
+    path = next(iter(paths), None)
+    return {key: path} if path is not None else {}
 
 
 def _containers(spec: Raw, kind: str, bounds: Bounds | None) -> list[_Container]:

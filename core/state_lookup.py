@@ -28,6 +28,7 @@ from core.model import (
 from core.priority import PriorityClasses
 from core.quota import Node, QueueNode
 from core.requests import RequestRules
+from core.resource_quotas import ResourceQuota
 from core.standing import Standing
 from core.state import State
 
@@ -42,7 +43,7 @@ class StateLookup:
 
     ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
     ``rules`` the request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of
-    all nodes (None where nodes are not watched).
+    all nodes (None where nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
     """
 
     state: State
@@ -51,6 +52,7 @@ class StateLookup:
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
     job_workload: Callable[[str], Workload | None] = _nothing
     nodes: Callable[[], Iterable[Labels] | None] = _nothing
+    quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
 
     @property
     def synced(self) -> bool:
@@ -263,6 +265,10 @@ class StateLookup:
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
         return self.nodes()
+
+    def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
+        """The ResourceQuotas of a namespace."""
+        return self.quotas(namespace)
 
     def request_rules(self, namespace: str) -> RequestRules:
         """What effective requests of pods in a namespace depend on."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, waiting
+from core.feedback import capacity, job_queue, resource_quotas, waiting
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -156,6 +156,7 @@ _REFERENCES: Final = frozenset(
         "cluster-queue-not-found",
         "namespace-not-selected",
         "invalid-pods",
+        "resource-quota-too-small",
         "resource-not-covered",
         "no-matching-flavor",
     }
@@ -198,6 +199,12 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "Kubernetes or a LimitRange of the namespace forbids the pods.",
         _complaints,
         example="never admitted: containers[0] asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
+    ),
+    Rule(
+        "resource-quota-too-small",
+        "A ResourceQuota of the namespace never lets all pods be created: the job would hold quota without them.",
+        resource_quotas.too_small,
+        example='no pod can be created: each asks for 4 cpu, ResourceQuota "q0" allows 2; ask for 2 or less',
     ),
     Rule(
         "resource-not-covered",

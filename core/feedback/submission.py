@@ -13,7 +13,18 @@ from core import decode
 from core.feedback.budget import MOST_FIELDS, larger
 from core.feedback.rules import shortened
 from core.model import PodSet, Raw
-from core.requests import ABOVE_LIMITS, ABOVE_MAX, BELOW_MIN, Beyond, Effective, Limits, RequestRules, effective
+from core.requests import (
+    ABOVE_LIMITS,
+    ABOVE_MAX,
+    BELOW_MIN,
+    Beyond,
+    Charge,
+    Effective,
+    Limits,
+    RequestRules,
+    charge,
+    effective,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +61,8 @@ class Submission:
     it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
     that waits. ``causes`` says by pod set and resource what makes the request where the containers themselves ask for
     less: a LimitRange or an init container. ``tiny`` names amounts of memory in which a unit was forgotten or mistaken
-    (container, resource, amount as written). ``too_large``: nothing else was read of the pods
-    (`core.feedback.budget`).
+    (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in ResourceQuotas, or
+    None where that cannot be read. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -68,6 +79,7 @@ class Submission:
     too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tiny: tuple[tuple[str, str, str], ...] = ()
+    charges: tuple[Charge | None, ...] = ()
 
     @property
     def pods(self) -> int:
@@ -95,6 +107,7 @@ def submission(
         tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
         next((sentences for each in asked if (sentences := _complaints(each))), ()),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
+        charges=tuple(charge(pod.spec, rules) for pod in pods),
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause

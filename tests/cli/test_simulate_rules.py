@@ -110,6 +110,18 @@ def test_jobs_that_break_a_limit_range_never_start_and_are_told_why(tmp_path: Pa
     assert "requests must not be above the limitRange max" in found["waits"][-1]["message"]
 
 
+def test_a_resource_quota_of_the_files_is_looked_at(tmp_path: Path) -> None:
+    quota = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: compute, namespace: default}\n"
+        "spec: {hard: {requests.cpu: 1}}\n"
+    )
+    found = told(tmp_path, QUEUES, quota, job("a", "cpu: 2"))
+    (played,) = found["workloads"]
+    assert played["warnings"] == [
+        'no pod can be created: each asks for 2 cpu, ResourceQuota "compute" allows 1; ask for 1 or less'
+    ]
+
+
 def test_a_rule_that_the_operator_denies_refuses_the_job(tmp_path: Path) -> None:
     config = "seiretsu: {feedback: {rules: [{name: request-too-large, action: Deny}]}}\n"
     found = told(tmp_path, QUEUES, job("big", "cpu: 9"), job("small"), config=config)

@@ -204,6 +204,12 @@ DAYS = [
         job(namespace="limited", asks=pod_spec()),
     ),
     Day(
+        "a ResourceQuota does not let its pods be created",
+        job(namespace="counted", asks=pod_spec(requests={"cpu": "6"})),
+        ('no pod can be created: each asks for 6 cpu, ResourceQuota "compute" allows 4; ask for 4 or less',),
+        job(namespace="counted", asks=pod_spec(requests={"cpu": "4"})),
+    ),
+    Day(
         "a resource that the queue does not have",
         asking(requests={"cpu": "1", "example.com/tpu": "1"}, limits={"example.com/tpu": "1"}),
         ('ClusterQueue "main" gives no example.com/tpu (asked: 1): it covers cpu, memory; ask for none of it',),
@@ -401,10 +407,12 @@ DAYS = [
 
 
 def surroundings() -> list[Raw]:
-    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("team", "limited")]
+    names = ("team", "limited", "counted")
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one", "labels": {"pool": "standard"}}}
     limits = [{"type": "Container", "defaultRequest": {"cpu": "20"}}]
     ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "limited"}}
+    compute = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute", "namespace": "counted"}}
     flavors = [ours("ResourceFlavor", name, nodeLabels={"pool": name}) for name in ("standard", "gone")]
     urgent = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 1000}
     held = ours("LocalQueue", "held", "team", clusterQueue="main", stopPolicy="Hold")
@@ -412,6 +420,7 @@ def surroundings() -> list[Raw]:
         *namespaces,
         node,
         {**ranges, "spec": {"limits": limits}},
+        {**compute, "spec": {"hard": {"requests.cpu": "4"}}},
         *flavors,
         {**urgent, "metadata": {"name": "urgent"}},
         *queue("main"),
@@ -422,6 +431,7 @@ def surroundings() -> list[Raw]:
         *queue("together"),
         held,
         ours("LocalQueue", "main", "limited", clusterQueue="main"),
+        ours("LocalQueue", "main", "counted", clusterQueue="main"),
     ]
 
 
@@ -440,8 +450,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         created(started, *surroundings())
         created(started, job("runs", pods=2, labels={QUEUE: "small"}))
         started.kubectl("wait", "job/runs", "-n", "team", "--for=jsonpath={.spec.suspend}=false", check=True)
-        # The caches follow what was just written: from the first answer that knows the nodes, they know it all.
+        # The caches follow what was just written: from the answers that know what nobody else waits for, they know all.
         asyncio.run(eventually(lambda: "no node has" in asked(started, named("gone"))[1], within=60))
+        large = job(namespace="counted", asks=pod_spec(requests={"cpu": "6"}))
+        asyncio.run(eventually(lambda: "ResourceQuota" in asked(started, large)[1], within=60))
         yield started
 
 

@@ -14,6 +14,7 @@ from core.feedback.submission import PodSpec, Submission, submission
 from core.model import Raw
 from core.priority import PriorityClasses
 from core.requests import RequestRules, limits
+from tests.core.feedback.test_resource_quotas import RESOURCE_QUOTAS
 from tests.core.feedback.world import job, running, waiting, world
 
 STOPPED = """
@@ -757,7 +758,7 @@ def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: l
 
 
 def test_every_rule_has_its_case() -> None:
-    seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED, *WITHOUT_NODES)} - {""}
+    seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED, *WITHOUT_NODES, *RESOURCE_QUOTAS)} - {""}
     assert {rule.name for rule in JOB_RULES} == seen
 
 

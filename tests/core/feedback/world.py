@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
-from core import decode
+from core import decode, resource_quotas
 from core.decode import WorkloadContext
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
@@ -70,9 +71,11 @@ def world(
     nodes: list[dict[str, str]] | None = None,
     one_by_one: bool = False,
     undeclared: bool = False,
+    quotas: Iterable[Raw] = (),
 ) -> StateLookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
+    ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
     ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`.
     """
     state = State(Policy(block_admission=one_by_one, ignore_undeclared=undeclared))
@@ -81,7 +84,10 @@ def world(
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
         enter(state, raw)
     classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
-    return StateLookup(state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes)
+    allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
+    return StateLookup(
+        state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes, quotas=lambda namespace: allowed
+    )
 
 
 def enter(state: State, raw: Raw) -> None:
