@@ -119,8 +119,9 @@ def leftover(w: Workload, s: Surroundings) -> Step | None:
 
 
 def backoff(w: Workload, s: Surroundings) -> Step | None:
-    """A Workload that was put off is not queued before its time, and then is."""
-    if not w.active or w.holds(names.Condition.QUOTA_RESERVED):
+    """A Workload that was put off is queued when its time is over, which passes also while its pods still stop."""
+    ended = w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
+    if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
         return None
     if w.requeue_at is not None and w.requeue_at > s.now:
         return Rest(w.requeue_at - s.now)
@@ -250,8 +251,10 @@ def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
     eviction = w.condition(names.Condition.EVICTED)
     if w.owned or w.made_for or eviction is None or not eviction.status or not w.holds(names.Condition.QUOTA_RESERVED):
         return None
-    left = eviction.since + TIME_TO_STOP - s.now
-    return Rest(left) if left > 0 else _update(w, transitions.released(w, s.now), "release")
+    until = eviction.since + TIME_TO_STOP
+    if until <= s.now:
+        return _update(w, transitions.released(w, s.now), "release")
+    return Rest((until if w.requeue_at is None else min(until, w.requeue_at)) - s.now)
 
 
 def until_late(w: Workload, s: Surroundings) -> Step | None:

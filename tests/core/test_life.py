@@ -286,6 +286,17 @@ def test_an_evicted_workload_without_owner_keeps_its_quota_for_the_time_that_pod
     assert facts(after)["Requeued"] == "True/Preempted"
 
 
+def test_a_backoff_ends_in_its_time_also_while_the_pods_still_hold_quota() -> None:
+    evicted = transitions.evicted(replace(RUNNING, owner=None, job_uid=""), "PodsReadyTimeout", "late", NOW)
+    put_off = transitions.requeued(
+        replace(evicted, requeue_at=NOW + 5.0), "PodsReadyTimeout", "late", NOW, status=False
+    )
+    assert next_step(put_off, around()) == Rest(5.0)
+    over = live(put_off, around(now=NOW + 5.0))
+    assert (over.requeue_at, facts(over)["Requeued"]) == (None, "True/BackoffFinished")
+    assert facts(over)["QuotaReserved"] == "True/QuotaReserved"
+
+
 def test_an_admission_that_was_left_behind_by_who_released_it_is_removed() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
