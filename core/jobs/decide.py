@@ -140,8 +140,8 @@ def superfluous(s: Situation) -> Action | None:
 
     One that holds quota keeps it while pods use it: those of this job as it was before, or of an earlier one.
     """
-    unused = [raw for raw in s.others if _of_this_job(s, raw) or awaits_pods(raw, s.pods_gone) is None]
-    in_use = any(_of_this_job(s, raw) and holds_quota(read(raw)) for raw in unused)
+    unused = [raw for raw in s.others if s.owns(raw) or awaits_pods(raw, s.pods_gone) is None]
+    in_use = any(s.owns(raw) and holds_quota(read(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.kind.active(s.job):
         return Nothing()
     return deleted(unused)
@@ -149,7 +149,7 @@ def superfluous(s: Situation) -> Action | None:
 
 def earlier(s: Situation) -> list[AwaitPods]:
     """What the Workloads of earlier jobs of that name wait for; the present job does not wait for them."""
-    others = (raw for raw in s.workloads if not _of_this_job(s, raw))
+    others = (raw for raw in s.workloads if not s.owns(raw))
     return [waits for raw in others if (waits := awaits_pods(raw, s.pods_gone)) is not None]
 
 
@@ -323,12 +323,7 @@ def _may_change(s: Situation, raw: Raw) -> bool:
     """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
     value = read(raw)
     fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
-    return not fixed and _of_this_job(s, raw)
-
-
-def _of_this_job(s: Situation, raw: Raw) -> bool:
-    owner = meta.controller(raw)
-    return owner is not None and bool(owner["uid"] == s.job["metadata"]["uid"])
+    return not fixed and s.owns(raw)
 
 
 def _update_to_match(s: Situation, raw: Raw) -> Action:

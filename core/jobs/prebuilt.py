@@ -12,7 +12,7 @@ from core import transitions
 from core.conditions import status_patch
 from core.jobs import meta, workload
 from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadStatus
-from core.jobs.release import read, without_finalizer
+from core.jobs.release import awaits_pods, deleted, read, uid_of, without_finalizer
 from core.jobs.situation import Situation
 from core.model import Raw
 
@@ -23,15 +23,17 @@ OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 def prebuilt(s: Situation) -> Action | None:
     """The Workload that the job names is made its own; None where that is so and it stands for the job as it is.
 
-    As long as there is none, or another object has it, the job waits. One that differs from the job is finished.
+    As long as there is none, or another object has it, the job waits, as for one whose quota pods of an earlier job may
+    use (their job was deleted without them). One that differs from the job is finished.
     """
     if not s.prebuilt_name:
         return None
     by = meta.controller(s.prebuilt) if s.prebuilt is not None else None
-    if s.prebuilt is None or (by is not None and by["uid"] != s.job["metadata"]["uid"]):
+    if s.prebuilt is None or (by is not None and not s.owns(s.prebuilt)):
         return _waits(s)
     if by is None:
-        return _waits(s) if "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
+        in_use = uid_of(s.prebuilt) != s.job["metadata"]["uid"] and awaits_pods(s.prebuilt, ()) is not None
+        return _waits(s) if in_use or "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
     if s.stands(s.prebuilt):
         return None
     value = read(s.prebuilt)
@@ -45,10 +47,15 @@ def prebuilt(s: Situation) -> Action | None:
 
 
 def _waits(s: Situation) -> Action:
-    if s.outcome is not None:
-        return Nothing()
-    patches = s.kind.stop(s.job, [])
-    return Stop(patches, "NoMatchingWorkload", MISSING, was_running=not s.suspended) if patches else Nothing()
+    """Stop the job, then let go of its other Workloads and of those of earlier jobs of its name, unless pods use their
+    quota: nothing else would.
+    """
+    patches = s.kind.stop(s.job, []) if s.outcome is None else None
+    if patches:
+        return Stop(patches, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
+    before = [raw for raw in s.workloads if not s.owns(raw) and awaits_pods(raw, s.pods_gone) is None]
+    own = [raw for raw in s.workloads if s.owns(raw) and raw["metadata"]["name"] != s.prebuilt_name]
+    return deleted([*before, *([] if s.kind.active(s.job) else own)]) or Nothing()
 
 
 def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:

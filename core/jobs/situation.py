@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from api import names
-from core.jobs import template, workload
+from core.jobs import meta, template, workload
 from core.jobs.kind import JobKind, Outcome
 from core.jobs.release import read
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
@@ -77,6 +77,11 @@ class Situation:
         """The matching Workload as a value."""
         assert self.match is not None
         return read(self.match)
+
+    def owns(self, raw: Raw) -> bool:
+        """Whether this very job controls the Workload, not one before it of the same name."""
+        by = meta.controller(raw)
+        return by is not None and bool(by["uid"] == self.job["metadata"]["uid"])
 
     def stands(self, raw: Raw) -> bool:
         """Whether this Workload is that of the job as the job is now."""

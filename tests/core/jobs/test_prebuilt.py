@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core import transitions
 from core.jobs.actions import (
+    AwaitPods,
     DeleteWorkload,
     Nothing,
     RemoveFinalizer,
@@ -16,7 +18,7 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.decide import decide
+from core.jobs.decide import decide, earlier
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import read
 from core.jobs.situation import Situation
@@ -97,3 +99,31 @@ def test_a_workload_that_was_made_for_the_job_before_gives_way_to_the_one_it_nam
     action = decide(situation(job(), adopted(brought()), workload_of(job())))
     assert isinstance(action, DeleteWorkload)
     assert action.workload.name != "brought"
+
+
+def of_the_job_before(**metadata: Any) -> Raw:
+    """The Workload that the job brings along, admitted for a deleted job of the same name."""
+    before = adopted(brought())
+    reserved = transitions.reserved(read(before), ADMISSION, 1.0)
+    raw = merged(with_status(before, read(before), reserved), {"metadata": metadata})
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "before"}
+    for owner in raw["metadata"].get("ownerReferences") or ():
+        owner["uid"] = "before"
+    return raw
+
+
+def test_the_workload_of_an_earlier_job_goes_once_its_pods_are_gone_and_not_before() -> None:
+    raw = of_the_job_before(deletionTimestamp="2024-11-01T00:00:00Z")
+    now = situation(job(), raw, raw)
+    assert earlier(now) == [AwaitPods(read(raw).key, "before")]
+    assert decide(now) == Nothing()
+    release = decide(replace(now, pods_gone=frozenset({"before"})))
+    assert isinstance(release, RemoveFinalizer)
+
+
+def test_a_job_does_not_start_with_the_quota_that_pods_of_an_orphaned_job_use() -> None:
+    assert decide(situation(job(), of_the_job_before(ownerReferences=None))) == Nothing()
+
+
+def test_a_job_that_waits_for_the_workload_it_names_holds_no_other() -> None:
+    assert isinstance(decide(situation(job(), None, workload_of(job()))), DeleteWorkload)
