@@ -42,6 +42,7 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
+from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.model import Key, Raw
 from core.namespaces import managed
@@ -100,8 +101,9 @@ class JobReconciler:
             left = self.caches.workloads_of(owner_of(self.kind, key))
             return _soonest([await self.departures.let_go(raw) for raw in left])
         situation = self._situation(key, job)
+        waits = earlier(situation)  # before the action, with which what is known of pods may be forgotten
         again = await self._apply(key, job, decide(situation))
-        return _soonest([again, *[await self._await_pods(key, each) for each in earlier(situation)]])
+        return _soonest([again, *[await self._await_pods(key, each) for each in waits]])
 
     def _situation(self, key: Key, job: Raw) -> Situation:
         brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
@@ -164,6 +166,12 @@ class JobReconciler:
         self.changed(key)
         return None
 
+    def _forget_pods_of(self, workload: Key) -> None:
+        """The Workload is given up, of this job or one before it: nobody asks for pods of that job again."""
+        raw = self.caches.workloads.get(workload)
+        if raw is not None:
+            self.departures.forget(uid_of(raw))
+
     async def _apply(self, key: Key, job: Raw, action: Action) -> float | None:
         match action:
             case Nothing():
@@ -178,13 +186,14 @@ class JobReconciler:
                 if action.why == "matching":
                     self._tell(job, events.updated_workload(action.workload))
             case DeleteWorkload():
+                self._forget_pods_of(action.workload)
                 if action.release is not None:
                     await self._patch_workload(action.workload, action.release)
                 await self.writer.delete(resources.WORKLOADS, action.workload, action.uid)
                 self._tell(job, events.deleted_workload(action.workload))
             case RemoveFinalizer():
+                self._forget_pods_of(action.workload)
                 await self._patch_workload(action.workload, action.patch)
-                self.departures.forget(job["metadata"]["uid"])
             case AwaitPods():
                 return await self._await_pods(key, action)
             case WorkloadStatus():

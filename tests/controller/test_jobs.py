@@ -26,7 +26,8 @@ from core.model import Key, Raw
 from core.owner import Owner
 from core.state import State
 from tests.controller.test_caches import controlled_by, made
-from tests.core.jobs.samples import ADMISSION, job, with_status, workload_of
+from tests.core.jobs.samples import ADMISSION, job, merged, with_status, workload_of
+from tests.core.jobs.test_decide import admitted
 
 KEY = Key("ns", "j")
 
@@ -184,3 +185,40 @@ def test_a_job_below_one_that_takes_no_quota_is_queued_by_itself(change: str) ->
     for each in (parent, child):
         found.store.observe("MODIFIED", each)
     assert isinstance(decide(found._situation(decode.key(child), child)), CreateWorkload)
+
+
+class NoPods(Answers):
+    """A cluster in which no pod is left, and every Workload can be patched and deleted."""
+
+    def __init__(self, workload: Raw) -> None:
+        super().__init__()
+        self.workload = workload
+        self.listed = 0
+
+    async def list(self, *_: Any, **__: Any) -> Raw:
+        self.listed += 1
+        return {"items": []}
+
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
+        version = str(int(self.workload["metadata"]["resourceVersion"]) + 1)
+        self.workload = merged(merged(self.workload, body), {"metadata": {"resourceVersion": version}})
+        return self.workload
+
+    async def delete(self, *_: Any, **__: Any) -> Raw:
+        return {"kind": "Status"}
+
+
+@pytest.mark.parametrize("dying", [False, True], ids=["we delete its Workload", "its Workload is deleted already"])
+async def test_nothing_is_remembered_of_an_earlier_job_once_its_workload_has_gone(dying: bool) -> None:
+    found, _ = reconciler()
+    old = admitted(workload_of(job()))
+    old["metadata"].update(name="job-j-before", creationTimestamp="2026-01-01T00:00:00Z")
+    old["metadata"]["ownerReferences"][0]["uid"] = "before"
+    old["metadata"].update({"deletionTimestamp": "2026-01-01T00:00:01Z"} if dying else {})
+    api = NoPods(old)
+    found.writer.client = api  # type: ignore[assignment]
+    found.caches.workloads.observe("ADDED", old)
+    await tries(found, 4)
+    assert decode.key(old) not in {decode.key(raw) for raw in found.caches.workloads_of(Owner("batch", "Job", *KEY))}
+    assert api.listed == 1
+    assert "before" not in found.departures.gone
