@@ -194,11 +194,16 @@ _PODS_CHANGED: Final = (
 
 
 def _near_queue(kind: str) -> str:
-    """CEL: a label looks like that of a queue; of what makes others, also one of its template."""
+    """CEL: a label looks like that of a queue; of what makes others, also one of its template.
+
+    Without a prefix only on CronJobs: elsewhere it is mostly a label of somebody's own.
+    """
+    name = "" if kind == "CronJob" else "/"
     at = {"Pod": "", "CronJob": ".spec.jobTemplate"}.get(kind, ".spec.template")
 
     def near(holder: str) -> str:
-        return f"({holder}.exists(k, k.contains('kueue') || k.endsWith('queue-name') || k.endsWith('queue_name')))"
+        ends = " || ".join(f"k.endsWith('{name}{each}')" for each in ("queue-name", "queue_name"))
+        return f"({holder}.exists(k, k.contains('kueue') || {ends}))"
 
     def held(place: str, values: str) -> str:
         return f"(has({place}) && has({place}.{values}) && {near(f'{place}.{values}')})"

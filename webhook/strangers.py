@@ -12,7 +12,7 @@ from core.feedback.change import Change
 from core.feedback.jobs import of_template
 from core.feedback.keys import Keys, of_keys
 from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
-from core.jobs import meta
+from core.jobs import meta, owners
 from core.model import Raw
 from webhook.job_kinds import BATCH_JOB
 from webhook.jobs import keys_of, submission_of
@@ -40,9 +40,8 @@ def advise_deletion(request: Request, context: Context) -> Response:
     workload = request.old_object
     if workload is None or malformed(workload):
         return allow()
-    owner = meta.controller(workload)
-    finished = common.is_true(workload, Condition.FINISHED)
-    job = str((owner or {}).get("name") or "") if not finished and (owner or {}).get("kind") == BATCH_JOB.kind else ""
+    of_job = owners.below_job(workload) and not common.is_true(workload, Condition.FINISHED)
+    job = str((meta.controller(workload) or {}).get("name") or "") if of_job else ""
     deletion = Deletion(request.name, job, common.is_true(workload, Condition.ADMITTED))
     found = of_deletion(deletion, context.lookup)
     return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
@@ -55,7 +54,8 @@ def _looked_after(kind: str, context: Context) -> bool:
 
 def _stranger(request: Request, raw: Raw) -> Stranger:
     template = {} if request.kind in ("CronJob", "Pod", "Job") else (raw.get("spec") or {}).get("template") or {}
-    return Stranger(request.kind, request.namespace, {**meta.labels(template), **meta.labels(raw)})
+    jobs_queued = request.kind == "CronJob" and bool(meta.queue_name(_job(raw) or {"metadata": {}}))
+    return Stranger(request.kind, request.namespace, {**meta.labels(template), **meta.labels(raw)}, jobs_queued)
 
 
 def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:

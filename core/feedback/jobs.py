@@ -95,15 +95,17 @@ def _limits_as_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
         )
 
 
+_MOST_DIGITS: Final = 4
+"""Digits of an amount that may be one in gibibytes or mebibytes; more digits are bytes that somebody counted."""
+
+
 def _tiny(job: Submission, lookup: Lookup) -> Iterable[str]:
     for container, resource, amount in job.tiny:
         where = f"container {shortened(container)}"
         if amount.endswith("m"):
-            meant = f"{amount[:-1]}Mi"
-            yield fitted(
-                f"{where}: {shortened(amount)} of {resource} is less than a byte, m is thousandths; write {meant}"
-            )
-        elif amount.isdigit():
+            of = f"{shortened(amount)} of {resource} is in thousandths of a byte"
+            yield fitted(f"{where}: {of}; write {amount[:-1]}Mi for mebibytes")
+        elif amount.isdigit() and len(amount) <= _MOST_DIGITS:
             of = f"{amount} of {resource} is {amount} {'byte' if amount == '1' else 'bytes'}"
             yield fitted(f"{where}: {of}; write {amount}Gi for gibibytes, {amount}Mi for mebibytes")
         else:
@@ -121,7 +123,7 @@ def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
         flavors = [found for name in names if (found := lookup.flavor(name)) is not None]
         if flavors and all(lacks_nodes(flavor, lookup) for flavor in flavors):
             name, labels = shortened(flavors[0].name), written(flavors[0].node_labels)
-            then = "its pods stay pending until an administrator adds one"
+            then = "its pods stay pending until one is added"
             yield fitted(
                 f'no node has the labels of flavor "{name}" ({labels}): {then}',
                 f'no node has the labels of flavor "{name}": {then}',
@@ -292,7 +294,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "tiny-memory",
-        "Memory in bytes or thousandths of bytes: a unit was forgotten or mistaken.",
+        "Less than a mebibyte of memory or storage: a unit was forgotten or mistaken.",
         _tiny,
         example="container main: 8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
     ),
@@ -300,8 +302,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "flavor-without-nodes",
         "No node has the labels of any flavor that the job could get.",
         _of_queue(_without_nodes),
-        example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until an'
-        " administrator adds one",
+        example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until one is added',
     ),
     Rule(
         "only-by-borrowing",

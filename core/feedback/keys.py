@@ -126,7 +126,7 @@ def _without_prefix(change: Change[Keys]) -> Iterable[str]:
 
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     for key in _without_prefix(change):
-        yield f"label {key} queues nothing, the job is not held back: did you mean {Label.QUEUE_NAME}?"
+        yield f"label {key} does nothing and the job names no queue: did you mean {Label.QUEUE_NAME}?"
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None

@@ -11,14 +11,14 @@ from core.feedback.catalog import TABLES
 from core.feedback.rules import LIMIT, Rule
 
 _HEAD: Final = f"""<!-- Made by `make generate` from the rules in core/feedback. -->
-# Feedback: what kubectl tells people at once
+# Feedback: the warnings that kubectl prints at once
 
-A Job that names a queue which does not exist would wait for ever without a word. Seiretsu looks at what is submitted
-with the eyes of its scheduler and says at once what will not work, why, and what to do. By default a finding is a
-warning: kubectl prints it and the object is created. A warning has at most {LIMIT} characters (long names lose their
-middle, numbers stay); there are at most five, the most important first, and at most three of one rule: the last says
-how many more there are. Every warning comes from a rule below or from one of your own; what kubectl says of old API
-versions is the API server's.
+A Job that names a queue which does not exist would wait for ever without a word. Seiretsu judges what is submitted as
+its scheduler will, and reports at once what will not work, why, and what to do. By default a finding is a warning:
+kubectl prints it and the object is created. A warning has at most {LIMIT} characters (long names lose their middle,
+numbers stay); there are at most five, the most important first, and at most three of one rule: the last says how many
+more there are. Every warning comes from a rule below or from one of your own; what kubectl says of old API versions
+is the API server's.
 
 What a rule does is the operator's choice, by namespace, in the Configuration:
 
@@ -32,7 +32,7 @@ seiretsu:
       action: Deny                 # Ignore | Warn | Deny
       namespaceSelector:
         matchLabels: {{env: production}}
-    - name: will-wait              # everybody knows that there is a line
+    - name: will-wait              # waiting is normal here
       action: Ignore
 ```
 
@@ -40,7 +40,8 @@ Of several entries for a rule the first whose `namespaceSelector` matches counts
 without entry warns. An entry with a `namespaceSelector` never counts for what is in no namespace (ClusterQueues,
 Cohorts, ResourceFlavors); where its rule is about nothing else, `serve` says so at the start. A refusal ends in
 `(rule NAME)`. Jobs that were accepted a moment ago count as if the scheduler had judged them already, so that of six
-created together those that wait are told so; with several replicas each knows only of those that it accepted itself.
+created together those that have to wait get the warning; with several replicas each knows only of those that it
+accepted itself.
 Findings come from the caches: until those have been read once after a start nothing is said, and nothing
 is refused by these rules. Pods with more than {MOST_FIELDS:,} fields are not looked at, and once a review has
 taken a tenth of a second of CPU no other rule is begun: a warning says so, or, where any rule of that namespace

@@ -21,11 +21,15 @@ from core.model import Labels
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """What names a queue. ``labels`` are those of the object and, where it makes pods, of its pod template."""
+    """What names a queue. ``labels`` are those of the object and, where it makes pods, of its pod template.
+
+    ``jobs_queued`` is whether the Jobs that a CronJob makes name a queue too.
+    """
 
     kind: str
     namespace: str
     labels: Labels
+    jobs_queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +51,26 @@ def of_deletion(deletion: Deletion, lookup: Lookup) -> tuple[Finding, ...]:
     return findings(DELETION_RULES, deletion, lookup)
 
 
-def _named(change: Change[Stranger]) -> str:
-    """The key with which a queue is named now and was not before; '' for none."""
+def _come(change: Change[Stranger]) -> Labels:
+    """The labels that are new."""
     before = change.old.labels if change.old is not None else {}
-    return (
-        names_queue({key: value for key, value in change.new.labels.items() if key not in before}) if change.new else ""
-    )
+    return {key: value for key, value in change.new.labels.items() if key not in before} if change.new else {}
 
 
 def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
-    key = _named(change)
-    if change.new is None or not key or change.new.kind in ("Job", "CronJob"):
+    if change.new is None or change.new.kind in ("Job", "CronJob"):
+        return
+    # Without a prefix it is mostly what a service calls the message queue that it reads.
+    key = names_queue({key: value for key, value in _come(change).items() if "/" in key})
+    if not key:
         return
     nothing = f"label {shortened(key)} does nothing on a {change.new.kind}: only Jobs wait in queues"
     yield fitted(f"{nothing}, {'this pod starts' if change.new.kind == 'Pod' else 'its pods start'} at once")
 
 
 def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
-    key = _named(change)
-    if change.new is not None and key and change.new.kind == "CronJob":
+    key = names_queue(_come(change))
+    if change.new is not None and key and change.new.kind == "CronJob" and not change.new.jobs_queued:
         nothing = f"label {shortened(key)} does nothing on the CronJob itself"
         it = "it" if key == Label.QUEUE_NAME else Label.QUEUE_NAME
         yield fitted(
@@ -75,7 +80,7 @@ def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
 
 
 def _unmanaged(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
-    if change.new is not None and _named(change) and change.new.kind == "Job":
+    if change.new is not None and change.new.kind == "Job" and names_queue(_come(change)):
         yield fitted(
             f'no Job waits in namespace "{shortened(change.new.namespace)}", which is never managed: it starts at once;'
             " use another namespace"
@@ -100,7 +105,7 @@ STRANGER_RULES: Final[tuple[Rule[Change[Stranger]], ...]] = (
     ),
     Rule(
         "queue-on-cron-job",
-        "A CronJob names a queue itself, not for the Jobs that it makes.",
+        "A CronJob has the label of a queue, and its jobTemplate has none.",
         _cron_job,
         example="label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
         " spec.jobTemplate.metadata.labels",

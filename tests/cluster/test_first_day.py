@@ -143,7 +143,7 @@ DAYS = [
     Day(
         "the label has no prefix",
         job(labels={"queue-name": "main"}),
-        ("label queue-name queues nothing, the job is not held back: did you mean kueue.x-k8s.io/queue-name?",),
+        ("label queue-name does nothing and the job names no queue: did you mean kueue.x-k8s.io/queue-name?",),
         named("main"),
     ),
     Day(
@@ -233,7 +233,7 @@ DAYS = [
         (
             'spec.template.spec.containers[0].resources.requests[memory]: fractional byte value "512m" is invalid,'
             " must be an integer",
-            "container main: 512m of memory is less than a byte, m is thousandths; write 512Mi",
+            "container main: 512m of memory is in thousandths of a byte; write 512Mi for mebibytes",
         ),
         asking(requests={"cpu": "1", "memory": "512Mi"}),
     ),
@@ -264,7 +264,7 @@ DAYS = [
     Day(
         "a flavor without nodes",
         named("gone"),
-        ('no node has the labels of flavor "gone" (pool=gone): its pods stay pending until an administrator adds one',),
+        ('no node has the labels of flavor "gone" (pool=gone): its pods stay pending until one is added',),
     ),
     Day(
         "the queue is on hold, and others cannot run the job",

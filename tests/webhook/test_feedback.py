@@ -443,6 +443,7 @@ def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
             ],
             id="the label on the CronJob",
         ),
+        pytest.param(cron_job(JOB_LABEL, JOB_LABEL), [], id="the label in both places, as kustomize writes it"),
         pytest.param(
             cron_job({}, {"kueue.x-k8s.io/queue-nmae": "main"}),
             ["label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"],
@@ -478,14 +479,23 @@ def test_before_kubernetes_refuses_another_image_it_is_said_what_to_do() -> None
     assert "patch" not in response
 
 
-def test_who_deletes_the_workload_of_a_job_is_told_how_to_hold_it() -> None:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+def deleted_workload(group_version: str) -> list[str]:
+    """The warnings when somebody deletes the Workload of a Job of this API group."""
+    owner = {"apiVersion": group_version, "kind": "Job", "name": "train", "uid": "u", "controller": True}
     old = workload()
     old["metadata"]["ownerReferences"] = [owner]
     body = review_of(old, resource="workloads")
     body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
-    response = ask(f"{FEEDBACK}-workload-deletion", body, knows=world())
-    assert response["warnings"] == [
+    warnings: list[str] = ask(f"{FEEDBACK}-workload-deletion", body, knows=world()).get("warnings", [])
+    return warnings
+
+
+def test_a_warning_says_how_to_hold_the_job_whose_workload_is_deleted() -> None:
+    assert deleted_workload("batch/v1") == [
         'Job "train" gets a new one and queues again; to end it delete the Job; to hold it set spec.active: false'
         " in its Workload"
     ]
+
+
+def test_nothing_is_promised_about_jobs_of_another_api_group() -> None:
+    assert deleted_workload("batch.volcano.sh/v1alpha1") == []

@@ -142,7 +142,9 @@ CASES = [
         )
         for amount, told in (
             ("8", "8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes"),
-            ("512m", "512m of memory is less than a byte, m is thousandths; write 512Mi"),
+            ("524288", "524288 of memory is less than a mebibyte; units are Mi and Gi"),
+            ("512m", "512m of memory is in thousandths of a byte; write 512Mi for mebibytes"),
+            ("2000m", "2000m of memory is in thousandths of a byte; write 2000Mi for mebibytes"),
             ("100k", "100k of memory is less than a mebibyte; units are Mi and Gi"),
         )
     ),
@@ -766,8 +768,7 @@ WITHOUT_NODES = [
     pytest.param(
         [{"pool": "other"}],
         "flavor-without-nodes",
-        'no node has the labels of flavor "standard" (pool=standard): its pods stay pending until an administrator'
-        " adds one",
+        'no node has the labels of flavor "standard" (pool=standard): its pods stay pending until one is added',
         id="none with the labels",
     ),
     pytest.param([{"pool": "other"}, {"pool": "standard"}], "", "", id="one with the labels"),

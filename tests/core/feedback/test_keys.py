@@ -43,6 +43,12 @@ CASES = [
         id="a mistyped label",
     ),
     pytest.param(
+        Keys({"queue_name": "main"}),
+        "unknown-key",
+        "label queue_name does nothing and the job names no queue: did you mean kueue.x-k8s.io/queue-name?",
+        id="no prefix",
+    ),
+    pytest.param(
         keys(annotations="job-min-paralelism"),
         "unknown-key",
         "annotation kueue.x-k8s.io/job-min-paralelism is not known and does nothing: did you mean job-min-parallelism?",

@@ -17,8 +17,10 @@ from tests.core.feedback.world import world
 QUEUE = {Label.QUEUE_NAME: "main"}
 
 
-def made(kind: str, namespace: str = "team-a", labels: Raw | None = None) -> Change[Stranger]:
-    return Change(None, Stranger(kind, namespace, QUEUE if labels is None else labels))
+def made(
+    kind: str, namespace: str = "team-a", labels: Raw | None = None, *, jobs_queued: bool = False
+) -> Change[Stranger]:
+    return Change(None, Stranger(kind, namespace, QUEUE if labels is None else labels, jobs_queued))
 
 
 def pod(image: str = "i", **spec: Any) -> Raw:
@@ -46,10 +48,14 @@ CASES = [
         id="a Pod, misspelt",
     ),
     pytest.param(
-        made("StatefulSet", labels={"queue_name": "main"}),
+        made("StatefulSet", labels={"kueue.x-k8s.io/queue_name": "main", "queue-name": "emails"}),
         "kind-not-queued",
-        f"label queue_name {NOTHING.format('StatefulSet')} its pods start at once",
-        id="a StatefulSet, without prefix",
+        f"label kueue.x-k8s.io/queue_name {NOTHING.format('StatefulSet')} its pods start at once",
+        id="a StatefulSet",
+    ),
+    *(
+        pytest.param(made(kind, labels={"queue-name": "emails"}), "", "", id=f"a {kind} with a label of its own queue")
+        for kind in ("Pod", "Deployment", "StatefulSet")
     ),
     pytest.param(made("Pod", labels={"app": "web"}), "", "", id="a Pod that names no queue"),
     pytest.param(
@@ -65,6 +71,7 @@ CASES = [
         " spec.jobTemplate.metadata.labels",
         id="a CronJob itself",
     ),
+    pytest.param(made("CronJob", jobs_queued=True), "", "", id="a CronJob with the same labels everywhere"),
     pytest.param(
         made("Job", "kube-system"),
         "namespace-not-managed",
