@@ -53,7 +53,7 @@ def command(
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Tell why a Job waits, its place in line, who holds what it needs, and what would have to change."""
+    """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start."""
     try:
         chosen = rules(config)
         job = "" if name.startswith("workload/") else name

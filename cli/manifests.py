@@ -19,7 +19,7 @@ Raw = dict[str, Any]
 
 
 class ScenarioError(Exception):
-    """Files cannot be played; a line for each mistake names the file, the place and the mend."""
+    """Files cannot be played; a line for each mistake names the file, the place and what to write."""
 
     def __init__(self, *mistakes: str) -> None:
         self.mistakes = mistakes

@@ -185,7 +185,7 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
         return ("a Job whose pods ask for what the namespace and Kubernetes allow",)
     local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
     if local is None:
-        known = f"there are: {', '.join(here)}" if here else "there is none in the namespace"
+        known = f"available: {', '.join(here)}" if here else "there is none in the namespace"
         return (f"name a LocalQueue that exists ({known})",)
     queue = state.holdings.cluster_queues.get(local.cluster_queue)
     if queue is None:
@@ -196,7 +196,7 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     if held:
         return tuple(f"an administrator has to set spec.stopPolicy of {name} to None" for name in held)
     if not state.holdings.standing(queue.name).active:
-        return (f"an administrator has to mend ClusterQueue {queue.name}",)
+        return (f"ClusterQueue {queue.name} is inactive: an administrator has to make it active",)
     return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
 
 

@@ -114,7 +114,7 @@ def _directory(name: str) -> Path:
 
 def _unknown(name: str) -> str:
     names = ", ".join(cluster.name for cluster in every())
-    known = f"there are: {names}" if names else "there is none at all"
+    known = f"available: {names}" if names else "there is none at all"
     return f"No cluster is named {name} ({known}). Start it with seiretsu cluster up --name {name}."
 
 

@@ -2,4 +2,4 @@
 
 
 class ClusterError(Exception):
-    """What went wrong and the mend; printed as it is, without a traceback."""
+    """What went wrong and what to do; printed as it is, without a traceback."""

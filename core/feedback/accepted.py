@@ -1,4 +1,4 @@
-"""Jobs that admission has accepted and the scheduler has not judged yet: the next one is told as if they were there.
+"""Jobs that admission accepted and the scheduler has not judged yet: warnings for the next Job count them.
 
 Between the two lies the time until the Job's Workload is made and looked at. Without this, of six Jobs that are created
 together each one looks as if it started at once.

@@ -1,4 +1,4 @@
-"""Where a job could go instead: the mend that a rule offers when the job's own queue cannot take it."""
+"""The LocalQueues that a rule recommends when the job's own queue cannot take it."""
 
 from __future__ import annotations
 

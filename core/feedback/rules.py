@@ -84,7 +84,7 @@ def findings(
 
 
 def news(found: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What is found in a changed object and was not found in it ``before``: nobody is told twice of what stays."""
+    """Returns the findings about a changed object that were not findings ``before``, so that no warning is repeated."""
     known = frozenset(before)
     return tuple(each for each in found if each not in known)
 

@@ -77,7 +77,7 @@ def test_an_unknown_cluster_is_answered_with_those_there_are(seiretsu: Run, tmp_
     answer = seiretsu("cluster", verb, "--name", "mine")
     assert answer.returncode == 1
     assert answer.stderr == (
-        "seiretsu: No cluster is named mine (there are: other). Start it with seiretsu cluster up --name mine.\n"
+        "seiretsu: No cluster is named mine (available: other). Start it with seiretsu cluster up --name mine.\n"
     )
 
 
