@@ -52,8 +52,5 @@ class Series:
 
     def _has_members(self, cohort: str) -> bool:
         """Whether there is a Cohort of the name, or one that is only named by its members."""
-        return (
-            Key("", cohort) in self.caches.cohorts
-            or bool(self.caches.cluster_queues.by_index("cohort", cohort))
-            or any((each.get("spec") or {}).get("parentName") == cohort for each in self.caches.cohorts)
-        )
+        known = self.caches.state.holdings.hierarchy
+        return cohort in known.cohorts or bool(known.members(cohort) or known.children(cohort))

@@ -11,9 +11,12 @@ from core.model import Raw
 
 
 def kept(raw: Raw) -> Raw | None:
-    """The merge patch that adds our finalizer to this version of the object; None where it has it."""
+    """The merge patch that adds our finalizer to this version of the object; None where it has it.
+
+    The API server adds no finalizer to an object that is being deleted: None there too.
+    """
     finalizers = raw["metadata"].get("finalizers") or []
-    if names.Finalizer.RESOURCE_IN_USE in finalizers:
+    if names.Finalizer.RESOURCE_IN_USE in finalizers or "deletionTimestamp" in raw["metadata"]:
         return None
     guard = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
     return {"metadata": {**guard, "finalizers": [*finalizers, names.Finalizer.RESOURCE_IN_USE]}}

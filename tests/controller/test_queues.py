@@ -63,6 +63,7 @@ class Patches:
         pytest.param({"finalizers": ["other"]}, True, ["other", IN_USE], id="finalizers of others stay"),
         pytest.param({"finalizers": [IN_USE]}, True, "nothing", id="one that is kept already is not written"),
         pytest.param({"finalizers": [IN_USE], **LEAVING}, True, "nothing", id="one in use is not released"),
+        pytest.param({"finalizers": ["other"], **LEAVING}, True, "nothing", id="one that is deleted already gets none"),
         pytest.param({"finalizers": [IN_USE], **LEAVING}, False, None, id="one that nobody uses is released"),
         pytest.param(
             {"finalizers": [IN_USE, "other"], **LEAVING}, False, ["other"], id="only our finalizer is removed"
