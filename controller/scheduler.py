@@ -81,6 +81,8 @@ class Scheduler:
         self.taken_back: Callable[[Key], None] = lambda key: None
         self._woken = asyncio.Event()
         self._edits_due = 0.0
+        self._edits_wait = False
+        """Somebody edited quota since the last cycle began, and was not looked at at once."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._waiting: dict[Key, Wait] = {}
@@ -99,6 +101,7 @@ class Scheduler:
         would look at everybody who waits again and again.
         """
         now = self.clock()
+        self._edits_wait = True
         if not 0 < self._edits_due - now <= EDITS_SECONDS:
             self._edits_due = now + EDITS_SECONDS
             self.wake()
@@ -137,7 +140,7 @@ class Scheduler:
     async def _until_woken(self) -> None:
         """Wait for a change, for the end of the earliest backoff, or for the time to look at edits together."""
         now = self.clock()
-        due = [self._edits_due] if self._edits_due > now else []
+        due = [self._edits_due] if self._edits_wait or self._edits_due > now else []
         wake_at = min(
             [*due, *([earliest] if (earliest := self.state.next_wake(now)) is not None else [])], default=None
         )
@@ -146,6 +149,7 @@ class Scheduler:
                 await self._woken.wait()
         except TimeoutError:
             pass
+        self._edits_wait = False
         self._woken.clear()
 
     def _dispatch(self, plan: Plan) -> None:

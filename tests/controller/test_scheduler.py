@@ -330,6 +330,17 @@ def _assumed(found: Scheduler) -> bool:
     return found.state.assumed(Key("ns", "w"))
 
 
+async def test_an_edit_is_looked_at_though_its_time_passes_while_a_cycle_goes_on() -> None:
+    now = 1_000.0
+    found, *_ = scheduler(clock=lambda: now)
+    found.edited()
+    await found._until_woken()
+    found.edited()
+    now += 10
+    async with asyncio.timeout(5):
+        await found._until_woken()
+
+
 async def test_edits_of_quota_that_follow_one_another_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first at once; those of the next second when it is over, though nobody wakes the scheduler again."""
     monkeypatch.setattr("controller.scheduler.EDITS_SECONDS", 0.01)
