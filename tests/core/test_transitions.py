@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from core.conditions import status_patch, with_condition
 from core.model import Admission, CheckState, Condition, Key, PodSetAssignment, Workload
+from core.times import epoch
 from core.transitions import (
     Backoff,
     admitted_in_step,
@@ -151,6 +152,16 @@ def test_deactivation_names_its_cause_and_forgets_the_backoff() -> None:
     assert (after.requeue_count, after.requeue_at, after.condition("DeactivationTarget")) == (0, None, None)
     patch = status_patch(tired, after)
     assert patch is not None and patch["status"]["requeueState"] is None
+
+
+@given(st.floats(0, 1e6))
+def test_a_backoff_is_never_shorter_as_it_is_written(now: float) -> None:
+    """The API keeps whole seconds."""
+    tired = backed_off(NEW, Backoff(base=1.0), now)
+    patch = status_patch(NEW, tired)
+    assert patch is not None
+    written = epoch(patch["status"]["requeueState"]["requeueAt"])
+    assert 0 <= written - (now + 1.0) < 1
 
 
 def test_nothing_changed_is_no_write() -> None:
