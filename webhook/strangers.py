@@ -67,8 +67,9 @@ def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
     found = of_keys(keys, context.lookup, context.spent)
     if new is not None and meta.queue_name(new):
         found += of_template(submission_of(BATCH_JOB, new, request, context), context.lookup, context.spent)
-        if old is not None and meta.queue_name(old):
-            found = news(found, of_template(submission_of(BATCH_JOB, old, request, context), context.lookup))
+        if found and old is not None and meta.queue_name(old):
+            before = of_template(submission_of(BATCH_JOB, old, request, context), context.lookup, context.spent)
+            found = news(found, before)
     return found
 
 

@@ -84,9 +84,12 @@ def findings(
 
 
 def news(found: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Returns the findings about a changed object that were not findings ``before``, so that no warning is repeated."""
+    """Returns the findings about a changed object that were not findings ``before``, so that no warning is repeated.
+
+    What was not judged stays: where the time was spent on the change, ``before`` was not judged either.
+    """
     known = frozenset(before)
-    return tuple(each for each in found if each not in known)
+    return tuple(each for each in found if each not in known or each.rule == NOT_JUDGED)
 
 
 def _first(rule: Rule[_Subject], subject: _Subject, lookup: Lookup) -> list[str]:

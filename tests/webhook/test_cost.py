@@ -265,6 +265,18 @@ def test_an_object_that_was_not_judged_is_refused_where_a_rule_refuses() -> None
     assert response["status"]["message"] == f"{TOO_LARGE.message} (rule not-judged)"
 
 
+def test_a_change_that_was_not_judged_to_the_end_is_refused_where_a_rule_refuses() -> None:
+    """The time ends after the labels: what was so before the change is then not judged either."""
+    ticks = itertools.count()
+    refusing = Settings(feedback=Policy((Entry("request-too-large", "Deny"),)))
+    context = Context(refusing, KNOWN, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.1)
+    old, new = (job(labels={f"{PREFIX}queue-name": name}, suspend=True) for name in ("main", "other"))
+    (hook,) = (hook for hook in HOOKS if hook.path == "/validate-batch-v1-job")
+    response = orjson.loads(answer(hook, orjson.dumps(review(new, old=old)), context)[1])["response"]
+    assert response["allowed"] is False
+    assert response["status"]["message"] == f"{TOO_SLOW.message} (rule not-judged)"
+
+
 @pytest.mark.parametrize("reviews", [0, 1, 3])
 def test_rules_end_when_the_time_is_spent_and_suspension_never(reviews: int) -> None:
     """The clock of the CPU moves on by most of the budget with every look at it."""
