@@ -17,7 +17,7 @@ from webhook.expressions import Expression
 from webhook.policy import Policy
 from webhook.review import Request
 
-ADVICE_SECONDS: Final = 0.1
+ADVICE_SECONDS: Final = 0.3
 """What advice about one object may take; others wait meanwhile, the API server for seconds at most."""
 
 

@@ -44,7 +44,7 @@ created together those that have to wait get the warning; with several replicas 
 accepted itself.
 Findings come from the caches: until those have been read once after a start nothing is said, and nothing
 is refused by these rules. Pods with more than {MOST_FIELDS:,} fields are not looked at, and once a review has
-taken a tenth of a second of CPU no other rule is begun: a warning says so, or, where any rule of that namespace
+taken 0.3 s of CPU no other rule is begun: a warning says so, or, where any rule of that namespace
 refuses, a refusal (`not-judged`). Suspension and validation do not depend on that. What is wrong in Kubernetes' own
 sense (syntax, immutable fields) is always an error and no rule.
 
