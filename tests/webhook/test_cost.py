@@ -81,6 +81,18 @@ FULL_JOB = job(
 )
 
 
+OF_TEMPLATE = {"metadata": FULL_JOB["metadata"], "spec": FULL_JOB["spec"]}
+OTHERS = [
+    {"apiVersion": api, "kind": kind, "metadata": FULL_JOB["metadata"], "spec": spec}
+    for api, kind, spec in (
+        ("v1", "Pod", POD),
+        ("apps/v1", "Deployment", {"template": FULL_JOB["spec"]["template"]}),
+        ("apps/v1", "StatefulSet", {"template": FULL_JOB["spec"]["template"]}),
+        ("batch/v1", "CronJob", {"schedule": "@daily", "jobTemplate": OF_TEMPLATE}),
+    )
+]
+
+
 def full(kind: Any, version: Any) -> Raw:
     """An object of a kind of ours in which every field is there."""
     made = Maker(kind, 1, full=True, version=version).object()
@@ -148,16 +160,17 @@ def enlarged(sample: Raw) -> list[tuple[Raw, tuple[Any, ...], Callable[[int], An
 
 
 OF_JOBS = enlarged(FULL_JOB)
+OF_OTHERS = [way for sample in OTHERS for way in enlarged(sample)]
 OF_OURS = [way for kind in KINDS for version in kind.versions for way in enlarged(full(kind, version))]
 
 
 def calls(made: Raw, old: Raw) -> Iterator[Callable[[], object]]:
     """Everything that the API server may ask about an object: each hook of its kind, each conversion."""
-    of_ours = made["apiVersion"] != "batch/v1"
+    of_jobs = made["kind"] == "Job"
     for hook in HOOKS:
-        if (hook.kind, f"{hook.group}/{hook.version}") == (made["kind"], made["apiVersion"]):
+        if (hook.kind, f"{hook.group}/{hook.version}".lstrip("/")) == (made["kind"], made["apiVersion"]):
             for before in (None, old):
-                asked = review_of(made, old=before, resource=hook.resources[0]) if of_ours else review(made, old=before)
+                asked = review(made, old=before) if of_jobs else review_of(made, old=before, resource=hook.resources[0])
                 context = Context(Settings(gates={"AdmissionGatedBy": True}), KNOWN)
                 yield partial(answer, hook, orjson.dumps(asked), context)
     for kind in KINDS:
@@ -165,6 +178,12 @@ def calls(made: Raw, old: Raw) -> Iterator[Callable[[], object]]:
             request = {"uid": "u", "desiredAPIVersion": f"kueue.x-k8s.io/{version.name}", "objects": [made]}
             asked = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
             yield partial(converted, orjson.dumps(asked))
+
+
+def test_every_hook_has_a_sample() -> None:
+    made = [FULL_JOB, *OTHERS, *(full(kind, version) for kind in KINDS for version in kind.versions)]
+    asked = {(each["kind"], each["apiVersion"]) for each in made}
+    assert {(hook.kind, f"{hook.group}/{hook.version}".lstrip("/")) for hook in HOOKS} <= asked
 
 
 def cost(call: Callable[[], object], rounds: int) -> float:
@@ -181,6 +200,14 @@ def cost(call: Callable[[], object], rounds: int) -> float:
 def test_a_job_costs_in_proportion_to_its_length_whatever_is_long_in_it(part: int) -> None:
     for way in OF_JOBS[part::8]:
         assert_in_proportion(*way)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(OF_OTHERS))
+def test_an_object_that_is_not_queued_costs_in_proportion_to_its_length_whatever_is_long_in_it(
+    way: tuple[Raw, tuple[Any, ...], Callable[[int], Any]],
+) -> None:
+    assert_in_proportion(*way)
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
