@@ -220,3 +220,36 @@ def test_one_webhook_in_full() -> None:
 def test_a_job_that_names_no_queue_waits_for_us_two_seconds_at_most_and_then_goes_without_us() -> None:
     webhook = _webhook("mjob-default.kb.io", Options(timeout_seconds=10))
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
+
+
+QUEUED_TEMPLATE = {"template": {"metadata": {"labels": QUEUE}}}
+OF_OTHERS = [
+    pytest.param("pod-feedback.kb.io", {"metadata": {"labels": QUEUE}}, True, id="a Pod that names a queue"),
+    pytest.param("pod-feedback.kb.io", {"metadata": {"labels": {"app": "a"}}}, False, id="a Pod with other labels"),
+    pytest.param("pod-feedback.kb.io", {"metadata": {}}, False, id="a Pod without labels"),
+    pytest.param(
+        "pod-feedback.kb.io",
+        {"metadata": {"labels": QUEUE, "ownerReferences": [{"controller": True}]}},
+        False,
+        id="a Pod of a controller",
+    ),
+    pytest.param(
+        "deployment-feedback.kb.io", {"metadata": {}, "spec": QUEUED_TEMPLATE}, True, id="pods of a Deployment"
+    ),
+    pytest.param("statefulset-feedback.kb.io", {"metadata": {}, "spec": QUEUED_TEMPLATE}, True, id="of a StatefulSet"),
+    pytest.param("statefulset-feedback.kb.io", {"metadata": {}, "spec": {"template": {}}}, False, id="unqueued pods"),
+    pytest.param(
+        "cronjob-feedback.kb.io",
+        {"metadata": {}, "spec": {"jobTemplate": {"metadata": {"annotations": QUEUE}}}},
+        True,
+        id="an annotation of the Jobs of a CronJob",
+    ),
+    pytest.param("cronjob-feedback.kb.io", {"metadata": {}, "spec": {"jobTemplate": {}}}, False, id="unqueued Jobs"),
+]
+
+
+@pytest.mark.parametrize(("hook", "made", "reaches"), OF_OTHERS)
+def test_of_kinds_that_are_not_queued_only_what_names_a_queue_reaches_us(hook: str, made: Raw, reaches: bool) -> None:
+    variables = {"object": made, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"username": "a"}}}
+    conditions = _webhook(hook, Options())["matchConditions"]
+    assert all(cel.evaluate(each["expression"], variables) is True for each in conditions) is reaches
