@@ -91,7 +91,6 @@ class Label:
     MANAGED: Final = "kueue.x-k8s.io/managed"  # "true" on plain pods
     PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
     JOB_UID: Final = "kueue.x-k8s.io/job-uid"  # on Workloads
-    CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"  # on pods, the Job controller's
     POD_SET: Final = "kueue.x-k8s.io/podset"  # on pods
     CLUSTER_QUEUE: Final = "kueue.x-k8s.io/cluster-queue-name"  # on pods
     LOCAL_QUEUE: Final = "kueue.x-k8s.io/local-queue-name"  # on pods
@@ -100,6 +99,12 @@ class Label:
     MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
     MULTIKUEUE_WORKER_WORKLOAD_POD: Final = "kueue.x-k8s.io/multikueue-worker-workload-pod"
     CONCURRENT_ADMISSION_PARENT: Final = "kueue.x-k8s.io/concurrent-admission-parent"
+
+
+class JobControllerLabel:
+    """Labels that Kubernetes' Job controller puts on pods."""
+
+    CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
 class Annotation:

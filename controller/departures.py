@@ -73,7 +73,7 @@ class Departures:
 
     async def look(self, action: AwaitPods) -> float:
         """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left."""
-        selector = f"{names.Label.CONTROLLER_UID}={action.uid}"
+        selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
         namespace = action.workload.namespace
         pods = await self.writer.listed(resources.PODS, namespace, labels=selector, fields=UNFINISHED)
         if not pods:

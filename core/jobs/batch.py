@@ -17,7 +17,7 @@ from core.jobs.workload import pod_set
 from core.model import Raw
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_PER_RUN = frozenset({"job-name", "controller-uid", names.Label.CONTROLLER_UID})
+_PER_RUN = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
 """Labels that the Job controller sets for itself: no part of what the Workload is."""
 
 
@@ -81,7 +81,9 @@ class BatchJob:
         """
         (injection,) = injections
         if job["spec"].get("manualSelector"):
-            injection = replace(injection, labels={**injection.labels, names.Label.CONTROLLER_UID: _uid(job)})
+            injection = replace(
+                injection, labels={**injection.labels, names.JobControllerLabel.CONTROLLER_UID: _uid(job)}
+            )
         spec = {**job["spec"], "suspend": False, "template": template.inject(job["spec"]["template"], injection)}
         if min_parallelism(job) is not None:
             spec |= _parallelism(job, injection.count)

@@ -53,7 +53,7 @@ def remain(action: AwaitPods, pods: Sequence[str]) -> str:
     """The sentence that tells why a Workload without job still holds quota; ``pods`` are the names of those left."""
     shown = ", ".join([*sorted(pods)[:3], *(["..."] if len(pods) > 3 else [])])
     few = "1 of its pods still runs" if len(pods) == 1 else f"{len(pods)} of its pods still run"
-    selector = f"{names.Label.CONTROLLER_UID}={action.uid}"
+    selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
     return (
         f"The job was deleted, but {few} ({shown}): the quota is held until no pod is left. To delete them:"
         f" kubectl delete pods -n {action.workload.namespace} -l {selector}"

@@ -16,7 +16,12 @@ from core.model import Raw, Workload
 
 _OURS = frozenset(
     {
-        *(names.Label.POD_SET, names.Label.CLUSTER_QUEUE, names.Label.LOCAL_QUEUE, names.Label.CONTROLLER_UID),
+        *(
+            names.Label.POD_SET,
+            names.Label.CLUSTER_QUEUE,
+            names.Label.LOCAL_QUEUE,
+            names.JobControllerLabel.CONTROLLER_UID,
+        ),
         names.Annotation.WORKLOAD,
     }
 )

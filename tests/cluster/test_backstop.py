@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.names import Label
+from api.names import JobControllerLabel, Label
 from app.install import AS_CONTROLLER
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
@@ -162,5 +162,7 @@ def test_the_policy_in_the_documentation_allows_only_pods_that_jobs_make(plane: 
     create(plane, "makes-pods", queue="", namespace="strict")
     mine = ("-l", "batch.kubernetes.io/job-name=makes-pods")
     asyncio.run(eventually(lambda: "makes-pods" in told("get", "pods", *mine), within=30))
-    assert "the label by which quota is counted stays" in told("label", "pods", *mine, f"{Label.CONTROLLER_UID}-")
+    assert "the label by which quota is counted stays" in told(
+        "label", "pods", *mine, f"{JobControllerLabel.CONTROLLER_UID}-"
+    )
     assert "labeled" in told("label", "pods", *mine, "mine=yes")

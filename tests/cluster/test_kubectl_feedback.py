@@ -678,7 +678,7 @@ def test_every_rule_is_shown_in_kubectl() -> None:
             ("jobs", rule)
             for rule in (
                 *("local-queue-not-found", "priority-class-not-found", "no-requests", "limits-as-requests"),
-                *("tiny-memory", "flavor-without-nodes"),
+                *("tiny-memory", "flavor-without-nodes", "resource-quota-too-small"),
             )
         ),
         *(("labels and annotations", rule) for rule in ("misplaced-key", "queue-by-annotation")),

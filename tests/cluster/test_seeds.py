@@ -290,7 +290,8 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
     owns = "asks for 11 nvidia.com/gpus, 10 is its own, nobody in its cohort lends"
     warned(desk, job("a", **asks_11), f"never starts: {owns}; ask for 10 or less")
     put(desk, "apply", other)
-    warned(desk, job("a", **asks_11))  # what it lacks is borrowed at once
+    nodeless = 'no node has the labels of flavor "k80": its pods stay pending until one is added'
+    warned(desk, job("a", **asks_11), nodeless)  # what it lacks is borrowed at once
     untolerated = (
         "no flavor takes pod set main: k80 needs a toleration of cloud.provider.com/preemptible=true:NoSchedule"
     )
@@ -580,7 +581,8 @@ def test_seeds_1_and_2_other_kinds_they_name_are_let_alone_and_python_clients_qu
     desk.until("the queue is ready", lambda: holds(desk.get("localqueues", "main"), "Active"))
     pod = yaml.safe_load(job("pod", asks={"cpu": "1"}))
     plain = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"], "spec": pod["spec"]["template"]["spec"]}
-    assert told(kubectl(desk, "create", json.dumps(plain))) == []
+    only = "label kueue.x-k8s.io/queue-name does nothing on a Pod: only Jobs wait in queues, this pod starts at once"
+    assert told(kubectl(desk, "create", json.dumps(plain))) == [f"Warning: {only}"]
     found = desk.get("pods", "pod")
     assert "schedulingGates" not in found["spec"]
     python: Any = kubernetes  # which is typed in parts
