@@ -29,7 +29,7 @@ from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.resource import Raw, Resource
-from core.lookup import Lookup
+from core.state.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
 from webhook.conversion import conversion_route

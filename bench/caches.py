@@ -22,7 +22,7 @@ from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import Store, verbatim
-from core import decode
+from core.wire import decode
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
 

@@ -20,8 +20,6 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from core import decode
-from core.cycle import drain, schedule
 from core.model import (
     Admission,
     ClusterQueue,
@@ -40,8 +38,11 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.scheduling.cycle import schedule
+from core.state.drain import drain
+from core.state.state import State
+from core.wire import decode
 
 NOW = 1_000_000.0
 RESOURCES = ("cpu", "memory")

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from api import quantity
-from core import decode
-from core.conditions import raw_admission
-from core.cycle import schedule
 from core.model import FlavorResource, Plan, Raw, Reserve, Wait
-from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
-from core.requests import RequestRules, limits, overheads
-from core.shares import share
-from core.standing import COHORT_CYCLE
-from core.state import State
-from core.times import epoch
+from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.quota.active import COHORT_CYCLE
+from core.quota.shares import share
+from core.scheduling.cycle import schedule
+from core.state.state import State
+from core.wire import decode
+from core.wire.conditions import raw_admission
+from core.wire.pod_requests import RequestRules, limits, overheads
+from core.wire.timestamps import epoch
 
 COMPARED = ("outcome", "reason", "clusterQueue", "podSets", "preemptor")
 TOLERANCE = 0.001

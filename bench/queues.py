@@ -24,8 +24,8 @@ from core.model import (
     ResourceGroup,
     Selector,
 )
-from core.state import State
-from core.status import cluster_queue_status, local_queue_status
+from core.state.queue_status import cluster_queue_status, local_queue_status
+from core.state.state import State
 
 NOW = 1_000_000.0
 FLAVORS = ("on-demand", "spot")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from core.model import ClusterQueue, Cohort, FlavorResource
-from core.simulation import Timeline
+from core.simulation.simulation import Timeline
 
 Steps = tuple[tuple[float, int], ...]
 """(from when on, how much), in order of time; from the first on until the end."""

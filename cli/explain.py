@@ -22,14 +22,14 @@ from cli.scenario import LIVE
 from cli.world import Rules, World, rules
 from controller import resources
 from controller.events import WAITS
-from core import decode
-from core.explain import explain
-from core.explanation import Explanation
+from core.explain.analysis import explain
+from core.explain.explanation import Explanation
 from core.jobs import meta
 from core.jobs.kind import owner_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
-from core.owner import owner
+from core.model.owner import owner
+from core.wire import decode
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""

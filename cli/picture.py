@@ -17,7 +17,7 @@ from cli.bands import Band, Steps, bands, sampled, together, totals, waiting
 from cli.report import seconds
 from cli.simulator import Played
 from core.model import FlavorResource, Key
-from core.simulation import Course
+from core.simulation.simulation import Course
 
 WIDE, NARROW, LEFT, RIGHT = 980, 740, 250, 34
 TOP, BAND, ROW, HEAD, AXIS, THIN = 58, 64, 15, 24, 18, 3

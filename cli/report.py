@@ -16,7 +16,7 @@ from api import quantity
 from cli.bands import Band, bands, totals
 from cli.simulator import Played
 from core.model import Key
-from core.simulation import Attempt, Course
+from core.simulation.simulation import Attempt, Course
 
 Raw = dict[str, Any]
 

@@ -16,7 +16,7 @@ from api import names
 from api.convert import ConversionError, convert
 from cli.manifests import Document, Mistakes, Raw, ScenarioError, documents, ours
 from cli.trace import Submission, duration, trace
-from core.times import epoch
+from core.wire.timestamps import epoch
 
 __all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
 

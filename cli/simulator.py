@@ -19,11 +19,11 @@ from core.jobs import workload as workloads
 from core.jobs.kind import owner_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
-from core.priority import Missing
-from core.simulation import Arrival, Timeline, simulate
-from core.state import State
-from core.times import stamp
-from core.usage import finished
+from core.quota.usage import finished
+from core.simulation.simulation import Arrival, Timeline, simulate
+from core.state.state import State
+from core.wire.timestamps import stamp
+from core.workload.priority import Missing
 from webhook.review import Response
 
 Fate = Literal["refused", "not queued", "not ours"]

@@ -21,15 +21,16 @@ from cli.scenario import LIVE, NAMESPACED
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from controller.usage import consumed_of
-from core import decode, priority, requests, resource_quotas
 from core.feedback import catalog
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
+from core.matching.namespaces import managed
 from core.model import Workload
-from core.namespaces import managed
-from core.state import State
-from core.state_lookup import StateLookup
+from core.state.state import State
+from core.state.state_lookup import StateLookup
+from core.wire import decode, pod_requests, resource_quotas
+from core.workload import priority
 from webhook import patch
 from webhook.hooks import HOOKS, Phase, Reach
 from webhook.review import Request, Response
@@ -154,7 +155,7 @@ class World:
             self.state.history.set_consumed(queue.key, consumed)
 
     def _limit_range(self, raw: Raw) -> None:
-        requests.limits([raw])
+        pod_requests.limits([raw])
         self.limit_ranges[raw["metadata"].get("namespace", "default")].append(raw)
 
     def _resource_quota(self, raw: Raw) -> None:
@@ -162,7 +163,7 @@ class World:
         self.resource_quotas[quota.namespace].append(quota)
 
     def _runtime_class(self, raw: Raw) -> None:
-        requests.overheads([raw])
+        pod_requests.overheads([raw])
         self.runtime_classes.append(raw)
 
     def namespace(self, name: str, labels: Raw | None = None) -> None:
@@ -181,9 +182,9 @@ class World:
         found = self.contexts.get(namespace)
         if found is None:
             reading = self.rules.controller.reading
-            rules = requests.RequestRules(
-                limits=requests.limits(self.limit_ranges.get(namespace, [])),
-                overheads=requests.overheads(self.runtime_classes),
+            rules = pod_requests.RequestRules(
+                limits=pod_requests.limits(self.limit_ranges.get(namespace, [])),
+                overheads=pod_requests.overheads(self.runtime_classes),
                 transformations=reading.transformations,
                 excluded_prefixes=reading.excluded_prefixes,
             )

@@ -1,4 +1,4 @@
-"""Station 5's source: what the API server holds, read into ``core.state.State`` and kept in step with it.
+"""Station 5's source: what the API server holds, read into ``core.state.state.State`` and kept in step with it.
 
 Every change in a store goes to State, which parks, queues and wakes workloads by itself, and then to whoever listens
 (reconcilers, the scheduler). Nothing goes to State before every kind was listed once, for a workload read before
@@ -17,15 +17,15 @@ from api import names
 from controller import resources
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import Index, Store, verbatim
-from core import decode, requests
-from core.decode import WorkloadContext
 from core.jobs import meta
 from core.jobs.kind import JobKind, group_of
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
-from core.owner import Owner, owner
-from core.priority import PriorityClasses
-from core.state import State
+from core.model.owner import Owner, owner
+from core.state.state import State
+from core.wire import decode, pod_requests
+from core.wire.decode import WorkloadContext
+from core.workload.priority import PriorityClasses
 
 Listener = Callable[[Raw | None, Raw | None], None]
 Observer = Callable[[Workload | None, Workload | None], None]
@@ -35,13 +35,13 @@ Observer = Callable[[Workload | None, Workload | None], None]
 class Reading:
     """How the Configuration has Workloads read."""
 
-    transformations: Mapping[str, requests.Transformation] = field(default_factory=dict)
+    transformations: Mapping[str, pod_requests.Transformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
     priority_boost: bool = False
     admission_gates: bool = True
     reclaimable_pods: bool = True
 
-    def context(self, rules: requests.RequestRules) -> WorkloadContext:
+    def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """What Workloads are read with under these rules of their namespace."""
         return WorkloadContext(rules, self.priority_boost, self.admission_gates, self.reclaimable_pods)
 
@@ -78,7 +78,7 @@ class Caches:
         self._reading = reading or Reading()
         self._read: dict[Key, Workload] = {}
         self._contexts: dict[str, WorkloadContext] = {}
-        self._overheads: Mapping[str, requests.Amounts] | None = None
+        self._overheads: Mapping[str, pod_requests.Amounts] | None = None
         self._classes: PriorityClasses | None = None
         keep = {resources.WORKLOADS: Interned()}
         self.stores: dict[Resource, Store[Raw]] = {
@@ -201,9 +201,9 @@ class Caches:
         known = self._contexts.get(shared)
         if known is None:
             if self._overheads is None:
-                self._overheads = requests.overheads(self.runtime_classes)
-            rules = requests.RequestRules(
-                limits=requests.limits(ranges),
+                self._overheads = pod_requests.overheads(self.runtime_classes)
+            rules = pod_requests.RequestRules(
+                limits=pod_requests.limits(ranges),
                 overheads=self._overheads,
                 transformations=self._reading.transformations,
                 excluded_prefixes=self._reading.excluded_prefixes,

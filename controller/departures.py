@@ -20,12 +20,12 @@ from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
 from controller.writes import Writer
-from core import transitions
-from core.conditions import status_patch
 from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
 from core.jobs.decide import orphan
 from core.jobs.release import remain, uid_of
 from core.model import Raw
+from core.wire.conditions import status_patch
+from core.workload import transitions
 
 log = structlog.get_logger(__name__)
 

@@ -21,11 +21,11 @@ from controller.custom_labels import CustomLabels
 from controller.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
 from controller.metrics import Metrics
 from controller.tallies import Tallies
-from core import figures, status
-from core.forest import Tree
 from core.model import FlavorResource, Key
-from core.queue import Queue
-from core.usage import Reservation
+from core.queue.queue import Queue
+from core.quota.tree import Tree
+from core.quota.usage import Reservation
+from core.state import queries, queue_status
 
 Sample = tuple[Sequence[str], float]
 """The values of a family's labels, and behind them of those that a Workload promotes; and the figure."""
@@ -98,7 +98,7 @@ class Gauges:
         chosen = sorted(key for key in lines.local_queues if self.metrics.local_queues(key))
         for key in chosen:
             if key in lines.local_queues:
-                waiting = yield from figures.pending_locally(self.state, key)
+                waiting = yield from queries.pending_locally(self.state, key)
                 if key in lines.local_queues:
                     self._local_queue(key, waiting, rows)
             yield None
@@ -123,9 +123,9 @@ class Gauges:
 
     def _cluster_queue(self, name: str, rows: Rows) -> Iterator[None]:
         spec = self.state.holdings.cluster_queues[name]
-        held = status.reservations(self.state, name)
+        held = queue_status.reservations(self.state, name)
         yield from self._pending(name, rows)
-        classes = figures.pending_classes(self.state, name)
+        classes = queries.pending_classes(self.state, name)
         rows["pending_scheduling_hashes"] += [
             ((name, "active"), classes.active),
             ((name, "inadmissible"), classes.inadmissible),
@@ -136,7 +136,7 @@ class Gauges:
         now = self._status_of(name)
         rows["cluster_queue_status"] += [((name, each), float(now == each)) for each in STATUSES]
         rows["cluster_queue_info"].append(((name, spec.cohort, self._root(name)), 1))
-        asked = {resource: 0 for group in spec.groups for resource in group.resources} | figures.asked(self.state, name)
+        asked = {resource: 0 for group in spec.groups for resource in group.resources} | queries.asked(self.state, name)
         rows["cluster_queue_resource_pending"] += [((name, res), _shown(res, asked[res])) for res in sorted(asked)]
         if not self.resources:
             return
@@ -150,7 +150,7 @@ class Gauges:
             rows[f"cluster_queue_resource_{family}"] += [
                 ((spec.cohort, name, *fr), _shown(fr.resource, used[fr])) for fr in sorted(used)
             ]
-        share = figures.weighted_share(self.state, name)
+        share = queries.weighted_share(self.state, name)
         if share is not None:
             rows["cluster_queue_weighted_share"].append(((name, spec.cohort), _number(share)))
 
@@ -158,7 +158,7 @@ class Gauges:
         """Who waits for a ClusterQueue; where Workloads promote labels, one series for each of their values."""
         queue = self.state.lines.queues.get(name)
         if queue is None or not self.custom.promotes(WORKLOAD):
-            waiting = figures.pending(self.state, name)
+            waiting = queries.pending(self.state, name)
             rows["pending_workloads"] += [
                 ((name, "active"), waiting.active),
                 ((name, "inadmissible"), waiting.inadmissible),
@@ -184,8 +184,8 @@ class Gauges:
         found = Counter(self.custom.values([(WORKLOAD, each.workload.key)]) for each in held)
         return [((*labels, *values), count) for values, count in sorted(found.items())]
 
-    def _local_queue(self, key: Key, waiting: figures.Counts, rows: Rows) -> None:
-        labels, held = (key.name, key.namespace), status.holders(self.state, key)
+    def _local_queue(self, key: Key, waiting: queries.Counts, rows: Rows) -> None:
+        labels, held = (key.name, key.namespace), queue_status.holders(self.state, key)
         spec = self.state.lines.local_queues[key]
         rows["local_queue_pending_workloads"] += [
             ((*labels, "active"), waiting.active),
@@ -201,7 +201,7 @@ class Gauges:
         usage = self.state.lines.local_usage.get(key)
         if usage is not None:
             rows["local_queue_admission_fair_sharing_usage"].append(((*labels, spec.cluster_queue), usage))
-        word = "True" if status.local_standing(self.state, spec).active else "False"
+        word = "True" if queue_status.local_standing(self.state, spec).active else "False"
         rows["local_queue_status"] += [((*labels, each), float(word == each)) for each in ACTIVE]
 
     def _totals(self, chosen: frozenset[Key], rows: Rows) -> Iterator[None]:
@@ -242,7 +242,7 @@ class Gauges:
                 rows[f"cohort_subtree_{family}"] += [
                     ((node.name, *fr), _shown(fr.resource, amount)) for fr, amount in sorted(amounts.items())
                 ]
-            share = figures.cohort_share(self.state, node.name)
+            share = queries.cohort_share(self.state, node.name)
             if share is not None:
                 rows["cohort_weighted_share"].append(((node.name,), _number(share)))
 
@@ -279,7 +279,7 @@ def _admitted(held: Iterable[Reservation]) -> Iterator[Reservation]:
 
 
 def _used(held: Iterable[Reservation], *, only_admitted: bool) -> dict[FlavorResource, int]:
-    return status.used(each for each in held if each.admitted or not only_admitted)
+    return queue_status.used(each for each in held if each.admitted or not only_admitted)
 
 
 def _shown(resource: str, amount: int) -> float:

@@ -24,7 +24,6 @@ from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
-from core import decode
 from core.jobs import meta, owners
 from core.jobs.actions import (
     Action,
@@ -44,10 +43,11 @@ from core.jobs.decide import decide, earlier
 from core.jobs.kind import JobKind, Patch, owner_of
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
+from core.matching.namespaces import managed
 from core.model import Key, Raw
-from core.namespaces import managed
-from core.owner import owner
-from core.times import epoch
+from core.model.owner import owner
+from core.wire import decode
+from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""What admission asks of the caches: `core.state_lookup.StateLookup`, filled with what State does not keep. Every
+"""What admission asks of the caches: `core.state.state_lookup.StateLookup`, filled with what State does not keep. Every
 replica answers.
 """
 
@@ -8,9 +8,9 @@ from controller.caches import Caches
 from controller.kube.resource import Raw
 from controller.kube.store import Store
 from core.model import Labels
-from core.requests import RequestRules
-from core.resource_quotas import ResourceQuota
-from core.state_lookup import StateLookup
+from core.state.state_lookup import StateLookup
+from core.wire.pod_requests import RequestRules
+from core.wire.resource_quotas import ResourceQuota
 
 
 def labels_of(raw: Raw) -> Labels:

@@ -1,9 +1,9 @@
 """What the controller counts, under Kueue's names, so that its dashboards and alerts work unchanged.
 
 Counters and histograms live here. What happens to Workloads is counted from what their objects show
-(``core.milestones``), whoever wrote it; what only a decision knows (cycles, preemptors) is counted where it is applied.
-Gauges are not kept: they are read from the caches when somebody scrapes (see ``controller.gauges``), so none can drift
-or outlive its queue. The names and what they mean are in ``controller.families``.
+(``core.workload.milestones``), whoever wrote it; what only a decision knows (cycles, preemptors) is counted where it is
+applied. Gauges are not kept: they are read from the caches when somebody scrapes (see ``controller.gauges``), so none
+can drift or outlive its queue. The names and what they mean are in ``controller.families``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 
 from controller.custom_labels import CustomLabels
 from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, subject_of
-from core.holdings import local_queue_of
-from core.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released
 from core.model import Key, Plan, Reserve, Workload
+from core.quota.reservations import local_queue_of
+from core.workload.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released
 
 # A second series for each counter and histogram would double the page; Kueue has none of them.
 disable_created_metrics()  # type: ignore[no-untyped-call]

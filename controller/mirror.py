@@ -12,8 +12,8 @@ from controller.caches import Caches
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
-from core import decode
 from core.model import Key, Raw
+from core.wire import decode
 
 WORKERS = 1
 

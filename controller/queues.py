@@ -1,7 +1,7 @@
 """The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of what is in use.
 
 Statuses change with every workload that moves; each object is written at most once per interval, and always once
-more after its last change. What they say is ``core.status``'s judgement of State.
+more after its last change. What they say is ``core.state.queue_status``'s judgement of State.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from controller.kube.errors import NotFound
 from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
-from core import status
-from core.finalizers import kept, released
 from core.model import Key, Raw
+from core.state import queue_status
+from core.wire.finalizers import kept, released
 
 INTERVAL_SECONDS = 0.3
 WORKERS = 16
@@ -79,17 +79,17 @@ class QueueStatuses:
     def _status(self, resource: Resource, key: Key, raw: Raw) -> Raw | None:
         state, old = self.caches.state, raw.get("status") or {}
         if resource == resources.CLUSTER_QUEUES and key.name in state.holdings.cluster_queues:
-            return status.cluster_queue_status(state, key.name, old, self.clock())
+            return queue_status.cluster_queue_status(state, key.name, old, self.clock())
         if resource == resources.LOCAL_QUEUES and key in state.lines.local_queues:
-            return status.local_queue_status(state, key, old, self.clock())
+            return queue_status.local_queue_status(state, key, old, self.clock())
         if resource == resources.COHORTS and key.name in state.holdings.cohorts:
-            return status.cohort_status(state, key.name)
+            return queue_status.cohort_status(state, key.name)
         return None
 
     def _in_use(self, resource: Resource, key: Key) -> bool:
         """Whether it is needed still: quota is held in the ClusterQueue, or a ClusterQueue has the flavor or check."""
         if resource == resources.CLUSTER_QUEUES:
-            return bool(status.reservations(self.caches.state, key.name))
+            return bool(queue_status.reservations(self.caches.state, key.name))
         if resource == resources.RESOURCE_FLAVORS:
             return bool(self.caches.cluster_queues.by_index("flavor", key.name))
         if resource == resources.ADMISSION_CHECKS:

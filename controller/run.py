@@ -41,13 +41,13 @@ from controller.waiting import WaitEvents
 from controller.wakes import Wakes
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
-from core import resource_quotas
-from core.forest import above
 from core.jobs.kinds import KINDS
-from core.lookup import Lookup
+from core.matching.placement import matches
 from core.model import Key, Labels
-from core.placement import matches
-from core.state import State
+from core.quota.tree import above
+from core.state.lookup import Lookup
+from core.state.state import State
+from core.wire import resource_quotas
 
 log = structlog.get_logger(__name__)
 

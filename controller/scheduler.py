@@ -1,9 +1,9 @@
 """Stations 6 and 7: whenever something could let a workload in, decide, and write what was decided into its status.
 
-The decision is ``core.cycle``'s. Here is what surrounds it: waking (never polling), writing reservations and evictions
-beside each other, each guarded by the version of the object that it was made from, and taking a decision back when
-its write failed. State counts a reservation at once, so the next cycle never gives the same quota twice while a write
-is under way. Why others wait is told behind all that, by few writes and only when it changed.
+The decision is ``core.scheduling.cycle``'s. Here is what surrounds it: waking (never polling), writing reservations and
+evictions beside each other, each guarded by the version of the object that it was made from, and taking a decision back
+when its write failed. State counts a reservation at once, so the next cycle never gives the same quota twice while a
+write is under way. Why others wait is told behind all that, by few writes and only when it changed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreach
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
 from controller.writes import Writer
-from core import transitions
-from core.conditions import status_patch, texts
-from core.cycle import drain_in_steps
-from core.life import required_checks
-from core.lines import queueable, still_judged
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
-from core.order import queue_time
+from core.queue.order import queue_time
+from core.queue.routing import queueable, still_judged
+from core.state.drain import drain_in_steps
+from core.wire.conditions import status_patch, texts
+from core.workload import transitions
+from core.workload.lifecycle import required_checks
 
 log = structlog.get_logger(__name__)
 

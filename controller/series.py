@@ -14,9 +14,9 @@ from controller.caches import Caches
 from controller.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from controller.kube.resource import Raw
 from controller.metrics import Metrics
-from core import decode
-from core.milestones import milestones
 from core.model import Key, Workload
+from core.wire import decode
+from core.workload.milestones import milestones
 
 
 class Series:

@@ -12,11 +12,11 @@ from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
 from controller.custom_labels import CustomLabel
-from core import decode, requests
 from core.model import Selector
-from core.policy import AdmissionFairSharing, Policy, Strategy
-from core.steps import LifePolicy, PodsReadyPolicy
-from core.transitions import Backoff
+from core.model.policy import AdmissionFairSharing, Policy, Strategy
+from core.wire import decode, pod_requests
+from core.workload.actions import LifePolicy, PodsReadyPolicy
+from core.workload.transitions import Backoff
 
 EVERY = Selector()
 
@@ -68,7 +68,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
     return Settings(
         policy=_policy(configuration),
         reading=Reading(
-            transformations=requests.transformations(
+            transformations=pod_requests.transformations(
                 each.model_dump(by_alias=True) for each in resources.transformations
             ),
             excluded_prefixes=tuple(resources.exclude_resource_prefixes),

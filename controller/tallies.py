@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 from api.names import Condition
-from core.figures import why_unadmitted
-from core.holdings import local_queue_of
 from core.model import Key, Workload
+from core.quota.reservations import local_queue_of
+from core.state.queries import why_unadmitted
 
 Why = tuple[str, str]
 """Reason and underlying cause."""

@@ -1,7 +1,7 @@
 """Admission fair sharing over time: samples what LocalQueues use, and keeps it in their status so that a restart
 knows it.
 
-What is sampled and how it decays is ``core.history``'s; here is the clock.
+What is sampled and how it decays is ``core.state.local_queue_usage``'s; here is the clock.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import ApiError
 from controller.writes import Writer
-from core import decode
-from core.afs import Consumed
 from core.model import Raw
-from core.status import usage_status
-from core.times import epoch
+from core.queue.admission_fair_sharing import Consumed
+from core.state.queue_status import usage_status
+from core.wire import decode
+from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
 

@@ -21,10 +21,10 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.resource import Resource
-from core import decode
 from core.jobs.kind import JobKind
 from core.model import Key, Raw, Workload
-from core.status import why_waiting
+from core.state.queue_status import why_waiting
+from core.wire import decode
 
 SETTLE_SECONDS = 1.0
 """A Job that is admitted within this is told nothing."""

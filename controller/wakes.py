@@ -15,12 +15,12 @@ from controller.jobs import JobReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
-from core import decode
-from core.forest import above
 from core.jobs.kind import group_of, owner_of
 from core.model import Key, Raw, StopPolicy
-from core.owner import Owner, owner
-from core.status import shows
+from core.model.owner import Owner, owner
+from core.quota.tree import above
+from core.state.queue_status import shows
+from core.wire import decode
 
 AT_ONCE = 500
 

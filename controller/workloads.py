@@ -1,7 +1,8 @@
 """The life of Workloads beside the cycle and their jobs: checks, stopped queues, backoff, timeouts, deactivation,
 retention.
 
-Gather (stores only), ``core.life.next_step``, apply one write; the change it makes puts the Workload in line again.
+Gather (stores only), ``core.workload.lifecycle.next_step``, apply one write; the change it makes puts the Workload in
+line again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
-from core.finalizers import released
-from core.life import next_step
 from core.model import Key, Raw, Workload
-from core.priority import Missing, followed
-from core.steps import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
+from core.wire.finalizers import released
+from core.workload.actions import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
+from core.workload.lifecycle import next_step
+from core.workload.priority import Missing, followed
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.cycle import schedule
 from core.model import (
     Admission,
     ClusterQueue,
@@ -22,8 +21,9 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.scheduling.cycle import schedule
+from core.state.state import State
 
 CPU = "cpu"
 DEFAULT = FlavorResource("default", CPU)

@@ -15,7 +15,6 @@ from api.convert.queue import local_queue
 from api.feature_gates import Gates
 from api.names import Condition, Kind, Resource
 from api.validate import common
-from core import decode
 from core.feedback import Finding, news
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
@@ -23,8 +22,9 @@ from core.feedback.jobs import of_job
 from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
 from core.feedback.rules import Spent
 from core.feedback.submission import of_workload
-from core.lookup import Lookup
 from core.model import Labels, LocalQueue, Raw
+from core.state.lookup import Lookup
+from core.wire import decode
 from webhook import expressions
 from webhook.kinds import malformed
 from webhook.policy import judge

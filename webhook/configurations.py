@@ -14,8 +14,8 @@ from typing import Final
 
 from api import names
 from api.names import Label
+from core.matching.namespaces import never_managed
 from core.model import Raw
-from core.namespaces import never_managed
 from webhook.hooks import Hook, Phase, Reach, hooks
 from webhook.settings import Account, Settings
 

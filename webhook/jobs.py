@@ -12,7 +12,6 @@ from typing import Any, Final
 from api import names
 from api.errors import FieldError, forbidden
 from api.names import Condition, Label
-from core import decode, namespaces
 from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
 from core.feedback.fixed import fixed, of_pods
@@ -20,7 +19,9 @@ from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import fitted
 from core.jobs import meta, owners
+from core.matching import namespaces
 from core.model import Key, Raw, Workload
+from core.wire import decode
 from webhook import expressions, job_rules, patch
 from webhook.job_kinds import JobKind
 from webhook.patch import Operation

@@ -8,10 +8,11 @@ from typing import Final
 
 from api.configuration import Action, Feedback
 from api.v1beta2.base import LabelSelector
-from core import decode, placement
 from core.feedback import Finding
 from core.feedback.rules import NOT_JUDGED
+from core.matching import placement
 from core.model import Labels, Raw, Selector
+from core.wire import decode
 from webhook.patch import Operation
 from webhook.review import Response, allow, deny
 

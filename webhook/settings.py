@@ -10,9 +10,9 @@ from typing import Final
 from api import feature_gates, names
 from core.feedback.accepted import Accepted
 from core.feedback.rules import Spent, never
-from core.lookup import Lookup
 from core.model import Labels, Raw
-from core.requests import RequestRules
+from core.state.lookup import Lookup
+from core.wire.pod_requests import RequestRules
 from webhook.expressions import Expression
 from webhook.policy import Policy
 from webhook.review import Request

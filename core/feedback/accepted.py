@@ -13,8 +13,8 @@ from core.feedback import capacity
 from core.feedback.job_queue import cluster_queue_of
 from core.feedback.submission import Submission
 from core.feedback.waiting import priority
-from core.lookup import Lookup, WhatIf
 from core.model import ClusterQueue, FlavorResource, QueueingStrategy
+from core.state.lookup import Lookup, WhatIf
 
 LASTS: Final = 10.0
 """Seconds after which an accepted Job no longer counts: somebody else refused it, or it is gone already."""

@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from api import quantity
 from api.names import PODS_RESOURCE
-from core import placement
 from core.feedback.change import lacks_nodes
 from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import closest, fitted, shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
+from core.matching import placement
 from core.model import ClusterQueue, FlavorResource, PodSet, Quota, ResourceFlavor, ResourceGroup
+from core.state.lookup import Lookup
 
 Judgement: TypeAlias = Callable[[Submission, ClusterQueue, Lookup], Iterable[str]]
 OfJob: TypeAlias = Callable[[Submission, Lookup], Iterable[str]]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from core.feedback.rules import HINTS, absent, closest, fitted, shortened
-from core.lookup import Lookup
 from core.model import ClusterQueue, Labels, LocalQueue, ResourceFlavor, StopPolicy
+from core.state.lookup import Lookup
 
 _Kind = TypeVar("_Kind")
 

@@ -23,8 +23,8 @@ from core.feedback.change import (
 )
 from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.waiting import inactive_checks, preempts
-from core.lookup import Lookup
 from core.model import ClusterQueue, FlavorResource, Quota
+from core.state.lookup import Lookup
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:

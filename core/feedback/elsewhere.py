@@ -6,11 +6,11 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from core import placement
 from core.feedback.rules import shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
+from core.matching import placement
 from core.model import ClusterQueue, Key, StopPolicy
+from core.state.lookup import Lookup
 
 MOST: Final = 8
 """LocalQueues that are looked at for one finding, for a request waits for it."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from core.feedback.change import Change
 from core.feedback.rules import Finding, Rule, findings
-from core.lookup import Lookup
 from core.model import Raw
+from core.state.lookup import Lookup
 
 PodSpecs = tuple[Raw, ...]
 

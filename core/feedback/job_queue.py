@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from api.names import ClusterQueueReason
-from core import placement
 from core.feedback.capacity import could_run
 from core.feedback.elsewhere import elsewhere, taking
 from core.feedback.rules import fitted, missing, shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
+from core.matching import placement
 from core.model import ClusterQueue, Key, Labels, LocalQueue, Requirement, Selector, StopPolicy
+from core.state.lookup import Lookup
 
 
 def local_queue_of(job: Submission, lookup: Lookup) -> LocalQueue | None:

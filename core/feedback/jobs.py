@@ -15,8 +15,8 @@ from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
 from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
 from core.model import ClusterQueue
+from core.state.lookup import Lookup
 
 
 def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:

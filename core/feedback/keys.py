@@ -14,8 +14,8 @@ from typing import Final
 from api.names import GROUP, Annotation, Label
 from core.feedback.change import Change
 from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, distance, findings, fitted, never, shortened
-from core.lookup import Lookup
 from core.model import Labels
+from core.state.lookup import Lookup
 
 _ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
     "a label of the job",

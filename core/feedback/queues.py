@@ -9,8 +9,8 @@ from api import quantity
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
 from core.feedback.rules import Finding, Rule, Spent, closest, findings, fitted, never, shortened
-from core.lookup import Lookup
 from core.model import Cohort, LocalQueue, ResourceFlavor
+from core.state.lookup import Lookup
 
 
 def of_local_queue(change: Change[LocalQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:

@@ -12,10 +12,10 @@ from api import quantity
 from api.names import PODS_RESOURCE
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
 from core.model import PodSet
-from core.requests import Charge
-from core.resource_quotas import Measure, ResourceQuota, charged
+from core.state.lookup import Lookup
+from core.wire.pod_requests import Charge
+from core.wire.resource_quotas import Measure, ResourceQuota, charged
 
 _Counted = list[tuple[PodSet, Charge]]
 """The pod sets with pods that a ResourceQuota counts, with what each pod counts for."""

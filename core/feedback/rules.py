@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from core.lookup import Lookup
+from core.state.lookup import Lookup
 
 LIMIT = 120
 """Characters of a warning: what the Kubernetes documentation asks for, and what a terminal shows in a line."""

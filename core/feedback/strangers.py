@@ -15,8 +15,8 @@ from api.names import Label
 from core.feedback.change import Change
 from core.feedback.keys import names_queue
 from core.feedback.rules import Finding, Rule, findings, fitted, shortened
-from core.lookup import Lookup
 from core.model import Labels
+from core.state.lookup import Lookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Final
 from api import quantity
 from api.errors import shown
 from api.names import DEFAULT_POD_SET, GROUP, Label
-from core import decode
 from core.feedback.budget import MOST_FIELDS, larger
 from core.feedback.rules import shortened
 from core.model import PodSet, Raw
-from core.requests import (
+from core.wire import decode
+from core.wire.pod_requests import (
     ABOVE_LIMITS,
     ABOVE_MAX,
     BELOW_MIN,

@@ -15,8 +15,8 @@ from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
-from core.lookup import Lookup
 from core.model import AdmissionCheck, ClusterQueue, FlavorResource, Key, QueueingStrategy, Workload
+from core.state.lookup import Lookup
 
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

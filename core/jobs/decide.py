@@ -13,8 +13,6 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import FinishedReason
-from core import priority, transitions
-from core.conditions import status_patch
 from core.jobs import meta, owners, template, workload
 from core.jobs.actions import (
     Action,
@@ -33,7 +31,9 @@ from core.jobs.release import awaits_pods, deleted, holds_quota, read, without_f
 from core.jobs.situation import Situation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
-from core.priority import Missing
+from core.wire.conditions import status_patch
+from core.workload import priority, transitions
+from core.workload.priority import Missing
 
 NOT_ADMITTED = "Not admitted by cluster queue"
 _FINISHED = "A job does not run whose workload is finished"

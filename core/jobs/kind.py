@@ -11,7 +11,7 @@ from typing import Protocol
 
 from core.jobs.template import Injection
 from core.model import Key, Raw
-from core.owner import Owner
+from core.model.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)

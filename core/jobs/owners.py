@@ -18,7 +18,7 @@ from core.jobs import meta
 from core.jobs.kind import group_of
 from core.jobs.kinds import KINDS
 from core.model import Raw, Workload
-from core.owner import Owner
+from core.model.owner import Owner
 
 
 def queued_for(

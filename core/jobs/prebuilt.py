@@ -8,13 +8,13 @@ from __future__ import annotations
 from api import names
 from api.names import FinishedReason
 from api.syntax import label_value
-from core import transitions
-from core.conditions import status_patch
 from core.jobs import meta, workload
 from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadStatus
 from core.jobs.release import awaits_pods, deleted, read, uid_of, without_finalizer
 from core.jobs.situation import Situation
 from core.model import Raw
+from core.wire.conditions import status_patch
+from core.workload import transitions
 
 MISSING = "missing workload"
 OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from api import names
-from core import decode
-from core.finalizers import released
 from core.jobs import meta, workload
 from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
 from core.model import Raw, Workload
-from core.requests import RequestRules
+from core.wire import decode
+from core.wire.finalizers import released
+from core.wire.pod_requests import RequestRules
 
 
 def read(raw: Raw) -> Workload:

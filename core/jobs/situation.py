@@ -15,7 +15,7 @@ from core.jobs.kind import JobKind, Outcome
 from core.jobs.release import read
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
-from core.priority import PriorityClasses
+from core.workload.priority import PriorityClasses
 
 
 @dataclass(frozen=True)

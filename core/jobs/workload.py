@@ -37,7 +37,7 @@ def name(kind: JobKind, job: Raw) -> str:
 
 
 def manifest(kind: JobKind, job: Raw, priority: Raw, *, labels_to_copy: Iterable[str] = ()) -> Raw:
-    """The Workload to create for a job; ``priority`` is what ``core.priority.of_job`` says."""
+    """The Workload to create for a job; ``priority`` is what ``core.workload.priority.of_job`` says."""
     metadata = job["metadata"]
     labels = {key: metadata["labels"][key] for key in sorted(labels_to_copy) if key in (metadata.get("labels") or {})}
     if not label_value(metadata["uid"]):
@@ -77,7 +77,9 @@ def owner_reference(kind: JobKind, job: Raw) -> Raw:
 
 
 def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None) -> Raw:
-    """What makes a Workload without reservation match its changed job; ``priority`` is ``core.priority.followed``."""
+    """What makes a Workload without reservation match its changed job; ``priority`` is
+    ``core.workload.priority.followed``.
+    """
     patch: Raw = {
         "metadata": {key: workload["metadata"][key] for key in ("uid", "resourceVersion")},
         "spec": {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job)},

@@ -20,11 +20,11 @@ from controller.jobs import JobReconciler
 from controller.metrics import Metrics
 from controller.settings import from_configuration
 from controller.writes import Writer
-from core import decode
 from core.jobs.kinds import BATCH_JOB
+from core.matching.placement import matches
 from core.model import Raw
-from core.placement import matches
-from core.state import State
+from core.state.state import State
+from core.wire import decode
 from tests.controller.test_caches import made
 from tests.core.jobs.samples import job
 from webhook import jobs

@@ -10,8 +10,8 @@ from cli.live import Seen
 from cli.manifests import Mistakes, documents
 from cli.world import Rules
 from controller.settings import Settings
-from core.explanation import Explanation
-from core.policy import DEFAULT_STRATEGIES, Policy
+from core.explain.explanation import Explanation
+from core.model.policy import DEFAULT_STRATEGIES, Policy
 
 Raw = dict[str, Any]
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from core.times import epoch
+from core.wire.timestamps import epoch
 from tests.cluster.world import Raw, World, done, holds, job
 from tests.serving import AS_US
 

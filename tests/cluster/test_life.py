@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.times import stamp
+from core.wire.timestamps import stamp
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import Raw, World, condition, holds, job, marked_until, of_flavor, ours, pod_of, runs
 from tests.serving import Served, serving

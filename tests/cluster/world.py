@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from core.times import epoch
+from core.wire.timestamps import epoch
 from devcluster.controlplane import ControlPlane
 
 Raw = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 from controller.caches import Caches
 from core.model import Key
-from core.owner import Owner
-from core.state import State
+from core.model.owner import Owner
+from core.state.state import State
 
 Raw = dict[str, Any]
 

@@ -16,7 +16,7 @@ from core.jobs.actions import AwaitPods
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import name
 from core.model import Key, Raw
-from core.state import State
+from core.state.state import State
 from tests.core.jobs.samples import job, merged, workload_of
 from tests.core.jobs.test_decide import admitted
 

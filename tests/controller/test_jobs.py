@@ -16,15 +16,16 @@ from controller.kube.resource import Resource
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.writes import Writer
-from core import decode, transitions
 from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import read
 from core.model import Key, Raw
-from core.owner import Owner
-from core.state import State
+from core.model.owner import Owner
+from core.state.state import State
+from core.wire import decode
+from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
 from tests.core.jobs.samples import ADMISSION, job, merged, with_status, workload_of
 from tests.core.jobs.test_decide import admitted

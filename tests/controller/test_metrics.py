@@ -22,9 +22,9 @@ from controller.families import FAMILIES, ROLE, UNROLED, hidden
 from controller.gauges import Gauges
 from controller.metrics import Metrics
 from controller.series import Series
-from core.afs import Consumed
 from core.model import Key, Plan, Requeue, Wait
-from core.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, Policy
+from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, Policy
+from core.queue.admission_fair_sharing import Consumed
 from tests.builders import cluster_queue
 from tests.controller.test_caches import filled, made, workload
 

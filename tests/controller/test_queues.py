@@ -10,7 +10,7 @@ from controller.kube.resource import Resource
 from controller.queues import QueueStatuses, difference
 from controller.writes import Writer
 from core.model import Key
-from core.state import State
+from core.state.state import State
 from tests.controller.test_caches import made
 
 Raw = dict[str, Any]

@@ -19,10 +19,10 @@ from controller.kube.resource import Resource
 from controller.metrics import Metrics
 from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer
-from core.cycle import drain
 from core.model import Key, Plan
-from core.policy import Policy
-from core.state import State
+from core.model.policy import Policy
+from core.state.drain import drain
+from core.state.state import State
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 

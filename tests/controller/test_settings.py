@@ -5,7 +5,7 @@ import pytest
 from api.configuration import load
 from api.feature_gates import DEFAULTS
 from controller.settings import Settings, from_configuration
-from core.policy import Strategy
+from core.model.policy import Strategy
 
 FULL = """
 apiVersion: config.kueue.x-k8s.io/v1beta2

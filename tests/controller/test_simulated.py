@@ -39,9 +39,9 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
-from core.times import stamp
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.state.state import State
+from core.wire.timestamps import stamp
 
 JOBS = resources.of_kind(BATCH_JOB)
 RESOURCES = {

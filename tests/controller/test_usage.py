@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.usage import consumed_of, patch_of
-from core.afs import Consumed
+from core.queue.admission_fair_sharing import Consumed
 
 NAMES = st.sampled_from(["cpu", "memory", "example.com/gpu"])
 AMOUNTS = st.dictionaries(NAMES, st.floats(0, 1e12).map(lambda amount: round(amount, 3)))

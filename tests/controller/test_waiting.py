@@ -18,9 +18,9 @@ from controller.waiting import (
     SETTLE_SECONDS,
     WaitEvents,
 )
-from core.cycle import drain
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
+from core.state.drain import drain
 from tests.controller.test_caches import Raw, filled, made, workload
 from tests.eventually import eventually
 

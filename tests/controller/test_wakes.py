@@ -18,9 +18,9 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
-from core.owner import Owner
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
+from core.model.owner import Owner
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
 
 

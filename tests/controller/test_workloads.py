@@ -15,7 +15,7 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
-from core.owner import Owner
+from core.model.owner import Owner
 from tests.controller.test_caches import controlled_by, filled, made, workload
 
 KEY = Key("ns", "named")

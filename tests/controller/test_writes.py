@@ -9,7 +9,7 @@ from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound
 from controller.writes import Writer
 from core.model import Key
-from core.state import State
+from core.state.state import State
 from tests.controller.test_caches import workload
 
 Raw = dict[str, Any]

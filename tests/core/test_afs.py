@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.afs import USAGE_BASED, Consumed, entry_penalty, portion, sampled, weighed
-from core.cycle import drain
 from core.model import Key, LocalQueue, QueueingStrategy, Reserve, StopPolicy
-from core.policy import AdmissionFairSharing, Policy
-from core.state import State
-from core.status import local_queue_status
-from core.times import stamp
+from core.model.policy import AdmissionFairSharing, Policy
+from core.queue.admission_fair_sharing import USAGE_BASED, Consumed, entry_penalty, portion, sampled, weighed
+from core.state.drain import drain
+from core.state.queue_status import local_queue_status
+from core.state.state import State
+from core.wire.timestamps import stamp
 from tests.builders import cluster_queue, reserved, state, workload
 
 RULES = AdmissionFairSharing(half_life=600.0, sampling_interval=600.0)

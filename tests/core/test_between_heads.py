@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from core.cycle import drain, drain_in_steps
 from core.model import (
     Key,
     LocalQueue,
@@ -19,7 +18,8 @@ from core.model import (
     Reserve,
     Wait,
 )
-from core.state import State
+from core.state.drain import drain, drain_in_steps
+from core.state.state import State
 from tests.builders import CPU, DEFAULT, cluster_queue, put, reserved, state, workload
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")

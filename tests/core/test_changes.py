@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.cycle import drain, drain_in_steps, schedule
 from core.model import (
     AdmissionCheck,
     CheckRule,
@@ -27,7 +26,9 @@ from core.model import (
     StopPolicy,
     Wait,
 )
-from core.state import State
+from core.scheduling.cycle import schedule
+from core.state.drain import drain, drain_in_steps
+from core.state.state import State
 from tests.core.worlds import FLAVORS, POLICIES, RESOURCES, cluster_queues, copy, quotas, workloads, worlds
 
 NOW = 100.0

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from bench.cycle import NOW, cluster
-from core.afs import USAGE_BASED
-from core.cycle import schedule
 from core.model import Key, LocalQueue, QueueingStrategy, ResourceFlavor
-from core.policy import AdmissionFairSharing, Policy
-from core.remembered import MOST_ENDS, MOST_SHAPES, Memory
-from core.state import State
+from core.model.policy import AdmissionFairSharing, Policy
+from core.queue.admission_fair_sharing import USAGE_BASED
+from core.scheduling.cycle import schedule
+from core.scheduling.search_cache import MOST_ENDS, MOST_SHAPES, Memory
+from core.state.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 from tests.cost import times
 

@@ -10,9 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE
-from core import messages
-from core.conditions import raw_admission
-from core.cycle import drain, schedule
 from core.model import (
     Admission,
     AdmissionCheck,
@@ -40,9 +37,13 @@ from core.model import (
     Selector,
     Taint,
     Wait,
+    messages,
 )
-from core.policy import Policy
-from core.state import State
+from core.model.policy import Policy
+from core.scheduling.cycle import schedule
+from core.state.drain import drain
+from core.state.state import State
+from core.wire.conditions import raw_admission
 from tests.builders import CPU, DEFAULT, FAIR, NOW, SPOT, TWO, cluster_queue, cycle, put, reserved, state, workload
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from core import decode
 from core.model import (
     Admission,
     CheckRule,
@@ -30,9 +29,10 @@ from core.model import (
     Taint,
     Toleration,
 )
-from core.owner import Owner
-from core.requests import RequestRules, limits
-from core.times import epoch, stamp
+from core.model.owner import Owner
+from core.wire import decode
+from core.wire.pod_requests import RequestRules, limits
+from core.wire.timestamps import epoch, stamp
 
 Spec = dict[str, Any]
 

@@ -4,8 +4,10 @@ import math
 
 import pytest
 
-from core.cycle import schedule
-from core.figures import (
+from core.model import Cohort, Key, Quota
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.scheduling.cycle import schedule
+from core.state.queries import (
     STEP,
     Capacity,
     Counts,
@@ -20,9 +22,7 @@ from core.figures import (
     shown_share,
     weighted_share,
 )
-from core.model import Cohort, Key, Quota
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.state import State
+from core.state.state import State
 from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 
 

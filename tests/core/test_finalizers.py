@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.finalizers import released
+from core.wire.finalizers import released
 
 OURS = "kueue.x-k8s.io/resource-in-use"
 

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from api.names import PendingReason
-from core import life, transitions
-from core.life import BYPASSED, next_step, required_checks
 from core.model import (
     Admission,
     CheckRule,
@@ -25,8 +23,9 @@ from core.model import (
     StopPolicy,
     Workload,
 )
-from core.owner import Owner
-from core.steps import (
+from core.model.owner import Owner
+from core.workload import lifecycle, transitions
+from core.workload.actions import (
     Deactivate,
     Delete,
     Evict,
@@ -38,7 +37,8 @@ from core.steps import (
     Surroundings,
     Update,
 )
-from core.transitions import Backoff
+from core.workload.lifecycle import BYPASSED, next_step, required_checks
+from core.workload.transitions import Backoff
 
 NOW = 10_000.0
 CQ = ClusterQueue("cq", groups=(ResourceGroup(("cpu",), ("f", "g")),), namespace_selector=Selector())
@@ -335,7 +335,7 @@ def test_a_workload_whose_owner_was_taken_from_it_is_let_go() -> None:
 
 
 def test_every_rule_says_what_it_is_for() -> None:
-    assert all(rule.__doc__ for rule in life.RULES)
+    assert all(rule.__doc__ for rule in lifecycle.RULES)
 
 
 queues = st.sampled_from([None, LQ, *(stopped(LQ, policy) for policy in StopPolicy)])

@@ -3,10 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from core import transitions
-from core.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released, milestones
 from core.model import Admission, Key, PodSetAssignment, Workload
-from core.transitions import condition
+from core.workload import transitions
+from core.workload.milestones import (
+    Admitted,
+    BecameReady,
+    Evicted,
+    Finished,
+    Milestone,
+    QuotaReserved,
+    Released,
+    milestones,
+)
+from core.workload.transitions import condition
 
 NEW = Workload(Key("ns", "w"), "uid", 1_000.0, "lq", 0, ())
 ADMISSION = Admission("cq", (PodSetAssignment("main", {"cpu": "default"}, {"cpu": 1000}, 1),))

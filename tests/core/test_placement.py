@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.matching.placement import Mismatch, holds, matches, mismatch, tolerates
 from core.model import Placement, Requirement, ResourceFlavor, Selector, Taint, Toleration
-from core.placement import Mismatch, holds, matches, mismatch, tolerates
 
 LABELS = {"gen": "3", "zone": "a"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from api import validate
-from core import decode
+from core.wire import decode
 
 Raw = dict[str, Any]
 WRONG: tuple[Any, ...] = (None, 5, "x", [], {}, [None], ["x"], {"a": None}, {"a": 5}, True, -1)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.candidates import Preemptor, add_usage, remove_usage
-from core.cycle import drain, schedule
 from core.model import FlavorResource, Key, Quota, Reserve, Wait
-from core.preemption import find_targets
-from core.state import State
+from core.scheduling.cycle import schedule
+from core.scheduling.preemption.algorithm import find_targets
+from core.scheduling.preemption.candidates import Preemptor, add_usage, remove_usage
+from core.state.drain import drain
+from core.state.state import State
 from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, crowded, worlds
 
 NOW = 100.0

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.forest import Tree, circular, plant
 from core.model import ClusterQueue, Cohort, Key, Quota
-from core.quota import QueueNode, borrowing_level
-from core.usage import Reservation
+from core.quota.node import QueueNode, borrowing_level
+from core.quota.tree import Tree, circular, plant
+from core.quota.usage import Reservation
 from tests.builders import DEFAULT, cluster_queue, workload
 
 

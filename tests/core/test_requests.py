@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.requests import RequestRules, effective, limits, overheads, transformations
+from core.wire.pod_requests import RequestRules, effective, limits, overheads, transformations
 
 Spec = dict[str, Any]
 GI = 1 << 30

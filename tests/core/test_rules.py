@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from core.cycle import drain, schedule
 from core.model import (
     Admission,
     Cohort,
@@ -25,9 +24,11 @@ from core.model import (
     Wait,
     Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
-from core.state import State
-from core.status import cluster_queue_status
+from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.scheduling.cycle import schedule
+from core.state.drain import drain
+from core.state.queue_status import cluster_queue_status
+from core.state.state import State
 from tests.builders import CPU, DEFAULT, FAIR, NOW, SPOT, TWO, cluster_queue, cycle, put, reserved, state, workload
 
 

@@ -5,8 +5,6 @@ from collections.abc import Generator
 
 import pytest
 
-from core import transitions
-from core.cycle import IDLE_CYCLES, drain
 from core.model import (
     Cohort,
     Condition,
@@ -20,8 +18,10 @@ from core.model import (
     Tried,
     Wait,
 )
-from core.snapshot import Head
-from core.state import State
+from core.scheduling.snapshot import Head
+from core.state.drain import IDLE_CYCLES, drain
+from core.state.state import State
+from core.workload import transitions
 from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 
 
@@ -226,7 +226,7 @@ def test_searches_that_wander_for_ever_end_a_drain_and_rest_until_something_chan
         tried = Tried(({"cpu": next(turns)},), 0, 0)  # never where it stopped before
         return Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, tried=tried),))
 
-    monkeypatch.setattr("core.cycle._Cycle.run", circling)
+    monkeypatch.setattr("core.scheduling.cycle._Cycle.run", circling)
     assert len(list(drain(found, found.policy, 0.0))) == IDLE_CYCLES
     assert (found.heads(0.0), found.next_wake(0.0)) == ((), None)
     found.set_workload(Key("ns", "w"), workload("w", 7, priority=1))

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.conditions import status_patch, with_condition
 from core.model import Admission, CheckState, Condition, Key, PodSetAssignment, Workload
-from core.times import epoch
-from core.transitions import (
+from core.wire.conditions import status_patch, with_condition
+from core.wire.timestamps import epoch
+from core.workload.transitions import (
     Backoff,
     admitted_in_step,
     backed_off,

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from bench.cycle import NOW, admitted_workload, cluster
-from core.cycle import drain
-from core.forest import Tree
 from core.model import Cohort, Key
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.queue import Pending
-from core.quota import CohortNode, QueueNode
-from core.state import State
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.queue.queue import Pending
+from core.quota.node import CohortNode, QueueNode
+from core.quota.tree import Tree
+from core.state.drain import drain
+from core.state.state import State
 
 POLICIES = [Policy(), Policy(fair_sharing=DEFAULT_STRATEGIES)]
 

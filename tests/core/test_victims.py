@@ -3,8 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from core import transitions
-from core.cycle import drain
 from core.model import (
     Admission,
     ClusterQueue,
@@ -19,11 +17,13 @@ from core.model import (
     Wait,
     Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy
-from core.simulation import Arrival, simulate
-from core.state import State
-from core.victims import FREE_ROUNDS, PATIENCE
-from core.wakes import LATEST
+from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.simulation.simulation import Arrival, simulate
+from core.state.drain import drain
+from core.state.preempted import FREE_ROUNDS, PATIENCE
+from core.state.state import State
+from core.state.wake_ups import LATEST
+from core.workload import transitions
 from tests.builders import EVERY, cluster_queue, reserved, state, workload
 
 A, B = Key("ns", "a"), Key("ns", "b")

@@ -28,8 +28,8 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.policy import DEFAULT_STRATEGIES, Policy, Strategy
-from core.state import State
+from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.state.state import State
 
 RESOURCES = ("cpu", "memory")
 FLAVORS = ("fa", "fb")

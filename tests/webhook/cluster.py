@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from core.feedback.accepted import Accepted
-from core.lookup import Lookup
 from core.model import Key, Labels, Raw, Workload
 from core.model import LocalQueue as LocalQueueValue
-from core.priority import PriorityClasses
-from core.state import State
-from core.state_lookup import StateLookup
+from core.state.lookup import Lookup
+from core.state.state import State
+from core.state.state_lookup import StateLookup
+from core.workload.priority import PriorityClasses
 from webhook.hooks import HOOKS
 from webhook.routes import answer
 from webhook.settings import Account, Context, Settings

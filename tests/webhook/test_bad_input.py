@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from api.names import Label
 from bench.reviews import spoil
 from core.model import Raw
-from core.state_lookup import StateLookup
+from core.state.state_lookup import StateLookup
 from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.hooks import HOOKS
 from webhook.routes import answer, routes

@@ -12,8 +12,8 @@ from api.configuration import load
 from api.names import Label
 from core.feedback.accepted import Accepted
 from core.feedback.catalog import NAMES
-from core.lookup import Lookup
 from core.model import Key, Raw, Requirement, Selector
+from core.state.lookup import Lookup
 from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from api.names import Annotation, Label
-from core.lookup import Lookup
 from core.model import Raw
+from core.state.lookup import Lookup
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.settings import Settings
 

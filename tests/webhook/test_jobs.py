@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import Annotation, Label
-from core import transitions
-from core.lookup import Lookup
 from core.model import Key, Raw, Workload
-from core.owner import Owner
+from core.model.owner import Owner
+from core.state.lookup import Lookup
+from core.workload import transitions
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.patch import Operation, apply
 from webhook.settings import Settings

@@ -13,10 +13,10 @@ import orjson
 import pytest
 
 from api.names import Annotation, Label
-from core.lookup import Lookup
 from core.model import Condition, Key, Raw, Workload
-from core.state import State
-from core.state_lookup import StateLookup
+from core.state.lookup import Lookup
+from core.state.state import State
+from core.state.state_lookup import StateLookup
 from tests.webhook.cluster import ask, job, review
 from webhook.settings import Account, Settings
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cycle import drain
 from core.feedback import Submission
 from core.feedback.accepted import LASTS, MOST, Accepted
 from core.feedback.jobs import of_job
 from core.model import Key, Workload
-from core.state_lookup import StateLookup
+from core.state.drain import drain
+from core.state.state_lookup import StateLookup
 from tests.core.feedback.world import job, waiting, world
 
 STRICT = """

@@ -12,8 +12,8 @@ from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
 from core.feedback.submission import PodSpec, Submission, submission
 from core.model import Raw
-from core.priority import PriorityClasses
-from core.requests import RequestRules, limits
+from core.wire.pod_requests import RequestRules, limits
+from core.workload.priority import PriorityClasses
 from tests.core.feedback.test_resource_quotas import RESOURCE_QUOTAS
 from tests.core.feedback.world import job, running, waiting, world
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import decode
 from core.feedback import change, rules
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
@@ -28,6 +27,7 @@ from core.feedback.rules import (
     shortened,
 )
 from core.model import Raw
+from core.wire import decode
 from tests.core.feedback.world import job, world
 from tests.cost import times
 

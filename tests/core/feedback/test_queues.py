@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from core import decode
 from core.feedback.catalog import TABLES
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
 from core.feedback.rules import LIMIT
 from core.model import Raw
+from core.wire import decode
 from tests.core.feedback import test_strangers
 from tests.core.feedback.world import TEAMS, running, waiting, world
 

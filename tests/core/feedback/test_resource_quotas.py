@@ -13,7 +13,7 @@ from core.feedback.jobs import of_job, of_template
 from core.feedback.rules import LIMIT
 from core.feedback.submission import PodSpec
 from core.model import Raw
-from core.requests import RequestRules, limits
+from core.wire.pod_requests import RequestRules, limits
 from tests.core.feedback.world import job, world
 
 RULE = "resource-quota-too-small"

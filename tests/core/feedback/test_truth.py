@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from api import quantity
-from core import trial
-from core.cycle import drain
 from core.feedback.jobs import of_job
 from core.feedback.submission import Submission
 from core.model import Key, PodSet, Reserve, Workload
-from core.state import State
-from core.state_lookup import StateLookup
+from core.state import what_if
+from core.state.drain import drain
+from core.state.state import State
+from core.state.state_lookup import StateLookup
 from tests.core.feedback.world import job, running, world
 from tests.core.worlds import copy, workloads, worlds
 
@@ -128,7 +128,7 @@ def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyP
         " ask for 2 to start now"
     )
     assert waiting_text("urgent") == ""
-    monkeypatch.setattr(trial, "HOLDERS", 0)
+    monkeypatch.setattr(what_if, "HOLDERS", 0)
     assert waiting_text("urgent") == f"will wait unless it preempts: {rest}", "too many to look at"
     assert waiting_text("").startswith("will wait:"), "that is seen at a glance"
 

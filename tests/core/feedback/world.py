@@ -8,16 +8,16 @@ from typing import Any
 
 import yaml
 
-from core import decode, resource_quotas
-from core.decode import WorkloadContext
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
-from core.policy import Policy
-from core.priority import PriorityClasses
-from core.requests import RequestRules
-from core.state import State
-from core.state_lookup import StateLookup
+from core.model.policy import Policy
+from core.state.state import State
+from core.state.state_lookup import StateLookup
+from core.wire import decode, resource_quotas
+from core.wire.decode import WorkloadContext
+from core.wire.pod_requests import RequestRules
+from core.workload.priority import PriorityClasses
 
 TEAMS = """
 - kind: ResourceFlavor

@@ -3,10 +3,11 @@
 import copy
 from typing import Any
 
-from core import conditions, priority
 from core.jobs import workload
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, PodSetAssignment, Raw, Workload
+from core.wire import conditions
+from core.workload import priority
 
 NOW = 1000.0
 FLAVORS: dict[str, Raw] = {

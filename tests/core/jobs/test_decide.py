@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from api import structural, validate
-from core import decode, transitions
 from core.jobs import workload
 from core.jobs.actions import (
     Action,
@@ -25,6 +24,8 @@ from core.jobs.decide import decide, orphan
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
 from core.model import Admission, PodSetAssignment, Raw, Workload
+from core.wire import decode
+from core.workload import transitions
 from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
 
 CONTEXT = decode.WorkloadContext()

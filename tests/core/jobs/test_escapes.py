@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from core import transitions
 from core.jobs import workload
 from core.jobs.actions import (
     AwaitPods,
@@ -24,6 +23,7 @@ from core.jobs.decide import decide, earlier, orphan
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import remain
 from core.model import Key, Raw
+from core.workload import transitions
 from tests.core.jobs.samples import NOW, job, merged, workload_of
 from tests.core.jobs.test_decide import admitted, after, evicted, facts, situation, started
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from core import transitions
 from core.jobs.actions import (
     AwaitPods,
     DeleteWorkload,
@@ -23,6 +22,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import read
 from core.jobs.situation import Situation
 from core.model import Raw
+from core.workload import transitions
 from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
 
 OTHERS = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x-uid", "controller": True}]

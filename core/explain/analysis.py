@@ -1,0 +1,378 @@
+"""Why a workload waits, what it would need, who holds that, and what would have to change: counterfactual cycles.
+
+Every answer is the cycle's own: the workload is judged as if it were the only head, on the quota as it is, and then
+again with holders gone or with a higher priority. Nothing is changed by asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from api import quantity
+from api.names import PODS_RESOURCE, Condition, PendingReason
+from core.explain.explanation import Cell, Explanation, Holder
+from core.model import ClusterQueue, Decision, FlavorResource, Key, LocalQueue, Reserve, StopPolicy, Wait, Workload
+from core.queue.order import queue_time
+from core.queue.queue import Pending
+from core.quota.demand import Shape
+from core.quota.node import QueueNode
+from core.quota.shares import share
+from core.quota.tree import Tree
+from core.quota.usage import Reservation, totals
+from core.scheduling.cycle import schedule
+from core.scheduling.snapshot import Head, Snapshot
+from core.state.state import State
+from core.workload.actions import Surroundings
+from core.workload.lifecycle import why_not_queued
+
+MOST_HOLDERS = 200
+"""Beyond so many holders no set of them is looked for: the answer would be no help."""
+
+
+def explain(state: State, key: Key, now: float) -> Explanation | None:
+    """What there is to say about a workload; None where State knows none of that name (or it has finished)."""
+    workload = state.workloads.get(key)
+    if workload is None:
+        return None
+    held = state.holdings.get(key)
+    if held is not None:
+        return _running(state, held)
+    reason, message = _not_queued(state, workload, now)
+    if reason:
+        ways = _to_queue(state, workload)
+        return Explanation(key, "not queued", reason=reason, message=message, before=_before(workload), ways=ways)
+    name = state.lines.where(key)
+    entry = state.lines.entry(key)
+    if name is None or entry is None:
+        return Explanation(key, "waiting", message="it is not queued")
+    if workload.requeue_at is not None and workload.requeue_at > now:
+        return _backing_off(workload, name, now)
+    order = state.lines.queues[name].in_order(state.lines.local_usage)
+    keys = [each.workload.key for each in order]
+    place = keys.index(key) + 1
+    question = _Question(state, workload, name, entry.shape, now)
+    decision = question.answer()
+    told = Explanation(
+        key=key,
+        state="waiting",
+        cluster_queue=name,
+        before=_before(workload),
+        priority=workload.priority,
+        place=place,
+        waiting=len(keys),
+        rivals=question.rivals(),
+        shares=question.shares(),
+        ahead=tuple(keys[: place - 1]),
+        cells=question.cells(),
+        holders=question.holders(),
+    )
+    before = _in_the_way(state, order, place, now) if place > 1 else None
+    if isinstance(decision, Wait):
+        ways = (*((before.way,) if before else ()), *question.ways(decision))
+        return replace(told, reason=decision.reason, message=decision.message, ways=ways)
+    if before is not None:
+        return replace(told, reason="Behind", message=before.message, ways=(before.way, *before.ways))
+    text = "It fits now, and starts when those ahead of it have been decided." if place > 1 else "It fits now."
+    return replace(told, reason="Fits", message=text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A head that keeps its place, so that nobody behind it is looked at."""
+
+    message: str
+    way: str
+    ways: tuple[str, ...]
+
+
+def _in_the_way(state: State, order: Sequence[Pending], place: int, now: float) -> _Ahead | None:
+    """The head that has to start, or to leave, before this workload is looked at; None where nobody is in the way."""
+    head = order[0]
+    name = state.lines.where(head.workload.key) or ""
+    queue = state.lines.queues[name]
+    sticky = queue.sticky == head.workload.key
+    if place == 1 or not (queue.strict or sticky):
+        return None
+    question = _Question(state, head.workload, name, head.shape, now)
+    decision = question.answer()
+    if isinstance(decision, Reserve):
+        return None
+    why = "it waits for those it preempts" if sticky else "the queue is StrictFIFO"
+    key = head.workload.key
+    message = f"It fits now, but {key} is before it and {why}. {key} waits: {decision.reason}: {decision.message}"
+    ways = tuple(f"for {key}: {way}" for way in question.ways(decision))
+    return _Ahead(message, f"{key} has to start, or to leave the queue, first: {why}", ways)
+
+
+def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
+    """It was evicted, and is not looked at again before its time."""
+    eviction = workload.condition(Condition.EVICTED)
+    requeued = workload.condition(Condition.REQUEUED)
+    last = requeued if requeued is not None and not requeued.status else eviction
+    left = round((workload.requeue_at or now) - now)
+    why = f"{last.message}. " if last is not None and last.message else ""
+    return Explanation(
+        workload.key,
+        "backing off",
+        cluster_queue,
+        reason=last.reason if last is not None else "",
+        message=f"{why}It is put back into the queue in {left} s",
+        ways=(f"it is looked at again in {left} s, after eviction {workload.requeue_count}",),
+    )
+
+
+def _running(state: State, held: Reservation) -> Explanation:
+    key, workload = held.workload.key, held.workload
+    if held.evicted:
+        eviction = workload.condition(Condition.EVICTED)
+        message = eviction.message if eviction else ""
+        return Explanation(key, "being evicted", held.cluster_queue, message=message)
+    amounts = [f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(held.usage.items())]
+    message = f"it holds {', '.join(amounts)}" if amounts else "it asks for nothing that has a quota"
+    if held.admitted:
+        remain = workload.condition(Condition.PODS_REMAIN)
+        message += f". {remain.message}" if remain is not None and remain.status else ""
+        return Explanation(key, "admitted", held.cluster_queue, message=message)
+    open_checks = [check for check in workload.checks if check.state != "Ready"]
+    told = [f"{check.name} is {check.state}{f' ({check.message})' if check.message else ''}" for check in open_checks]
+    message += f"; it waits for admission checks: {', '.join(told)}" if told else ""
+    known = state.holdings.checks
+    ways = [
+        f"AdmissionCheck {name} has to become Ready, which is up to {known[name].controller_name}"
+        for name in (check.name for check in open_checks)
+        if name in known
+    ]
+    return Explanation(key, "quota reserved", held.cluster_queue, message=message, ways=tuple(ways))
+
+
+def _before(workload: Workload) -> str:
+    """Why it was stopped, where it ran before; '' where it did not."""
+    eviction = workload.condition(Condition.EVICTED)
+    return eviction.message if eviction is not None and eviction.status else ""
+
+
+def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]:
+    """Why a workload is in no queue at all, in the words of its status; ('', '') where it is in one."""
+    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+    queue = state.holdings.cluster_queues.get(local.cluster_queue) if local else None
+    standing = state.holdings.standing(queue.name) if queue else None
+    around = Surroundings(
+        now=now,
+        local_queue=local,
+        cluster_queue=queue,
+        active=standing is not None and standing.active,
+        namespace=state.namespaces.get(workload.key.namespace),
+    )
+    reason, message = why_not_queued(workload, around)
+    if reason and standing is not None and not standing.active:
+        return reason, f"{message}: {standing.message}"
+    if workload.gates and not reason:
+        return PendingReason.ADMISSION_GATED, f"Admission is gated by: {','.join(workload.gates)}"
+    return reason, message
+
+
+def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
+    """What would put it into a queue."""
+    here = sorted(key.name for key in state.lines.local_queues if key.namespace == workload.key.namespace)
+    if not workload.active:
+        return ("set spec.active of the Workload to true",)
+    if workload.gates:
+        return ("whoever set the gate has to take it off the Job",)
+    if workload.invalid:
+        return ("a Job whose pods ask for what the namespace and Kubernetes allow",)
+    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+    if local is None:
+        known = f"available: {', '.join(here)}" if here else "there is none in the namespace"
+        return (f"name a LocalQueue that exists ({known})",)
+    queue = state.holdings.cluster_queues.get(local.cluster_queue)
+    if queue is None:
+        return (f"an administrator has to create ClusterQueue {local.cluster_queue}",)
+    stopped: tuple[tuple[str, LocalQueue | ClusterQueue], ...]
+    stopped = ((f"LocalQueue {workload.queue}", local), (f"ClusterQueue {queue.name}", queue))
+    held = [name for name, each in stopped if each.stop_policy != StopPolicy.NONE]
+    if held:
+        return tuple(f"an administrator has to set spec.stopPolicy of {name} to None" for name in held)
+    if not state.holdings.standing(queue.name).active:
+        return (f"ClusterQueue {queue.name} is inactive: an administrator has to make it active",)
+    return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What if this workload were the only head of its ClusterQueue?"""
+
+    state: State
+    workload: Workload
+    cluster_queue: str
+    shape: Shape
+    now: float
+
+    def answer(self, snapshot: Snapshot | None = None, workload: Workload | None = None) -> Decision:
+        """The cycle's decision, perhaps on other quota or for the workload with another priority."""
+        workload = workload or self.workload
+        head = Head(workload, self.cluster_queue, self.shape, queue_time(workload, self.state.policy))
+        plan = schedule(snapshot or self.state.snapshot(), [head], self.state.policy, self.now)
+        return plan.decisions[0]
+
+    def tree(self) -> Tree:
+        """The tree the ClusterQueue is in."""
+        return self.state.holdings.trees[self.state.holdings.roots[self.cluster_queue]]
+
+    def node(self) -> QueueNode:
+        """The ClusterQueue in it."""
+        return self.tree().queues[self.cluster_queue]
+
+    def rivals(self) -> int:
+        """How many wait in the other ClusterQueues of its tree: what becomes free may be theirs."""
+        lines = self.state.lines.queues
+        return sum(len(lines[name]) for name in self.tree().queues if name != self.cluster_queue and name in lines)
+
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """The shares of the ClusterQueues in its tree that wait or borrow, where they decide who is next."""
+        if self.state.policy.fair_sharing is None or self.node().parent is None:
+            return ()
+        lines = self.state.lines.queues
+        found = sorted((share(node).weighted, name) for name, node in self.tree().queues.items())
+        return tuple((name, value) for value, name in found if value or lines.get(name))
+
+    def asked(self) -> dict[str, int]:
+        """What it asks for in all, by resource; pods too where the ClusterQueue counts them."""
+        total: dict[str, int] = {}
+        for pod_set in totals(self.workload):
+            for resource, amount in pod_set.requests.items():
+                total[resource] = total.get(resource, 0) + amount
+            if PODS_RESOURCE in self.node().groups:
+                total[PODS_RESOURCE] = total.get(PODS_RESOURCE, 0) + pod_set.count
+        return total
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Every flavor of the ClusterQueue for every resource asked for, in the order of the search."""
+        node, asked = self.node(), self.asked()
+        return tuple(
+            Cell(
+                fr,
+                asked[resource],
+                node.quotas[fr].nominal,
+                node.usage.get(fr, 0),
+                max(0, node.available(fr)),
+                node.potential(fr),
+                max(0, asked[resource] - node.available(fr)),
+            )
+            for group in node.spec.groups
+            for flavor in group.flavors
+            for resource in group.resources
+            if resource in asked and (fr := FlavorResource(flavor, resource)) in node.quotas
+        )
+
+    def short(self) -> frozenset[FlavorResource]:
+        """What there is too little of."""
+        return frozenset(cell.flavor_resource for cell in self.cells() if cell.asked > cell.free)
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Who in the tree holds what is short: those of the own ClusterQueue first, then the largest."""
+        short = self.short()
+        found = [
+            Holder(
+                held.workload.key,
+                held.cluster_queue,
+                held.workload.priority,
+                {fr: amount for fr, amount in held.usage.items() if fr in short and amount},
+            )
+            for held in self._reserved()
+            if held.uses(short)
+        ]
+        mine = self.cluster_queue
+        return tuple(sorted(found, key=lambda h: (h.cluster_queue != mine, -sum(h.amounts.values()), h.key)))
+
+    def _reserved(self) -> Iterable[Reservation]:
+        return (held for node in self.tree().queues.values() for held in node.reserved.values())
+
+    def ways(self, decision: Wait) -> Iterable[str]:
+        """What would let it start, each on its own."""
+        if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
+            unready = sorted(self.state.holdings.unready)
+            yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
+            return
+        ends = self._ends()
+        if ends:
+            yield f"it fits when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
+        yield from self._more_quota()
+        yield from self._priority(decision)
+
+    def _ends(self) -> list[Key]:
+        """A set of holders whose end is enough, those first that started first, without any that is not needed."""
+        tree = self.tree()
+        ranked = sorted(self.holders(), key=lambda h: (self._since(h.key), h.key))[:MOST_HOLDERS]
+        gone: list[Holder] = []
+        for holder in ranked:
+            gone.append(holder)
+            if self._fits_without(tree, gone):
+                break
+        else:
+            return []
+        for holder in tuple(gone[:-1]):
+            fewer = [each for each in gone if each is not holder]
+            if self._fits_without(tree, fewer):
+                gone = fewer
+        return [holder.key for holder in gone]
+
+    def _since(self, key: Key) -> float:
+        held = self.state.holdings.get(key)
+        found = held.workload.condition(Condition.QUOTA_RESERVED) if held else None
+        return found.since if found else 0.0
+
+    def _fits_without(self, tree: Tree, gone: Iterable[Holder]) -> bool:
+        other = tree.copy()
+        for holder in gone:
+            other.release(holder.key, holder.cluster_queue)
+        other.readers += 1
+        snapshot = self.state.snapshot()
+        snapshot = replace(snapshot, trees={**snapshot.trees, other.root: other})
+        return isinstance(self.answer(snapshot), Reserve)
+
+    def _more_quota(self) -> Iterable[str]:
+        """For each flavor, the quota that is missing; where only the borrowing limit is in the way, that."""
+        node = self.node()
+        for group in node.spec.groups:
+            for flavor in group.flavors:
+                lacks = [c for c in self.cells() if c.flavor_resource.flavor == flavor and c.asked > c.free]
+                if not lacks:
+                    continue
+                what = ", ".join(
+                    f"{quantity.text(c.flavor_resource.resource, c.missing)} {c.flavor_resource.resource}"
+                    for c in lacks
+                )
+                yield f"with {what} more quota in flavor {flavor} (nominalQuota of {self._raised(lacks)})"
+
+    def _raised(self, lacks: Iterable[Cell]) -> str:
+        node = self.node()
+        limited = [
+            c
+            for c in lacks
+            if node.parent is not None
+            and node.quotas[c.flavor_resource].borrowing_limit is not None
+            and node.parent.available(c.flavor_resource) + node.kept_free(c.flavor_resource) >= c.asked
+        ]
+        name = f"ClusterQueue {self.cluster_queue}"
+        return f"{name}, or its borrowingLimit: the cohort has it" if limited else name
+
+    def _priority(self, decision: Wait) -> Iterable[str]:
+        """The lowest priority at which it would preempt, if there is one above its own."""
+        if decision.victims:
+            return
+        higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})
+        for value in higher[:MOST_HOLDERS]:
+            other = self.answer(workload=structs.replace(self.workload, priority=value))
+            if isinstance(other, Wait) and other.victims:
+                victims = _list([victim.workload.key for victim in other.victims])
+                yield f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"
+                return
+
+
+def _list(keys: Iterable[Key]) -> str:
+    names = [str(key) for key in keys]
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,78 @@
+"""The values that core decides on: what the API objects say, in exact integers and without the wire's noise.
+
+Frozen structs, the administrator's choices (``policy``) and the sentences people read (``messages``) live here; nothing
+here decides. They are separate from the models of ``api`` because the scheduler reads them a million times: structs are
+made and changed (``msgspec.structs.replace``) many times as fast as dataclasses. Amounts are integers in base units
+(milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds since the epoch;
+``None`` means "no limit" or "absent".
+"""
+
+from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait
+from core.model.kubernetes import (
+    ANYWHERE,
+    Condition,
+    Key,
+    Labels,
+    Placement,
+    Raw,
+    Requests,
+    Requirement,
+    Selector,
+    Taint,
+    Toleration,
+)
+from core.model.queues import (
+    AdmissionCheck,
+    CheckRule,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    Fungibility,
+    LocalQueue,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    StopPolicy,
+)
+from core.model.workload import Admission, CheckState, PodSet, PodSetAssignment, Workload
+
+__all__ = [
+    "ANYWHERE",
+    "Admission",
+    "AdmissionCheck",
+    "CheckRule",
+    "CheckState",
+    "ClusterQueue",
+    "Cohort",
+    "Condition",
+    "Decision",
+    "FlavorResource",
+    "Fungibility",
+    "Key",
+    "Labels",
+    "LocalQueue",
+    "Placement",
+    "Plan",
+    "PodSet",
+    "PodSetAssignment",
+    "Preemption",
+    "QueueingStrategy",
+    "Quota",
+    "Raw",
+    "Requests",
+    "Requeue",
+    "Requirement",
+    "Reserve",
+    "ResourceFlavor",
+    "ResourceGroup",
+    "Selector",
+    "StopPolicy",
+    "Taint",
+    "Toleration",
+    "Tried",
+    "Victim",
+    "Wait",
+    "Workload",
+]

@@ -1,0 +1,84 @@
+"""What Kubernetes has in many kinds: names, labels and selectors, taints, placement of pods, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+
+Raw = dict[str, Any]
+"""A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
+
+Requests = Mapping[str, int]
+"""Amount by resource name."""
+
+Labels = Mapping[str, str]
+
+
+class Key(NamedTuple):
+    """Namespace and name of a namespaced object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Requirement(Struct, frozen=True, gc=False):
+    """One term of a label selector or of a node affinity: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Selector(Struct, frozen=True, gc=False):
+    """A label selector; all requirements must hold, none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+class Taint(Struct, frozen=True, gc=False):
+    """A node taint of a flavor."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """A toleration of a pod or of a flavor; no ``effect`` is all effects, no ``key`` with Exists all keys."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Placement(Struct, frozen=True, gc=False):
+    """What a pod asks of its node. ``affinity`` is the required node affinity: any of the terms, all within a term.
+
+    ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements
+    (``matchFields``) are not kept: flavors know labels only.
+    """
+
+    node_selector: Labels = field(default_factory=dict)
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+ANYWHERE = Placement()
+"""Of pods that ask for nothing: one value for all of them, so that it is judged once."""
+
+
+class Condition(Struct, frozen=True, gc=False):
+    """A status condition; ``since`` is lastTransitionTime in epoch seconds."""
+
+    type: str
+    status: bool
+    reason: str = ""
+    message: str = ""
+    since: float = 0.0
+    generation: int = 0

@@ -1,0 +1,134 @@
+"""What an administrator specifies: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and AdmissionChecks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from core.model.kubernetes import Key, Labels, Selector, Taint, Toleration
+
+
+class FlavorResource(NamedTuple):
+    """The unit of quota: a resource in a flavor."""
+
+    flavor: str
+    resource: str
+
+
+class StopPolicy(enum.StrEnum):
+    """``spec.stopPolicy`` of a ClusterQueue or LocalQueue."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
+class QueueingStrategy(enum.StrEnum):
+    """``spec.queueingStrategy`` of a ClusterQueue."""
+
+    STRICT_FIFO = "StrictFIFO"
+    BEST_EFFORT_FIFO = "BestEffortFIFO"
+
+
+class ResourceFlavor(Struct, frozen=True, gc=False):
+    """A kind of nodes."""
+
+    name: str
+    node_labels: Labels = field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology_name: str | None = None
+
+
+class Quota(Struct, frozen=True, gc=False):
+    """What a ClusterQueue or Cohort has of a flavor's resource."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+class ResourceGroup(Struct, frozen=True, gc=False):
+    """Resources that are taken from one flavor together; flavors in the order in which they are tried."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+class Fungibility(Struct, frozen=True, gc=False):
+    """``spec.flavorFungibility``: MayStopSearch or TryNextFlavor each.
+
+    ``preference`` is BorrowingOverPreemption, PreemptionOverBorrowing or absent ('').
+    """
+
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str = ""
+
+
+class Preemption(Struct, frozen=True, gc=False):
+    """``spec.preemption``; ``borrow_within_cohort`` is its policy, Never or LowerPriority."""
+
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: str = "Never"
+    max_priority_threshold: int | None = None
+
+
+class CheckRule(Struct, frozen=True, gc=False):
+    """An admission check that a ClusterQueue asks for; on no flavors means on all."""
+
+    name: str
+    on_flavors: frozenset[str] = frozenset()
+
+
+class AdmissionCheck(Struct, frozen=True, gc=False):
+    """An AdmissionCheck object as far as queueing is concerned."""
+
+    name: str
+    controller_name: str
+    active: bool
+
+
+class Cohort(Struct, frozen=True, gc=False):
+    """A Cohort object. One that is only named by its members has no quota and no parent."""
+
+    name: str
+    parent: str = ""
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
+
+
+class ClusterQueue(Struct, frozen=True, gc=False):
+    """A ClusterQueue object."""
+
+    name: str
+    uid: str = ""
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
+    namespace_selector: Selector | None = None
+    fungibility: Fungibility = Fungibility()
+    preemption: Preemption = Preemption()
+    checks: tuple[CheckRule, ...] = ()
+    stop_policy: StopPolicy = StopPolicy.NONE
+    weight: float = 1.0
+    admission_mode: str = ""
+    deleting: bool = False
+    generation: int = 0
+
+
+class LocalQueue(Struct, frozen=True, gc=False):
+    """A LocalQueue object."""
+
+    key: Key
+    cluster_queue: str
+    uid: str = ""
+    stop_policy: StopPolicy = StopPolicy.NONE
+    weight: float = 1.0
+    deleting: bool = False
+    generation: int = 0

@@ -1,0 +1,106 @@
+"""A Workload: what a job asks for, what it was given, and what its status says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from core.model.kubernetes import ANYWHERE, Condition, Key, Placement, Raw, Requests
+from core.model.owner import Owner
+
+
+class PodSet(Struct, frozen=True, gc=False):
+    """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations."""
+
+    name: str
+    count: int
+    requests: Requests
+    min_count: int | None = None
+    placement: Placement = ANYWHERE
+
+
+class PodSetAssignment(Struct, frozen=True, gc=False):
+    """What a pod set has been given: flavor by resource, total usage by resource, and the number of pods."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Requests
+    count: int
+
+
+class Admission(Struct, frozen=True, gc=False):
+    """``status.admission``: the ClusterQueue that holds quota for a workload, and for what."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAssignment, ...]
+
+
+class CheckState(Struct, frozen=True, gc=False):
+    """The state of one admission check of a workload: Pending, Ready, Retry or Rejected.
+
+    ``pod_set_updates`` are what the check's controller wants added to the pods, as it wrote them.
+    """
+
+    name: str
+    state: str
+    message: str = ""
+    since: float = 0.0
+    retry_count: int = 0
+    requeue_after: float | None = None
+    pod_set_updates: tuple[Raw, ...] = ()
+
+
+class Workload(Struct, frozen=True, gc=False):
+    """A Workload object, slim: about 2 KB, for there may be a hundred thousand pending.
+
+    ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
+    ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
+    (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
+    and underlying cause. ``owner`` controls it, ``co_owned`` where it has owners of which none does; ``made_for`` is
+    the owner that Kueue's annotation names. ``past_execution`` is in seconds, None before the first admission ended.
+    """
+
+    key: Key
+    uid: str
+    created: float
+    queue: str
+    priority: int
+    pod_sets: tuple[PodSet, ...]
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    active: bool = True
+    checks: tuple[CheckState, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    requeue_count: int = 0
+    requeue_at: float | None = None
+    past_execution: int | None = None
+    max_execution: int | None = None
+    job_uid: str = ""
+    owner: Owner | None = None
+    co_owned: bool = False
+    made_for: str = ""
+    priority_class: str = ""
+    deleting: bool = False
+    generation: int = 0
+    resource_version: str = ""
+    invalid: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    evictions: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def owned(self) -> bool:
+        """Whether it has any owner reference."""
+        return self.owner is not None or self.co_owned
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, if there is one."""
+        for found in self.conditions:
+            if found.type == kind:
+                return found
+        return None
+
+    def holds(self, kind: str) -> bool:
+        """Whether the condition of that type is True."""
+        found = self.condition(kind)
+        return found is not None and found.status

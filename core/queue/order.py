@@ -1,0 +1,42 @@
+"""Who comes first: the timestamp a workload queues with, and the order inside a ClusterQueue.
+
+Separate because queues, the cycle and preemption (LowerOrNewerEqualPriority) must use the same clock. Rule:
+https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
+"""
+
+from __future__ import annotations
+
+from api.names import Condition, EvictedReason, PreemptedReason
+from core.model import Workload
+from core.model.policy import Policy
+
+_EPSILON = 0.001
+"""A workload preempted while the preemptor borrowed queues just behind its preemptor."""
+
+
+def queue_time(workload: Workload, policy: Policy) -> float:
+    """The time a workload queues from: its creation, or its eviction where that was not another workload's doing."""
+    evicted = workload.condition(Condition.EVICTED)
+    if evicted is not None and evicted.status:
+        if evicted.reason == EvictedReason.PODS_READY_TIMEOUT and policy.requeue_by_eviction:
+            return evicted.since
+        if evicted.reason == EvictedReason.ADMISSION_CHECK:
+            return evicted.since
+    if not policy.priority_sorting_within_cohort:
+        preempted = workload.condition(Condition.PREEMPTED)
+        if (
+            preempted is not None
+            and preempted.status
+            and preempted.reason == PreemptedReason.IN_COHORT_RECLAIM_WHILE_BORROWING
+        ):
+            return preempted.since + _EPSILON
+    return workload.created
+
+
+QueueKey = tuple[int, float, str]
+"""Sort key inside a ClusterQueue: higher priority, earlier time, uid."""
+
+
+def queue_key(workload: Workload, policy: Policy) -> QueueKey:
+    """Where the workload stands in its ClusterQueue."""
+    return (-workload.priority, queue_time(workload, policy), workload.uid)

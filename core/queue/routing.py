@@ -1,0 +1,277 @@
+"""Where pending workloads wait: routed by LocalQueue to the queue of a ClusterQueue, or nowhere for now.
+
+Separate from ``core.queue.queue``, which orders one queue, and from ``core.state.state``, which decides when to look
+again. A workload is listed under its LocalQueue for as long as it is pending, so that it finds its way when that queue
+comes or changes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from api.names import Condition, EvictedReason, PendingReason
+from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
+from core.model.policy import Policy
+from core.queue.admission_fair_sharing import USAGE_BASED
+from core.queue.order import queue_key
+from core.queue.queue import Pending, Queue
+from core.quota.demand import Shapes
+from core.quota.reservations import discard, local_queue_of
+
+
+class Lines:
+    """All queues, and who is in which."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.local_queues: dict[Key, LocalQueue] = {}
+        self.queues: dict[str, Queue] = {}
+        self.stopped: set[str] = set()
+        """ClusterQueues that are stopped."""
+        self.by_local_queue: dict[Key, set[Key]] = {}
+        """Pending workloads by LocalQueue, queued or not."""
+        self.local_usage: dict[Key, float] = {}
+        self.now = 0.0
+        self._where: dict[Key, str] = {}
+        self._pending: dict[Key, Workload] = {}
+        self._backoffs: list[tuple[float, Key]] = []
+        self._put_off: dict[Key, float] = {}
+        """Until when a pending workload is not looked at, besides its own backoff."""
+        self.shapes = Shapes()
+
+    def where(self, key: Key) -> str | None:
+        """The ClusterQueue a workload is queued for."""
+        return self._where.get(key)
+
+    def entry(self, key: Key) -> Pending | None:
+        """The queue entry of a workload."""
+        name = self._where.get(key)
+        return self.queues[name].get(key) if name is not None else None
+
+    def still_in(self, name: str, judged: Workload) -> Pending | None:
+        """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
+        key = judged.key
+        entry = self.queues[name].get(key) if self._where.get(key) == name else None
+        if entry is None or (judged is not entry.workload and not still_judged(judged, entry.workload)):
+            return None
+        return entry
+
+    def bypassed(self, key: Key) -> str:
+        """Why those like a workload wait, where it came when they were parked and so is not looked at itself."""
+        entry = self.entry(key)
+        return entry.family.reason if entry is not None and entry.bypassed and entry.family.parked else ""
+
+    def head(self, name: str) -> Pending | None:
+        """The head of a ClusterQueue's queue."""
+        return self.queues[name].head(self.local_usage)
+
+    def slim(self, workload: Workload) -> Workload:
+        """The workload with the pod sets that all of its shape share."""
+        shape = self.shapes.of(workload)
+        if workload.pod_sets is shape.pod_sets or workload.reclaimable:
+            return workload
+        return replace(workload, pod_sets=shape.pod_sets)
+
+    def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
+        """Have a queue for the ClusterQueue, with the workloads that wait for it; or none any more.
+
+        One in which the order stays what it is is left alone.
+        """
+        self.stopped.discard(name)
+        if queue is not None and queue.stop_policy != StopPolicy.NONE:
+            self.stopped.add(name)
+        old = self.queues.get(name)
+        made = None if queue is None else self._queue_for(queue)
+        if old is not None and made is not None and made.order == old.order:
+            return
+        if old is not None:
+            del self.queues[name]
+            for entry in old.clear():
+                del self._where[entry.workload.key]
+        if made is not None:
+            self.queues[name] = made
+            for key, local_queue in self.local_queues.items():
+                if local_queue.cluster_queue == name:
+                    self.reroute(key)
+
+    def _queue_for(self, queue: ClusterQueue) -> Queue:
+        strict = queue.strategy == QueueingStrategy.STRICT_FIFO
+        by_usage = self.policy.admission_fair_sharing is not None and queue.admission_mode == USAGE_BASED
+        return Queue(strict=strict, by_local_queue=by_usage)
+
+    def reroute(self, local_queue: Key) -> set[str]:
+        """Queue the workloads of a LocalQueue where they belong now; the ClusterQueues whose head may have changed.
+
+        Those that were in no queue start awake, as in Kueue, even where Requeued=False still says that their queue is
+        stopped: it runs again, and they would come too late.
+        """
+        changed: set[str] = set()
+        for key in sorted(self.by_local_queue.get(local_queue, ())):
+            if self._where.get(key) == self._route(local_queue):
+                continue
+            anew = key not in self._where
+            changed |= self._leave(key) | self._join(key, self._pending[key], anew=anew)
+        return changed
+
+    def enqueue(self, workload: Workload) -> set[str]:
+        """Let a pending workload wait; the ClusterQueues whose head has changed."""
+        key = workload.key
+        old = self._pending.get(key)
+        changed = self.dequeue(key) if old is not None and old.queue != workload.queue else set()
+        self._pending[key] = workload
+        self.by_local_queue.setdefault(local_queue_of(workload), set()).add(key)
+        name = self._route(local_queue_of(workload))
+        if name != self._where.get(key):
+            changed |= self._leave(key)
+        return changed | self._join(key, workload)
+
+    def dequeue(self, key: Key) -> set[str]:
+        """The workload is not pending any more; the ClusterQueues whose head has changed."""
+        old = self._pending.pop(key, None)
+        if old is None:
+            return set()
+        self._put_off.pop(key, None)
+        discard(self.by_local_queue, local_queue_of(old), key)
+        return self._leave(key)
+
+    def put_off(self, key: Key, until: float) -> None:
+        """Do not look at a workload that waits before a time."""
+        name = self._where.get(key)
+        if name is not None:
+            self._put_off[key] = until
+            self.queues[name].park(key, family=False)
+            heapq.heappush(self._backoffs, (until, key))
+
+    def rouse(self, entries: Iterable[Pending]) -> set[str]:
+        """Look again at workloads that were parked alone, but for those in backoff; the ClusterQueues concerned."""
+        changed: set[str] = set()
+        for entry in entries:
+            if entry.asleep and not self._in_backoff(entry.workload):
+                name = self._where[entry.workload.key]
+                self.queues[name].wake_one(entry.workload.key)
+                changed.add(name)
+        return changed
+
+    def end_backoffs(self, now: float) -> set[str]:
+        """Queue those whose backoff is over; the ClusterQueues concerned."""
+        self.now = now
+        changed: set[str] = set()
+        while self._backoffs and self._backoffs[0][0] <= now:
+            at, key = heapq.heappop(self._backoffs)
+            entry = self.entry(key)
+            if entry is not None and self._backoff(entry.workload) == at:
+                self._put_off.pop(key, None)
+                changed |= self.rouse([entry])
+        return changed
+
+    def next_backoff(self) -> float | None:
+        """When the earliest backoff ends."""
+        while self._backoffs:
+            at, key = self._backoffs[0]
+            entry = self.entry(key)
+            if entry is not None and entry.asleep and self._backoff(entry.workload) == at:
+                return at
+            heapq.heappop(self._backoffs)
+        return None
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        for name, queue in self.queues.items():
+            queue.check()
+            for entry in queue:
+                assert self._where[entry.workload.key] == name
+        for key, name in self._where.items():
+            assert self.queues[name].get(key) is not None, f"{key} is said to be in {name}"
+
+    def _route(self, key: Key) -> str | None:
+        local_queue = self.local_queues.get(key)
+        if local_queue is None or local_queue.stop_policy != StopPolicy.NONE:
+            return None
+        return local_queue.cluster_queue if local_queue.cluster_queue in self.queues else None
+
+    def _join(self, key: Key, workload: Workload, *, anew: bool = False) -> set[str]:
+        name = self._route(local_queue_of(workload))
+        if name is None:
+            return set()
+        queue = self.queues[name]
+        old = queue.get(key)
+        entry = Pending(workload, queue_key(workload, self.policy), self.shapes.of(workload))
+        if old is not None and judged_alike(old, entry):
+            old.workload = workload
+            return set()
+        if old is not None and old.shape is entry.shape:
+            entry.tried = old.tried
+        was_head = old is not None and self.head(name) is old
+        awake = anew or (old is not None and not old.asleep)
+        until = self._backoff(workload)
+        entry.asleep = until > self.now or (not awake and self._in_backoff(workload))
+        queue.push(entry)
+        self._where[key] = name
+        if until > self.now:
+            heapq.heappush(self._backoffs, (until, key))
+        return {name} if was_head or self.head(name) is entry else set()
+
+    def _leave(self, key: Key) -> set[str]:
+        name = self._where.pop(key, None)
+        if name is None:
+            return set()
+        first = self.head(name)
+        self.queues[name].remove(key)
+        return {name} if first is not None and first.workload.key == key else set()
+
+    def _in_backoff(self, workload: Workload) -> bool:
+        requeued = workload.condition(Condition.REQUEUED)
+        if requeued is not None and not requeued.status:
+            # One that was drained keeps its place: who came while the queue was stopped does not overtake it while the
+            # write that says Requeued=True is under way. Kueue waits for that write.
+            drained = requeued.reason == EvictedReason.CLUSTER_QUEUE_STOPPED
+            if not drained or self._route(local_queue_of(workload)) in self.stopped:
+                return True
+        return self._backoff(workload) > self.now
+
+    def _backoff(self, workload: Workload) -> float:
+        """When the workload may be looked at; 0 where nothing puts it off."""
+        return max(workload.requeue_at or 0.0, self._put_off.get(workload.key, 0.0))
+
+
+def judged_alike(old: Pending, new: Pending) -> bool:
+    """Whether nothing has changed about a workload that a decision about it or its queue position depends on."""
+    mine, its = old.workload, new.workload
+    return (
+        old.key == new.key
+        and old.shape is new.shape
+        and still_judged(mine, its)
+        and mine.requeue_at == its.requeue_at
+        and mine.condition(Condition.REQUEUED) == its.condition(Condition.REQUEUED)
+        and mine.condition(Condition.EVICTED) == its.condition(Condition.EVICTED)
+    )
+
+
+def still_judged(judged: Workload, now: Workload) -> bool:
+    """Whether a workload is still the one that a decision is about: the same object, and nothing has changed that the
+    decision depends on.
+    """
+    return (
+        judged.uid == now.uid
+        and judged.queue == now.queue
+        and judged.priority == now.priority
+        and judged.pod_sets == now.pod_sets
+        and judged.reclaimable == now.reclaimable
+        and judged.checks == now.checks
+        and judged.invalid == now.invalid
+    )
+
+
+def queueable(workload: Workload) -> bool:
+    """Whether a workload without quota may wait for it."""
+    reserved = workload.condition(Condition.QUOTA_RESERVED)
+    return (
+        workload.active
+        and not workload.deleting
+        and not workload.gates
+        and not (reserved is not None and reserved.reason == PendingReason.ON_HOLD and not reserved.status)
+        and not workload.holds(Condition.WAITING_FOR_REPLACEMENT_PODS)
+    )

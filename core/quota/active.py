@@ -1,0 +1,94 @@
+"""Whether a ClusterQueue or LocalQueue can admit workloads, and in Kueue's words why not.
+
+Separate because the status of queues, the choice of heads and `explain` must give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, ClusterQueueReason, LocalQueueReason
+from core.model import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy
+from core.quota.tree import circular
+
+COHORT_CYCLE = "CohortCycle"
+"""Ours: Kueue calls such a ClusterQueue active, and then admits nothing."""
+
+
+class Standing(NamedTuple):
+    """An Active condition: status, reason and message."""
+
+    active: bool
+    reason: str
+    message: str
+
+
+READY = Standing(True, ClusterQueueReason.READY, "Can admit new workloads")
+
+
+def cluster_queue_standing(
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    checks: Mapping[str, AdmissionCheck],
+    cohorts: Mapping[str, Cohort],
+) -> Standing:
+    """Whether a ClusterQueue can admit workloads: the first reason, all messages."""
+    if queue.deleting:
+        return Standing(False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
+    found = [*_faults(queue, flavors, checks)]
+    if circular(cohorts, queue.cohort):
+        found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} run in a circle"))
+    if not found:
+        return READY
+    return Standing(False, found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}.")
+
+
+def offers_heads(standing: Standing) -> bool:
+    """Whether workloads are looked at: those in a circle of cohorts are, to be told so."""
+    return standing.active or standing.reason == COHORT_CYCLE
+
+
+def _faults(
+    queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> Iterable[tuple[str, str]]:
+    reason = ClusterQueueReason
+    if queue.stop_policy != StopPolicy.NONE:
+        yield reason.STOPPED, "is stopped"
+    missing = [name for group in queue.groups for name in group.flavors if name not in flavors]
+    if missing:
+        yield reason.FLAVOR_NOT_FOUND, f"references missing ResourceFlavor(s): {','.join(missing)}"
+    asked = sorted({rule.name for rule in queue.checks})
+    absent = [name for name in asked if name not in checks]
+    if absent:
+        yield reason.ADMISSION_CHECK_NOT_FOUND, f"references missing AdmissionCheck(s): {','.join(absent)}"
+    known = [checks[name] for name in asked if name in checks]
+    idle = [check.name for check in known if not check.active]
+    if idle:
+        yield reason.ADMISSION_CHECK_INACTIVE, f"references inactive AdmissionCheck(s): {','.join(idle)}"
+    remote = [check.name for check in known if check.controller_name == MULTIKUEUE_CONTROLLER]
+    if len(remote) > 1:
+        text = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: "
+        yield reason.MULTIPLE_MULTIKUEUE_ADMISSION_CHECKS, text + ",".join(remote)
+    every = {name for group in queue.groups for name in group.flavors}
+    partial = [r.name for r in queue.checks if r.name in remote and r.on_flavors and not r.on_flavors >= every]
+    if partial:
+        text = "Cannot specify MultiKueue AdmissionCheck per flavor, found: "
+        yield reason.MULTIKUEUE_ADMISSION_CHECK_APPLIED_PER_FLAVOR, text + ",".join(sorted(partial))
+    provisioning = [check.name for check in known if check.controller_name == PROVISIONING_REQUEST_CONTROLLER]
+    if remote and provisioning:
+        text = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
+        yield reason.MULTIKUEUE_WITH_PROVISIONING_REQUEST, f"{text}{','.join(remote)}, {','.join(provisioning)}"
+
+
+def local_queue_standing(queue: LocalQueue, cluster_queue: Standing | None) -> Standing:
+    """Whether a LocalQueue can admit workloads; ``cluster_queue`` is None where that does not exist."""
+    if queue.stop_policy != StopPolicy.NONE:
+        return Standing(False, LocalQueueReason.STOPPED, "LocalQueue is stopped")
+    if cluster_queue is None:
+        message = "Can't submit new workloads to clusterQueue"
+        return Standing(False, LocalQueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST, message)
+    if not cluster_queue.active:
+        message = "Can't submit new workloads to clusterQueue"
+        return Standing(False, LocalQueueReason.CLUSTER_QUEUE_IS_INACTIVE, message)
+    return Standing(True, LocalQueueReason.READY, "Can submit new workloads to localQueue")

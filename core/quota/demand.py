@@ -1,0 +1,61 @@
+"""Workloads of equal shape: they ask for the same, may go to the same places, and so are judged alike.
+
+Separate because queues park by it, the search for flavors reads its totals, and memory stays small by keeping one copy
+for all workloads of a shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from core.model import Placement, PodSet, Workload
+from core.quota.usage import PodSetTotal, totals
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Shape:
+    """What all workloads of the shape have in common. ``resources`` are those asked for."""
+
+    pod_sets: tuple[PodSet, ...]
+    totals: tuple[PodSetTotal, ...]
+    resources: frozenset[str]
+    reducible: bool
+    """Whether fewer pods would do (``minCount``)."""
+
+
+class Shapes:
+    """One copy of every shape in use; shapes that no workload has any more are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[Hashable, Shape] = WeakValueDictionary()
+
+    def of(self, workload: Workload) -> Shape:
+        """The shape of the workload."""
+        name = tuple(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets)
+        shape = self._known.get(name)
+        if shape is None:
+            asked = totals(workload)
+            shape = self._known[name] = Shape(
+                pod_sets=workload.pod_sets,
+                totals=asked,
+                resources=frozenset(resource for total in asked for resource in total.requests),
+                reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
+            )
+        return shape
+
+
+def _name(pod_set: PodSet, reclaimable: int) -> Hashable:
+    return (
+        pod_set.name,
+        pod_set.count,
+        reclaimable,
+        pod_set.min_count,
+        tuple(sorted(pod_set.requests.items())),
+        _placement(pod_set.placement),
+    )
+
+
+def _placement(placement: Placement) -> Hashable:
+    return (tuple(sorted(placement.node_selector.items())), placement.affinity, placement.tolerations)

@@ -1,0 +1,200 @@
+"""The trees of cohorts with their ClusterQueues, and who holds quota in them.
+
+A root cohort, or a ClusterQueue without one, is a tree of its own: usage, preemption and borrowing never cross trees,
+so a what-if copies only one. Built from the specifications whenever one of the tree's changes, and then kept up to date
+by ``reserve`` and ``release``. Cohorts whose parents run in a circle belong to no tree: their ClusterQueues stand alone
+and inactive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from core.model import ClusterQueue, Cohort, Key
+from core.quota.node import CohortNode, Node, QueueNode
+from core.quota.usage import Reservation
+
+
+@dataclass(slots=True)
+class Tree:
+    """One root with everything below it.
+
+    ``generation`` grows whenever quota has been released or specified anew: a search for flavors that was stopped
+    starts over. ``readers`` counts the snapshots that read it: it must be copied before it changes. ``spare`` is a copy
+    that is not needed any more, for the next one to be made of.
+    """
+
+    root: str
+    queues: dict[str, QueueNode] = field(default_factory=dict)
+    cohorts: dict[str, CohortNode] = field(default_factory=dict)
+    generation: int = 0
+    readers: int = 0
+    spare: Tree | None = field(default=None, repr=False, compare=False)
+
+    def copy(self) -> Tree:
+        """The same tree with usage of its own; what is specified is shared."""
+        spare, self.spare = self.spare, None
+        if spare is None:
+            return self._twin()
+        spare.generation = self.generation
+        for name, node in self.cohorts.items():
+            spare.cohorts[name].usage = node.usage.copy()
+        for name, member in self.queues.items():
+            queue = spare.queues[name]
+            queue.usage = member.usage.copy()
+            queue.share(member)
+        return spare
+
+    def _twin(self) -> Tree:
+        cohorts: dict[str, CohortNode] = {}
+        for name, old in self.cohorts.items():
+            cohort = cohorts[name] = CohortNode.__new__(CohortNode)
+            _copy_node(old, cohort)
+            cohort.height = old.height
+            cohort._lendable = old.lendable() if old._queues else None
+        queues: dict[str, QueueNode] = {}
+        for name, member in self.queues.items():
+            queue = queues[name] = QueueNode.__new__(QueueNode)
+            _copy_node(member, queue)
+            queue.spec, queue.active = member.spec, member.active
+            queue.groups, queue.lines, queue.known = member.groups, member.lines, member.known
+            queue.share(member)
+        for name, old in self.cohorts.items():
+            cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
+            cohorts[name].adopt(
+                (cohorts[child.name] for child in old.cohorts), (queues[child.name] for child in old.queues)
+            )
+        for name, member in self.queues.items():
+            queues[name].parent = cohorts[member.parent.name] if member.parent else None
+        return Tree(self.root, queues, cohorts, self.generation)
+
+    def is_like(self, other: Tree) -> bool:
+        """Whether both are of the same specifications, whatever is in use in them."""
+        return (
+            self.queues.keys() == other.queues.keys()
+            and self.cohorts.keys() == other.cohorts.keys()
+            and all(_alike(node, other.queues[name]) for name, node in self.queues.items())
+            and all(_alike(node, other.cohorts[name]) for name, node in self.cohorts.items())
+        )
+
+    def reserve(self, key: Key, held: Reservation) -> None:
+        """Count a reservation in its ClusterQueue."""
+        node = self.queues[held.cluster_queue]
+        node.hold(key, held)
+        node.add_all(held.usage)
+
+    def release(self, key: Key, cluster_queue: str) -> Reservation | None:
+        """Stop counting a reservation."""
+        node = self.queues[cluster_queue]
+        held = node.reserved.get(key)
+        if held is not None:
+            node.drop(key)
+            node.remove_all(held.usage)
+            self.generation += 1
+        return held
+
+    def check(self) -> None:
+        """Assert that the usage that is kept equals usage worked out anew from the reservations."""
+        fresh = self.copy()
+        for node in (*fresh.queues.values(), *fresh.cohorts.values()):
+            node.usage = {}
+        for queue in fresh.queues.values():
+            for held in queue.reserved.values():
+                queue.add_all(held.usage)
+            lowest = min((held.workload.priority for held in queue.reserved.values()), default=math.inf)
+            assert queue.lowest() == lowest, f"the lowest priority in {queue.name} is {lowest}"
+        for mine, theirs in ((self.queues, fresh.queues), (self.cohorts, fresh.cohorts)):
+            for name, node in mine.items():
+                kept = {fr: amount for fr, amount in node.usage.items() if amount}
+                anew = {fr: amount for fr, amount in theirs[name].usage.items() if amount}
+                assert kept == anew, f"usage of {name}: {kept} is kept, {anew} is used"
+
+
+def _alike(one: Node, other: Node) -> bool:
+    if isinstance(one, QueueNode) and isinstance(other, QueueNode):
+        if one.spec is not other.spec or one.active != other.active:
+            return False
+    elif one.quotas != other.quotas or one.weight != other.weight:
+        return False
+    return (one.parent and one.parent.name) == (other.parent and other.parent.name)
+
+
+def _copy_node(old: Node, new: Node) -> None:
+    new.name, new.quotas, new.weight = old.name, old.quotas, old.weight
+    new.subtree, new.kept, new.limited, new._potential = old.subtree, old.kept, old.limited, old._potential
+    new.usage = old.usage.copy()
+
+
+def circular(cohorts: Mapping[str, Cohort], name: str) -> bool:
+    """Whether following the parents from this cohort comes round in a circle."""
+    seen: set[str] = set()
+    while name:
+        if name in seen:
+            return True
+        seen.add(name)
+        cohort = cohorts.get(name)
+        name = cohort.parent if cohort else ""
+    return False
+
+
+def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
+    """This cohort, its parent, and so on; each once, also where they run in a circle."""
+    found: list[str] = []
+    while name and name not in found:
+        found.append(name)
+        cohort = cohorts.get(name)
+        name = cohort.parent if cohort else ""
+    return found
+
+
+def plant(
+    cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
+) -> dict[str, Tree]:
+    """Build the trees of these specifications, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage
+    yet. Trees are whole only where all that belongs to them is given (``core.quota.hierarchy.Hierarchy.around``).
+    """
+    mentioned = {cohort.parent for cohort in cohorts.values()} | {queue.cohort for queue in queues.values()}
+    every = sorted((mentioned | set(cohorts)) - {""})
+    sound = {name: cohorts.get(name) or Cohort(name) for name in every if not circular(cohorts, name)}
+    trees: dict[str, Tree] = {}
+    nodes: dict[str, CohortNode] = {name: CohortNode(name, spec.quotas, spec.weight) for name, spec in sound.items()}
+    for name, spec in sound.items():
+        if spec.parent:
+            nodes[name].parent = nodes[spec.parent]
+    for name, node in nodes.items():
+        root = f"cohort/{node.root().name}"
+        trees.setdefault(root, Tree(root, generation=generation)).cohorts[name] = node
+    for name in sorted(queues):
+        member = QueueNode(queues[name], active=name not in inactive)
+        parent = nodes.get(member.spec.cohort)
+        root = f"cohort/{parent.root().name}" if parent else f"queue/{name}"
+        member.parent = parent
+        trees.setdefault(root, Tree(root, generation=generation)).queues[name] = member
+    for tree in trees.values():
+        _settle(tree)
+    return trees
+
+
+def _settle(tree: Tree) -> None:
+    queues: dict[str, list[QueueNode]] = {}
+    for queue in tree.queues.values():
+        queue.settle()
+        if queue.parent is not None:
+            queues.setdefault(queue.parent.name, []).append(queue)
+    cohorts: dict[str, list[CohortNode]] = {}
+    for cohort in tree.cohorts.values():
+        if cohort.parent is not None:
+            cohorts.setdefault(cohort.parent.name, []).append(cohort)
+    for cohort in sorted(tree.cohorts.values(), key=_depth, reverse=True):
+        children, members = cohorts.get(cohort.name, []), queues.get(cohort.name, [])
+        cohort.adopt(children, (queue for queue in members if queue.active))
+        cohort.settle([*children, *members])
+    for cohort in tree.cohorts.values():
+        if cohort.parent is None:
+            cohort.measure()
+
+
+def _depth(node: CohortNode) -> int:
+    return sum(1 for _ in node.ancestors())

@@ -1,0 +1,360 @@
+"""One scheduling cycle: heads and a snapshot in, a plan out. Pure: the same input gives the same plan.
+
+Each head is nominated as if it were alone, then all are put in order, and one after the other is decided against a
+copy of the usage that those before it have changed. ``core.state.drain`` calls it again until no head gets any
+further. Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/ and, for the order with fair sharing, KEP 1714.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from api.names import CheckState, PendingReason
+from core.matching.placement import matches
+from core.model import (
+    Admission,
+    Decision,
+    FlavorResource,
+    Key,
+    Plan,
+    PodSetAssignment,
+    QueueingStrategy,
+    Requests,
+    Requeue,
+    Reserve,
+    Tried,
+    Victim,
+    Wait,
+    Workload,
+    messages,
+)
+from core.model.policy import Policy
+from core.quota.node import QueueNode
+from core.quota.tree import Tree
+from core.scheduling.fair_order import tournament
+from core.scheduling.flavors import Mode
+from core.scheduling.nomination import Entry, Nomination
+from core.scheduling.preemption.candidates import Borrowers, Preemptor, Target, add_usage, remove_usage
+from core.scheduling.snapshot import Head, Snapshot
+
+_FAILED = (CheckState.RETRY, CheckState.REJECTED)
+
+
+def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: float) -> Plan:
+    """Decide about each head. ``now`` is in epoch seconds; it decides nothing but is part of what a plan may depend
+    on.
+    """
+    steps = schedule_in_steps(snapshot, heads, policy)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            plan: Plan = end.value
+            return plan
+
+
+def schedule_in_steps(snapshot: Snapshot, heads: Sequence[Head], policy: Policy) -> Generator[None, None, Plan]:
+    """As ``schedule``, with a step after every head that was nominated and every decision; returns the plan.
+
+    A head that raises an error is refused with that error, and the others are judged without it: no stored object,
+    however odd, stops the queues.
+    """
+    broken: list[Wait] = []
+    while True:
+        cycle = _Cycle(snapshot, policy)
+        try:
+            plan = yield from cycle.run(heads)
+        except Exception as error:
+            culprit = cycle.looking
+            if culprit is None:
+                raise
+            text = f"cannot be judged: {type(error).__name__}: {error}"
+            broken.append(_refusal(culprit, None, PendingReason.MISCONFIGURED, text))
+            heads = [head for head in heads if head is not culprit]
+        else:
+            return replace(plan, decisions=(*plan.decisions, *broken)) if broken else plan
+
+
+@dataclass(slots=True)
+class _Cycle:
+    snapshot: Snapshot
+    policy: Policy
+    trees: dict[str, Tree] = field(default_factory=dict)
+    """Copies of the trees that have heads."""
+    preempted: dict[str, dict[Key, Target]] = field(default_factory=dict)
+    """Who has been chosen as victim, by tree."""
+    borrowers: dict[str, Borrowers] = field(default_factory=dict)
+    """Who borrows, by tree, while usage is as it was at the start."""
+    decisions: list[Decision] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    recomputed: list[tuple[str, str]] = field(default_factory=list)
+    pods_ready: bool = True
+    looking: Head | None = None
+    """Who is being judged."""
+
+    def run(self, heads: Sequence[Head]) -> Generator[None, None, Plan]:
+        """Judge all heads; yields after each look at one."""
+        self.pods_ready = self.snapshot.pods_ready
+        entries: list[Entry] = []
+        refused: list[Wait] = []
+        nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle)
+        for head in heads:
+            self.looking = head
+            wait = self._refuse(head)
+            if wait is not None:
+                refused.append(wait)
+                continue
+            tree = self._tree(head.cluster_queue)
+            entry = Entry(head, tree.queues[head.cluster_queue], tree)
+            nomination.settle(entry, self._preemptor(entry, self.borrowers.setdefault(tree.root, {})))
+            entries.append(entry)
+            yield
+        self.looking = None
+        for entry in self._ordered(entries):
+            self.looking = entry.head
+            self.decisions.append(self._decide(entry, nomination))
+            self.looking = None
+            yield
+        for root, tree in self.trees.items():
+            self.snapshot.trees[root].spare = tree
+        return Plan((*self.decisions, *refused), self.skipped, tuple(self.recomputed))
+
+    def _tree(self, cluster_queue: str) -> Tree:
+        root = self.snapshot.roots[cluster_queue]
+        tree = self.trees.get(root)
+        if tree is None:
+            tree = self.trees[root] = self.snapshot.trees[root].copy()
+        return tree
+
+    def _preemptor(self, entry: Entry, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
+        head, local_usage = entry.head, self.snapshot.local_usage
+        return Preemptor(head.workload, head.time, entry.node, self.policy, local_usage, gone or set(), borrowers)
+
+    def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
+        if self.policy.fair_sharing is not None:
+            return tournament(entries, self.policy)
+        by_priority, first = self.policy.priority_sorting_within_cohort, self.policy.prioritize_preemptors
+        return iter(
+            sorted(
+                entries,
+                key=lambda e: (
+                    first and not e.head.preemptor,
+                    e.assignment.level,
+                    -e.head.workload.priority if by_priority else 0,
+                    e.head.time,
+                    e.head.workload.uid,
+                    e.head.workload.key,
+                ),
+            )
+        )
+
+    # Heads that are not nominated at all.
+
+    def _refuse(self, head: Head) -> Wait | None:
+        """Why a head may not be admitted whatever there is free; None when it may."""
+        workload = head.workload
+        namespace = workload.key.namespace
+        labels = self.snapshot.namespaces.get(namespace)
+        root = self.snapshot.roots.get(head.cluster_queue)
+        node = self.snapshot.trees[root].queues[head.cluster_queue] if root is not None else None
+        if workload.checks and any(check.state in _FAILED for check in workload.checks):
+            return _refusal(head, node, PendingReason.PENDING_EVALUATION, messages.FAILED_CHECKS)
+        if node is None:
+            return _refusal(head, node, PendingReason.MISCONFIGURED, messages.not_found(head.cluster_queue))
+        if not node.active:
+            return _refusal(head, node, PendingReason.SUSPENDED, messages.inactive(head.cluster_queue))
+        if labels is None:
+            return _refusal(head, node, PendingReason.MISCONFIGURED, messages.no_namespace(namespace))
+        selector = node.spec.namespace_selector
+        if selector is None or not matches(selector, labels):
+            # Parked even where order is strict: it is the namespace that keeps it out, and nothing in the queue.
+            return _refusal(head, None, PendingReason.MISCONFIGURED, messages.NAMESPACE_MISMATCH)
+        if workload.invalid:
+            return _refusal(head, node, PendingReason.MISCONFIGURED, "; ".join(workload.invalid))
+        return None
+
+    # Entries, one after the other.
+
+    def _decide(self, entry: Entry, nomination: Nomination) -> Decision:
+        preempted = self.preempted.setdefault(entry.tree.root, {})
+        if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
+            self._recompute(entry, preempted, nomination)
+        mode = entry.assignment.mode
+        preempts = mode.preempts
+        if mode is Mode.NO_FIT:
+            return self._wait(
+                entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True, hopeless=_hopeless(entry)
+            )
+        if preempts and not entry.targets:
+            preemptor = self.policy.prioritize_preemptors and entry.head.preemptor
+            if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
+                entry.node.add_all(_reserved_for(entry))
+            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, entry.assignment.message, alike=True)
+        if entry.deferred:
+            entry.node.add_all(entry.usage)
+            reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
+            return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
+        if entry.targets and _overlaps(entry.targets, preempted):
+            self.skipped[entry.node.name] += 1
+            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
+        if not self._fits(entry, preempted):
+            self.skipped[entry.node.name] += 1 if preempts else 0
+            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
+        if entry.targets:
+            preempted.update({target.key: target for target in entry.targets})
+        entry.node.add_all(entry.usage)
+        if preempts:
+            return self._preempt(entry)
+        if self.policy.block_admission and not self.pods_ready:
+            reason = PendingReason.WAITING_FOR_PODS_READY
+            return self._wait(entry, reason, messages.WAITING_FOR_PODS_READY, again=True)
+        self.pods_ready = False
+        return _reserve(entry)
+
+    def _fits(self, entry: Entry, preempted: dict[Key, Target]) -> bool:
+        """Whether it fits once all victims, its own and those of others before it, are gone."""
+        if not preempted and not entry.targets:
+            return entry.node.fits(entry.usage)
+        gone = {**preempted, **{target.key: target for target in entry.targets}}.values()
+        remove_usage(gone)
+        fits = entry.node.fits(entry.usage)
+        add_usage(gone)
+        return fits
+
+    def _recompute(self, entry: Entry, preempted: dict[Key, Target], nomination: Nomination) -> None:
+        """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
+        others = list(preempted.values())
+        remove_usage(others)
+        preemptor = self._preemptor(entry, {}, gone=set(preempted))
+        nomination.settle(entry, preemptor, pinned=entry.assignment.chosen)
+        add_usage(others)
+        entry.deferred = entry.assignment.mode is Mode.FIT
+        self.recomputed.append((entry.node.name, self._outcome(entry, preempted)))
+
+    def _outcome(self, entry: Entry, preempted: dict[Key, Target]) -> str:
+        """What working an entry out again came to, as the metric names it."""
+        if entry.deferred:
+            return "deferred_fit"
+        resolved = entry.targets and not _overlaps(entry.targets, preempted) and self._fits(entry, preempted)
+        return "new_targets" if resolved else "skipped"
+
+    def _preempt(self, entry: Entry) -> Wait:
+        head = entry.head
+        victims = tuple(
+            Victim(
+                workload=target.held.workload,
+                cluster_queue=target.node.name,
+                reason=target.reason,
+                message=messages.preempted(head.workload, target.reason, entry.node.path(), target.node.path()),
+            )
+            for target in sorted(entry.targets, key=lambda target: target.key)
+            if not target.held.evicted
+        )
+        message = entry.assignment.message + messages.pending_preemption(len(entry.targets))
+        reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
+        return self._wait(entry, reason, message, victims=victims, preempting=True)
+
+    def _wait(
+        self,
+        entry: Entry,
+        reason: str,
+        message: str,
+        *,
+        alike: bool = False,
+        hopeless: bool = False,
+        again: bool = False,
+        preempting: bool = False,
+        victims: tuple[Victim, ...] = (),
+    ) -> Wait:
+        """Not now. Only what has been judged to the end is parked: not who was outrun (``again``) or waits for
+        victims.
+        """
+        tried: Tried | None = None
+        if not preempting:
+            tried = entry.assignment.tried(entry.tree.generation, self.snapshot.cycle)
+        strict = entry.node.spec.strategy is QueueingStrategy.STRICT_FIFO
+        stays = strict or again or preempting or (tried is not None and tried.unfinished)
+        return Wait(
+            workload=entry.head.workload,
+            cluster_queue=entry.node.name,
+            reason=reason,
+            message=message,
+            requeue=Requeue.HEAP if stays else Requeue.PARKED,
+            requests=_requests(entry.head),
+            victims=victims,
+            alike=alike and not strict,
+            preempting=preempting,
+            tried=tried,
+            hopeless=hopeless,
+        )
+
+
+def _refusal(head: Head, node: QueueNode | None, reason: str, message: str) -> Wait:
+    """A refusal; a strict queue (``node``) keeps its head all the same."""
+    keeps = node is not None and node.spec.strategy is QueueingStrategy.STRICT_FIFO
+    requeue = Requeue.HEAP if keeps else Requeue.PARKED
+    return Wait(head.workload, head.cluster_queue, reason, message, requeue, _requests(head))
+
+
+def _requests(head: Head) -> dict[str, Requests]:
+    return {total.name: total.requests for total in head.shape.totals}
+
+
+def _overlaps(targets: list[Target], preempted: dict[Key, Target]) -> bool:
+    return any(target.key in preempted for target in targets)
+
+
+def _hopeless(entry: Entry) -> bool:
+    """Whether no flavor could take it were nothing in use: so it is, where what came before could not change that."""
+    shape = entry.head.shape
+    alone = len(shape.totals) == 1 and not shape.reducible and entry.whole
+    return alone and entry.assignment.no_fit_reason in (
+        PendingReason.EXCEEDS_MAX_QUOTA,
+        PendingReason.NO_MATCHING_FLAVOR,
+    )
+
+
+def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
+    """What is kept from others for a workload that must wait: its quota, and what it may borrow if it borrows."""
+    node = entry.node
+    found = {}
+    for fr, amount in entry.usage.items():
+        quota = node.quotas.get(fr)
+        nominal = quota.nominal if quota else 0
+        used = node.usage.get(fr, 0)
+        limit = quota.borrowing_limit if quota else None
+        if not entry.assignment.level:
+            found[fr] = max(0, min(amount, nominal - used))
+        elif limit is None:
+            found[fr] = amount
+        else:
+            found[fr] = min(amount, nominal + limit - used)
+    return found
+
+
+def _reserve(entry: Entry) -> Reserve:
+    pod_sets = []
+    for assigned in entry.assignment.pod_sets:
+        flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
+        usage = {resource: assigned.requests[resource] for resource in flavors}
+        pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
+    workload = entry.head.workload
+    admission = Admission(entry.node.name, tuple(pod_sets))
+    return Reserve(workload, admission, _admitted(workload, entry), entry.assignment.considered)
+
+
+def _admitted(workload: Workload, entry: Entry) -> bool:
+    """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there and ready."""
+    if not entry.node.spec.checks and not workload.checks:
+        return True
+    flavors = {choice.fr.flavor for assigned in entry.assignment.pod_sets for choice in assigned.choices.values()}
+    required = {
+        rule.name for rule in entry.node.spec.checks if not rule.on_flavors or not rule.on_flavors.isdisjoint(flavors)
+    }
+    return required <= {check.name for check in workload.checks} and all(
+        check.state == CheckState.READY for check in workload.checks
+    )

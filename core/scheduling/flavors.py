@@ -1,0 +1,380 @@
+"""Which flavors a workload would get: for each pod set and resource group, the first flavor that will do, or the best.
+
+Separate from preemption, of which it only asks (by ``simulate``) whether it could make room. Flavors are tried in
+order; flavorFungibility says when to stop; a search that stopped early goes on behind that flavor the next time.
+Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavorfungibility, and KEP 582.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from api.names import PODS_RESOURCE, Fungibility, PendingReason
+from core.matching.placement import Mismatch, mismatch
+from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried, messages
+from core.model.policy import Policy
+from core.quota.demand import Shape
+from core.quota.node import QueueNode, borrowing_level
+from core.quota.usage import PodSetTotal, search_order
+
+
+class Mode(enum.IntEnum):
+    """How a flavor could be assigned, from worst to best."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    """By preemption, but there is nobody to preempt."""
+    PREEMPT = 2
+    RECLAIM = 3
+    """By preemption in other ClusterQueues only."""
+    FIT = 4
+
+    @property
+    def preempts(self) -> bool:
+        """Whether room has to be made first."""
+        return self is not _FIT and self is not _NO_FIT
+
+
+_NO_FIT, _NO_CANDIDATES, _FIT = Mode.NO_FIT, Mode.NO_CANDIDATES, Mode.FIT
+"""The search names them a dozen times a flavor, and a global is found four times as fast as a member of an enum."""
+
+_SIMPLY = (_FIT, 0)
+
+Mismatches = dict[tuple[int, str], Mismatch | None]
+"""Why pods cannot run in a flavor, by the identity of what they ask of their node and the flavor's name: worked out
+once a cycle, for most heads ask for the same.
+"""
+
+Simulate = Callable[[FlavorResource, int, int], tuple[Mode, int]]
+"""Whether preemption makes room for an amount of one flavor-resource, and from how far away quota comes then; given
+is how far it would have to come from without."""
+
+
+class Choice(Struct, gc=False):
+    """The flavor for a resource; ``level`` is how far away quota comes from, ``tried`` where the search stopped."""
+
+    fr: FlavorResource
+    mode: Mode
+    level: int
+    tried: int = -1
+
+
+class Attempt(NamedTuple):
+    """A flavor that was looked at for a pod set and did not simply fit, and what came of it."""
+
+    flavor: str
+    mode: Mode
+    level: int = 0
+    reasons: tuple[str, ...] = ()
+    no_fit_reason: str = ""
+
+
+class Assigned(Struct, gc=False):
+    """What a pod set would get; no reasons means it simply fits, no choices that it fits nowhere."""
+
+    name: str
+    count: int
+    requests: Requests
+    choices: dict[str, Choice] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    mode: Mode = _FIT
+    """The worst of all resources."""
+    mistake: str = ""
+    """What is malformed in its template, so that no flavor can be judged."""
+
+
+class Assignment(Struct, gc=False):
+    """What a workload would get, for all pod sets up to the first that fits nowhere."""
+
+    pod_sets: list[Assigned] = field(default_factory=list)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    level: int = 0
+    mode: Mode = _NO_FIT
+    """The worst of all pod sets."""
+    no_fit_reason: str = ""
+    _message: str | None = None
+    _tried: tuple[Mapping[str, int], ...] | None = None
+
+    @property
+    def message(self) -> str:
+        """Why it does not simply fit."""
+        if self._message is None:
+            self._message = self._text()
+        return self._message
+
+    def _text(self) -> str:
+        for each in self.pod_sets:
+            if each.mistake:
+                return messages.malformed_pod_set(each.name, each.mistake)
+        return "; ".join(messages.pod_set(a.name, a.reasons) for a in self.pod_sets if a.reasons)
+
+    @property
+    def needs_preemption(self) -> frozenset[FlavorResource]:
+        """The flavor-resources in which room has to be made."""
+        return frozenset(
+            choice.fr for assigned in self.pod_sets for choice in assigned.choices.values() if choice.mode.preempts
+        )
+
+    @property
+    def chosen(self) -> dict[str, dict[str, str]]:
+        """Flavor by pod set and resource."""
+        return {a.name: {resource: c.fr.flavor for resource, c in a.choices.items()} for a in self.pod_sets}
+
+    def requests(self, totals: Sequence[PodSetTotal]) -> dict[FlavorResource, int]:
+        """What room has to be made for: usage without the number of pods, which is not asked for by pods themselves."""
+        found: dict[FlavorResource, int] = {}
+        for total, assigned in zip(totals, self.pod_sets, strict=False):
+            for resource, amount in total.scaled_to(assigned.count).requests.items():
+                choice = assigned.choices.get(resource)
+                if amount and choice is not None:
+                    found[choice.fr] = found.get(choice.fr, 0) + amount
+        return found
+
+    def tried(self, generation: int, cycle: int) -> Tried:
+        """Where the search goes on the next time."""
+        if self._tried is None:
+            self._tried = tuple({resource: c.tried for resource, c in a.choices.items()} for a in self.pod_sets)
+        return Tried(self._tried, generation, cycle)
+
+    @property
+    def considered(self) -> str:
+        """The flavors that did not simply fit, as Kueue's QuotaReserved event words them."""
+        parts = []
+        for assigned in self.pod_sets:
+            attempts = sorted(assigned.attempts, key=lambda attempt: attempt.flavor)
+            if attempts:
+                parts.append(f"{assigned.name}: {', '.join(_attempt_text(each) for each in attempts)}")
+        return " | ".join(parts)
+
+
+_POSSIBILITIES = {_NO_CANDIDATES: "NoCandidates", Mode.PREEMPT: "Preempt", Mode.RECLAIM: "Reclaim"}
+
+
+def _attempt_text(attempt: Attempt) -> str:
+    possibility = _POSSIBILITIES.get(attempt.mode)
+    mode = f"preemptionMode={possibility}" if possibility else "Fit" if attempt.mode is _FIT else "NoFit"
+    details = [mode, *([f"borrow={attempt.level}"] if attempt.level else []), *sorted(attempt.reasons)]
+    return f"{attempt.flavor}({';'.join(details)})"
+
+
+class Search(Struct, gc=False):
+    """The search for flavors for one workload; ``pinned`` allows only these flavors, by pod set and resource."""
+
+    shape: Shape
+    node: QueueNode
+    flavors: Mapping[str, ResourceFlavor]
+    mismatches: Mismatches
+    policy: Policy
+    simulate: Simulate
+    resume: Tried | None = None
+    pinned: Mapping[str, Mapping[str, str]] | None = None
+
+    def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
+        """Find flavors for pod sets of these sizes (those of the shape, or fewer pods)."""
+        found = Assignment(mode=_FIT if totals else _NO_FIT)
+        for index, total in enumerate(totals):
+            assigned = self._pod_set(index, total, found.usage)
+            found.pod_sets.append(assigned)
+            if assigned.reasons:
+                assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
+                found.mode = min(found.mode, assigned.mode)
+            for resource, choice in assigned.choices.items():
+                fr = choice.fr
+                found.usage[fr] = found.usage.get(fr, 0) + assigned.requests[resource]
+                if choice.level > found.level:
+                    found.level = choice.level
+            if assigned.reasons and not assigned.choices:
+                break
+        if found.mode is _NO_FIT:
+            found.no_fit_reason = self._no_fit_reason(found)
+        return found
+
+    def _pod_set(self, index: int, total: PodSetTotal, used: Mapping[FlavorResource, int]) -> Assigned:
+        requests = self.counted(total)
+        assigned = Assigned(total.name, total.count, requests)
+        for resource, amount in requests.items():
+            if resource in assigned.choices:
+                continue
+            group = self.node.groups.get(resource)
+            if group is None and (amount == 0 or self.policy.ignore_undeclared):
+                continue
+            choices: dict[str, Choice] = {}
+            if group is None:
+                reasons = [messages.not_covered(resource)]
+            else:
+                choices, reasons = self._group(index, resource, group, assigned, used)
+            if not choices:
+                assigned.choices, assigned.reasons = {}, reasons
+                break
+            assigned.choices.update(choices)
+            assigned.reasons.extend(reasons)
+        return assigned
+
+    def counted(self, total: PodSetTotal) -> Requests:
+        """What a pod set asks for here: with the number of its pods where that is limited."""
+        if PODS_RESOURCE not in self.node.groups:
+            return total.requests
+        counted = {**total.requests, PODS_RESOURCE: total.count}
+        return {resource: counted[resource] for resource in sorted(counted, key=search_order)}
+
+    def _group(
+        self, index: int, resource: str, group: ResourceGroup, assigned: Assigned, used: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Choice], list[str]]:
+        """The flavor for all requests of a resource group, and why it does not simply fit."""
+        placement = self.shape.pod_sets[index].placement
+        requests = {name: amount for name, amount in assigned.requests.items() if name in group.resources}
+        best: tuple[Mode, int] | None = None
+        choices: dict[str, Choice] = {}
+        reasons: list[str] = []
+        stopped = -1
+        for position in range(self._start(index, resource), len(group.flavors)):
+            stopped = position
+            name = group.flavors[position]
+            if self.pinned is not None and self.pinned.get(assigned.name, {}).get(resource) != name:
+                reasons.append(messages.not_nominated(name, resource))
+                continue
+            unfit = self.mismatch(placement, name)
+            if unfit is not None:
+                reasons.append(unfit.text)
+                assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
+                if unfit.malformed:
+                    assigned.mistake = unfit.text
+                    return {}, reasons
+                continue
+            found, quality, attempt = self._flavor(name, requests, used)
+            if attempt is not None:
+                assigned.attempts.append(attempt)
+                reasons.extend(attempt.reasons)
+            if not self._goes_on(quality):
+                best, choices = quality, found
+                break
+            if quality[0] is not _NO_FIT and (best is None or self._preferred(quality, best)):
+                best, choices = quality, found
+        for choice in choices.values():
+            choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
+        return choices, [] if best is not None and best[0] is _FIT else reasons
+
+    def mismatch(self, placement: Placement, name: str) -> Mismatch | None:
+        """Why pods placed so cannot run in a flavor; None where they can."""
+        key = (id(placement), name)
+        if key not in self.mismatches:
+            flavor = self.flavors.get(name)
+            missing = Mismatch(messages.flavor_not_found(name))
+            self.mismatches[key] = missing if flavor is None else mismatch(placement, flavor)
+        return self.mismatches[key]
+
+    def _start(self, index: int, resource: str) -> int:
+        if self.resume is None or index >= len(self.resume.flavors):
+            return 0
+        return self.resume.flavors[index].get(resource, -1) + 1
+
+    def _flavor(
+        self, name: str, requests: Requests, used: Mapping[FlavorResource, int]
+    ) -> tuple[dict[str, Choice], tuple[Mode, int], Attempt | None]:
+        """How one flavor would serve all requests of a group: the choices, the worst mode and level, what did not
+        fit.
+        """
+        choices: dict[str, Choice] = {}
+        worst = _SIMPLY
+        furthest = 0
+        reasons: list[str] = []
+        severest = ""
+        frs = self.node.lines[name]
+        for resource, amount in requests.items():
+            fr = frs[resource]
+            mode, level, reason, no_fit_reason = self._resource(fr, used.get(fr, 0), amount)
+            if reason:
+                reasons.append(reason)
+            if no_fit_reason:
+                severest = max(severest, no_fit_reason, key=_severity)
+            if mode is not _FIT or level:
+                if level > furthest:
+                    furthest = level
+                if self._preferred(worst, (mode, level)):
+                    worst = (mode, level)
+            if worst[0] is not _NO_FIT:
+                choices[resource] = Choice(fr, mode, level)
+        if worst == _SIMPLY and not reasons:
+            return choices, worst, None
+        return choices, worst, Attempt(name, worst[0], furthest, tuple(reasons), severest)
+
+    def _resource(self, fr: FlavorResource, before: int, asked: int) -> tuple[Mode, int, str, str]:
+        """Mode, borrowing level, and why it does not simply fit, for one resource in one flavor."""
+        node = self.node
+        amount = before + asked
+        available = max(0, node.available(fr))
+        if amount <= available:
+            return _FIT, borrowing_level(node, fr, amount)[0], "", ""
+        maximum = node.potential(fr)
+        if amount > maximum:
+            text = messages.beyond_maximum(fr, before, asked, maximum)
+            return _NO_FIT, 0, text, PendingReason.EXCEEDS_MAX_QUOTA
+        level, reclaims = borrowing_level(node, fr, amount)
+        text = messages.more_needed(fr, amount - available)
+        if node.subtree.get(fr, 0) >= amount or reclaims or self._may_borrow_by_preemption():
+            mode, level = self.simulate(fr, amount, level)
+            return mode, level, text, ""
+        return _NO_FIT, level, text, PendingReason.WAITING_FOR_QUOTA
+
+    def _may_borrow_by_preemption(self) -> bool:
+        rules = self.node.spec.preemption
+        return rules.borrow_within_cohort != "Never" or (
+            self.policy.fair_sharing is not None and rules.reclaim_within_cohort != "Never"
+        )
+
+    def _goes_on(self, quality: tuple[Mode, int]) -> bool:
+        """Whether flavorFungibility wants the next flavor looked at as well."""
+        mode, level = quality
+        rules = self.node.spec.fungibility
+        if mode <= _NO_CANDIDATES:
+            return True
+        if mode.preempts and rules.when_can_preempt == Fungibility.TRY_NEXT_FLAVOR:
+            return True
+        return level > 0 and rules.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR
+
+    def _preferred(self, one: tuple[Mode, int], other: tuple[Mode, int]) -> bool:
+        """Whether one way to serve a request is better than another."""
+        if _NO_FIT in (one[0], other[0]):
+            return one[0] is not _NO_FIT
+        hopeless = (one[0] is _NO_CANDIDATES, other[0] is _NO_CANDIDATES)
+        if hopeless[0] != hopeless[1]:
+            return hopeless[1]
+        if self.node.spec.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING:
+            return (-one[1], one[0]) > (-other[1], other[0])
+        return (one[0], -one[1]) > (other[0], -other[1])
+
+    def _no_fit_reason(self, found: Assignment) -> str:
+        """The gravest of what keeps pod sets out: of alternative flavors the mildest, of groups and pod sets the
+        gravest.
+        """
+        gravest = ""
+        for assigned in found.pod_sets:
+            if assigned.mode is not _NO_FIT:
+                continue
+            mildest: dict[tuple[str, ...], str] = {}
+            for attempt in assigned.attempts:
+                if attempt.mode is _NO_FIT:
+                    for group in self.node.spec.groups:
+                        if attempt.flavor in group.flavors:
+                            reason = mildest.get(group.resources, attempt.no_fit_reason)
+                            mildest[group.resources] = min(reason, attempt.no_fit_reason, key=_severity)
+            blocked = mildest.values() if assigned.attempts else (PendingReason.NO_MATCHING_FLAVOR,)
+            gravest = max([gravest, *blocked], key=_severity)
+        return gravest or PendingReason.NO_MATCHING_FLAVOR
+
+
+_SEVERITIES = {
+    PendingReason.TOPOLOGY_PLACEMENT_FAILED: 1,
+    PendingReason.WAITING_FOR_QUOTA: 2,
+    PendingReason.EXCEEDS_MAX_QUOTA: 3,
+    PendingReason.NO_MATCHING_FLAVOR: 4,
+}
+
+
+def _severity(reason: str) -> int:
+    return _SEVERITIES.get(reason, 0)

@@ -1,0 +1,120 @@
+"""What a head would get if it were the only one: flavors, and whom to preempt for them.
+
+Separate from the cycle, which lets heads compete. Partial admission (fewer pods, not below ``minCount``) is tried only
+where the full size neither fits nor can be made to. Rules: https://kueue.sigs.k8s.io/docs/concepts/workload/ and KEP
+420.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec import field as struct_field
+
+from core.model import FlavorResource, ResourceFlavor
+from core.model.policy import Policy
+from core.quota.demand import Shape
+from core.quota.node import QueueNode
+from core.quota.tree import Tree
+from core.quota.usage import PodSetTotal
+from core.scheduling import search_cache as remembered
+from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
+from core.scheduling.preemption.algorithm import find_targets, simulate
+from core.scheduling.preemption.candidates import Preemptor, Target
+from core.scheduling.snapshot import Head
+
+_FIT = Mode.FIT
+
+
+class Entry(Struct, gc=False):
+    """A head with what it would get. ``deferred`` ones fit as soon as others' victims are gone."""
+
+    head: Head
+    node: QueueNode
+    tree: Tree
+    assignment: Assignment = struct_field(default_factory=Assignment)
+    targets: list[Target] = struct_field(default_factory=list)
+    deferred: bool = False
+    whole: bool = True
+    """Whether the search for flavors began with the first one."""
+
+    @property
+    def usage(self) -> dict[FlavorResource, int]:
+        """What it would use."""
+        return self.assignment.usage
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Works out entries, by a policy and the flavors there are."""
+
+    policy: Policy
+    flavors: Mapping[str, ResourceFlavor]
+    cycle: int
+    mismatches: Mismatches = field(default_factory=dict)
+
+    def settle(
+        self,
+        entry: Entry,
+        preemptor: Preemptor,
+        *,
+        pinned: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
+        head, shape = entry.head, entry.head.shape
+        tried = head.tried
+        outdated = tried is None or (tried.generation < entry.tree.generation and self.cycle - tried.cycle > 1)
+        search = Search(
+            shape=shape,
+            node=entry.node,
+            flavors=self.flavors,
+            mismatches=self.mismatches,
+            policy=self.policy,
+            simulate=lambda fr, amount, level: simulate(preemptor, fr, amount, level),
+            resume=None if outdated or pinned is not None else tried,
+            pinned=pinned,
+        )
+        entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
+        entry.assignment, alone = remembered.assign(search, preemptor)
+        if entry.assignment.mode is _FIT:
+            entry.targets = []
+            return
+        entry.targets = [] if alone else self._targets(entry.assignment, preemptor, shape)
+        if entry.targets:
+            return
+        if self.policy.partial_admission and shape.reducible:
+            self._reduce(entry, search, preemptor)
+
+    def _targets(self, assignment: Assignment, preemptor: Preemptor, shape: Shape) -> list[Target]:
+        if not assignment.mode.preempts:
+            return []
+        return find_targets(preemptor, assignment.needs_preemption, assignment.requests(shape.totals))
+
+    def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
+        """Look for the most pods that do, by bisection: what fits for some pods is taken to fit for fewer."""
+        shape = entry.head.shape
+        deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in shape.pod_sets]
+        low, high = 0, sum(deltas) + 1
+        found: tuple[int, Assignment, list[Target]] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            totals = _smaller(shape, deltas, middle)
+            assignment = search.assign(totals)
+            targets = self._targets(assignment, preemptor, shape)
+            if assignment.mode is _FIT or targets:
+                found, high = (middle, assignment, targets), middle
+            else:
+                low = middle + 1
+        if found is not None and found[0] == low:
+            entry.assignment, entry.targets = found[1], found[2]
+
+
+def _smaller(shape: Shape, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:
+    """The totals when so many of all pods that may be left out are left out, evenly over pod sets."""
+    whole = sum(deltas)
+    return tuple(
+        total.scaled_to(pod_set.count - delta * step // whole)
+        for total, pod_set, delta in zip(shape.totals, shape.pod_sets, deltas, strict=True)
+    )

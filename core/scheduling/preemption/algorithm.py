@@ -1,0 +1,54 @@
+"""Whether and whom to preempt for a workload, by the algorithm that the policy asks for.
+
+Separate from the algorithms so that neither knows the other: this is what the cycle and the search for flavors ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api.names import PODS_RESOURCE
+from core.model import FlavorResource
+from core.quota.node import borrowing_level
+from core.scheduling.flavors import Mode
+from core.scheduling.preemption.candidates import Preemptor, Target, add_usage, remove_usage
+from core.scheduling.preemption.classical import classical_targets, out_of_reach
+from core.scheduling.preemption.fair import fair_targets
+
+
+def find_targets(
+    preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
+) -> list[Target]:
+    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    if preemptor.hopeless(need):
+        return []
+    if preemptor.policy.fair_sharing is None:
+        return classical_targets(preemptor, need, requests)
+    return fair_targets(preemptor, need, requests, preemptor.policy.fair_sharing)
+
+
+def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
+    """Whether it is clear at a glance that no preemption makes room for an amount of a flavor-resource, and so for none
+    that asks for others besides; not being impossible promises nothing.
+
+    Room for a number of pods is looked for by itself alone (``Assignment.requests``).
+    """
+    classical = preemptor.policy.fair_sharing is None
+    if classical and fr.resource != PODS_RESOURCE and out_of_reach(preemptor, {fr: amount}):
+        return True
+    return preemptor.hopeless((fr,))
+
+
+def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) -> tuple[Mode, int]:
+    """Whether preemption makes room for an amount of one flavor-resource, and how far it borrows then.
+
+    ``level`` is how far it would borrow without; that is the answer where nobody can be preempted.
+    """
+    targets = [] if preemptor.hopeless((fr,)) else find_targets(preemptor, frozenset((fr,)), {fr: amount})
+    if not targets:
+        return Mode.NO_CANDIDATES, level
+    remove_usage(targets)
+    level, _ = borrowing_level(preemptor.node, fr, amount)
+    add_usage(targets)
+    inside = any(target.node is preemptor.node for target in targets)
+    return (Mode.PREEMPT if inside else Mode.RECLAIM), level

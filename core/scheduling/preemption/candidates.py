@@ -1,0 +1,155 @@
+"""Who may be preempted by whom, in which order, and who of them turns out not to be needed.
+
+Separate from the two algorithms that choose among candidates (``core.scheduling.preemption.classical`` and
+``core.scheduling.preemption.fair``), which share all this. Usage is changed while they search, and put back by them.
+Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from api.names import PreemptionPolicy
+from core.model import FlavorResource, Key, Workload
+from core.model.policy import Policy
+from core.queue.admission_fair_sharing import USAGE_BASED
+from core.queue.order import queue_time
+from core.quota.node import QueueNode
+from core.quota.usage import Reservation
+
+
+class Target(NamedTuple):
+    """A workload to be preempted, and the reason of its Preempted condition."""
+
+    held: Reservation
+    node: QueueNode
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        """The workload's key."""
+        return self.held.workload.key
+
+
+_NOTHING: Mapping[FlavorResource, int] = {}
+Borrowers = dict[FlavorResource, list[QueueNode]]
+"""Who uses more than its own quota, as far as that has been asked; to be emptied when usage changes."""
+
+
+class Preemptor(Struct, gc=False):
+    """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more.
+
+    ``borrowers`` is shared by those who look at the same usage of the same tree.
+    """
+
+    workload: Workload
+    time: float
+    node: QueueNode
+    policy: Policy
+    local_usage: Mapping[Key, float] = field(default_factory=dict)
+    gone: set[Key] = field(default_factory=set)
+    borrowers: Borrowers = field(default_factory=dict)
+    inside: bool | None = None
+    """Whether anyone in its own ClusterQueue may be preempted, once that has been asked."""
+
+    def hopeless(self, need: Iterable[FlavorResource]) -> bool:
+        """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
+        node, rules = self.node, self.node.spec.preemption
+        if self.inside is None:
+            self.inside = self._reaches(node, rules.within_cluster_queue)
+        if self.inside:
+            return False
+        if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
+            return True
+        for fr in need:
+            for queue in self._borrowing(fr):
+                if queue is not node and self._reaches(queue, rules.reclaim_within_cohort):
+                    return False
+        return True
+
+    def _reaches(self, queue: QueueNode, policy: str) -> bool:
+        """Whether the policy could allow anyone there to be preempted."""
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return queue.lowest() < self.workload.priority
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return queue.lowest() <= self.workload.priority
+        return policy != PreemptionPolicy.NEVER and bool(queue.reserved)
+
+    def _borrowing(self, fr: FlavorResource) -> list[QueueNode]:
+        found = self.borrowers.get(fr)
+        if found is None:
+            found = self.borrowers[fr] = [queue for queue in self.node.root().members() if queue.exceeds(fr)]
+        return found
+
+    def used_inside(self) -> Mapping[FlavorResource, int]:
+        """What those of its own ClusterQueue use that it may preempt, or a little more."""
+        node, policy = self.node, self.node.spec.preemption.within_cluster_queue
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return node.used_below(self.workload.priority)
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return node.used_below(self.workload.priority + 1)
+        return _NOTHING
+
+    def satisfies(self, policy: str, candidate: Workload) -> bool:
+        """Whether a preemption policy allows this workload to preempt the candidate."""
+        mine, its = self.workload.priority, candidate.priority
+        if policy == PreemptionPolicy.LOWER_PRIORITY:
+            return mine > its
+        if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return mine > its or (mine == its and self.time < queue_time(candidate, self.policy))
+        return policy == PreemptionPolicy.ANY
+
+    def candidates(self, node: QueueNode, policy: str, need: frozenset[FlavorResource]) -> Iterator[Reservation]:
+        """Those of a ClusterQueue that use what is needed and that the policy allows to preempt."""
+        for key, held in node.reserved.items():
+            if held.uses(need) and key not in self.gone and self.satisfies(policy, held.workload):
+                yield held
+
+    def fits(self, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
+        """Whether the requests fit as usage is now."""
+        node = self.node
+        for fr, amount in requests.items():
+            if not borrowing and node.exceeds(fr, amount):
+                return False
+            if amount > 0 and amount > node.available(fr):
+                return False
+        return True
+
+    def rank(self, held: Reservation) -> tuple[bool, bool, float, int, float, str]:
+        """Sort key of candidates: evicted, of other ClusterQueues, more usage of its LocalQueue, then as
+        `Reservation`.
+        """
+        not_evicted, priority, since, uid = held.rank
+        mine = held.cluster_queue == self.node.name
+        used = 0.0
+        if mine and self.local_usage and self.node.spec.admission_mode == USAGE_BASED:
+            used = self.local_usage.get(Key(held.workload.key.namespace, held.workload.queue), 0.0)
+        return (not_evicted, mine, -used, priority, since, uid)
+
+
+def remove_usage(targets: Iterable[Target]) -> None:
+    """Judge as if they were gone."""
+    for target in targets:
+        target.node.remove_all(target.held.usage)
+
+
+def add_usage(targets: Iterable[Target]) -> None:
+    """Undo ``remove_usage``."""
+    for target in targets:
+        target.node.add_all(target.held.usage)
+
+
+def fill_back(
+    preemptor: Preemptor, targets: list[Target], requests: Mapping[FlavorResource, int], *, borrowing: bool
+) -> list[Target]:
+    """The targets without those that are not needed, last ones first; all of them are removed from usage before."""
+    needed = targets[-1:]
+    for target in reversed(targets[:-1]):
+        add_usage((target,))
+        if not preemptor.fits(requests, borrowing=borrowing):
+            remove_usage((target,))
+            needed.append(target)
+    return needed

@@ -1,0 +1,221 @@
+"""Preemption by shares: a workload may preempt where its ClusterQueue has borrowed less than the other.
+
+The preemptor's usage counts as if it were admitted. Again and again the member with the greatest share is looked for
+from the root down, and a candidate of it is taken when the strategies allow; in the end candidates that are not needed
+are put back. Separate from ``core.scheduling.preemption.classical``, which goes by priority. Rules: KEP 1714 (S2-a and
+S2-b), https://kueue.sigs.k8s.io/docs/concepts/preemption/ (fair sharing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from api.names import PreemptedReason, PreemptionPolicy
+from core.model import FlavorResource
+from core.model.policy import Strategy
+from core.quota.node import CohortNode, Node, QueueNode
+from core.quota.shares import Rank, Share, share
+from core.quota.usage import Reservation
+from core.scheduling.preemption.candidates import Preemptor, Target, add_usage, fill_back, remove_usage
+
+_LOWEST: Rank = (0, -1.0)
+
+
+def fair_targets(
+    preemptor: Preemptor,
+    need: frozenset[FlavorResource],
+    requests: Mapping[FlavorResource, int],
+    strategies: Sequence[Strategy],
+) -> list[Target]:
+    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    candidates = _candidates(preemptor, need)
+    if not candidates:
+        return []
+    search = _Fair(preemptor, need, requests)
+    preemptor.node.add_all(requests)
+    left = search.first(candidates, strategies[0])
+    if not search.fits and len(strategies) > 1:
+        search.second(left)
+    preemptor.node.remove_all(requests)
+    needed = fill_back(preemptor, search.targets, requests, borrowing=True) if search.fits else []
+    add_usage(needed if search.fits else search.targets)
+    return needed
+
+
+def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[str, list[Target]]:
+    """Who may be preempted by ClusterQueue, in order; reasons are filled in when they are chosen."""
+    node = preemptor.node
+    rules = node.spec.preemption
+    found: dict[str, list[Target]] = {}
+    members = [node] if rules.within_cluster_queue != PreemptionPolicy.NEVER else []
+    if node.parent is not None and rules.reclaim_within_cohort != PreemptionPolicy.NEVER:
+        members += [q for q in node.root().members() if q is not node and not q.within(need)]
+    for member in members:
+        policy = rules.within_cluster_queue if member is node else rules.reclaim_within_cohort
+        held = sorted(preemptor.candidates(member, policy, need), key=preemptor.rank)
+        if held:
+            found[member.name] = [Target(each, member, "") for each in held]
+    return found
+
+
+@dataclass(slots=True)
+class _Fair:
+    """One search: ``targets`` are taken out of usage, with the preemptor's requests counted in."""
+
+    preemptor: Preemptor
+    need: frozenset[FlavorResource]
+    requests: Mapping[FlavorResource, int]
+    targets: list[Target] = field(default_factory=list)
+    fits: bool = False
+
+    def first(self, candidates: dict[str, list[Target]], strategy: Strategy) -> dict[str, list[Target]]:
+        """Preempt by the first strategy until it fits; who was passed over, for the second."""
+        node = self.preemptor.node
+        entitled = self.preemptor.policy.preempt_within_nominal and node.within(self.need)
+        left: dict[str, list[Target]] = {}
+        for member, queue in _Descent(self.preemptor, candidates):
+            if member is node:
+                self._take(queue.pop(0), PreemptedReason.IN_CLUSTER_QUEUE)
+            elif entitled:
+                self._take(queue.pop(0), PreemptedReason.IN_COHORT_RECLAMATION)
+            else:
+                self._by_strategy(member, queue, strategy, left)
+            if self.fits:
+                break
+        return left
+
+    def second(self, candidates: dict[str, list[Target]]) -> None:
+        """S2-b for those the first strategy passed over: one of each ClusterQueue, in order of shares."""
+        descent = _Descent(self.preemptor, candidates)
+        for member, queue in descent:
+            mine, its = _below_common(self.preemptor.node, member)
+            if share(mine).rank < share(its).rank:
+                self._take(queue.pop(0), PreemptedReason.IN_COHORT_FAIR_SHARING)
+                if self.fits:
+                    return
+            descent.drop(member)
+
+    def _by_strategy(
+        self, member: QueueNode, queue: list[Target], strategy: Strategy, left: dict[str, list[Target]]
+    ) -> None:
+        """Take the first candidate of a ClusterQueue that the strategy allows; shares change with it."""
+        mine, its = _below_common(self.preemptor.node, member)
+        new, old = share(mine).rank, share(its).rank
+        while queue:
+            target = queue.pop(0)
+            if strategy is Strategy.LESS_THAN_INITIAL_SHARE:
+                allowed = new < old
+            else:
+                remove_usage((target,))
+                allowed = new <= share(its).rank
+                add_usage((target,))
+            if allowed:
+                self._take(target, PreemptedReason.IN_COHORT_FAIR_SHARING)
+                return
+            left.setdefault(member.name, []).append(target)
+
+    def _take(self, target: Target, reason: str) -> None:
+        remove_usage((target,))
+        self.targets.append(target._replace(reason=reason))
+        node = self.preemptor.node
+        node.remove_all(self.requests)
+        self.fits = self.preemptor.fits(self.requests, borrowing=True)
+        node.add_all(self.requests)
+
+
+def _below_common(one: QueueNode, other: QueueNode) -> tuple[Node, Node]:
+    """The members of the lowest cohort that both have in common, through which they are in it."""
+    below: dict[str, Node] = {}
+    node: Node = one
+    for cohort in one.ancestors():
+        below[cohort.name] = node
+        node = cohort
+    node = other
+    for cohort in other.ancestors():
+        if cohort.name in below:
+            return below[cohort.name], node
+        node = cohort
+    raise ValueError(f"{one.path()} and {other.path()} are in different trees")
+
+
+class _Descent:
+    """ClusterQueues with candidates, each time the one reached by following the greatest share down from the root.
+
+    Members that borrow nothing are left out for good, but for those on the preemptor's own path.
+    """
+
+    def __init__(self, preemptor: Preemptor, candidates: dict[str, list[Target]]) -> None:
+        self._preemptor = preemptor
+        self._candidates = candidates
+        self._own = {cohort.name for cohort in preemptor.node.ancestors()}
+        self._out: set[int] = set()
+        self._shares: dict[int, Share] = {}
+        """Of nodes, as long as nothing below them changes."""
+
+    def drop(self, member: QueueNode) -> None:
+        """Do not come to this ClusterQueue again."""
+        self._out.add(id(member))
+
+    def __iter__(self) -> Iterator[tuple[QueueNode, list[Target]]]:
+        root = self._preemptor.node.root()
+        if not isinstance(root, CohortNode):
+            node = self._preemptor.node
+            while id(node) not in self._out and self._candidates.get(node.name):
+                yield node, self._candidates[node.name]
+            return
+        while id(root) not in self._out:
+            member = self._next(root)
+            if member is not None:
+                yield member, self._candidates[member.name]
+                for changed in (member, *member.ancestors()):
+                    self._shares.pop(id(changed), None)
+
+    def _share(self, node: Node) -> Share:
+        found = self._shares.get(id(node))
+        if found is None:
+            found = self._shares[id(node)] = share(node)
+        return found
+
+    def _next(self, cohort: CohortNode) -> QueueNode | None:
+        """The ClusterQueue of greatest share below; None after leaving out what has no more candidates."""
+        queue, queue_rank = self._greatest_queue(cohort)
+        child, child_rank = self._greatest_cohort(cohort)
+        if child is not None and child_rank >= queue_rank:
+            return self._next(child)
+        if queue is None:
+            self._out.add(id(cohort))
+        return queue
+
+    def _greatest_queue(self, cohort: CohortNode) -> tuple[QueueNode | None, Rank]:
+        best: QueueNode | None = None
+        best_rank = _LOWEST
+        for queue in cohort.queues:
+            if id(queue) in self._out:
+                continue
+            found = self._share(queue)
+            if not self._candidates.get(queue.name) or not (found.borrows or queue is self._preemptor.node):
+                self._out.add(id(queue))
+            elif best is None or found.rank > best_rank or (found.rank == best_rank and self._before(queue, best)):
+                best, best_rank = queue, found.rank
+        return best, best_rank
+
+    def _greatest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, Rank]:
+        best: CohortNode | None = None
+        best_rank = _LOWEST
+        for child in cohort.cohorts:
+            if id(child) in self._out:
+                continue
+            found = self._share(child)
+            if not found.borrows and child.name not in self._own:
+                self._out.add(id(child))
+            elif best is None or found.rank >= best_rank:
+                best, best_rank = child, found.rank
+        return best, best_rank
+
+    def _before(self, one: QueueNode, other: QueueNode) -> bool:
+        first, second = self._held(one), self._held(other)
+        return self._preemptor.rank(first) < self._preemptor.rank(second)
+
+    def _held(self, queue: QueueNode) -> Reservation:
+        return self._candidates[queue.name][0].held

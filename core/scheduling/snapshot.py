@@ -1,0 +1,47 @@
+"""What one scheduling cycle looks at: plain values, never changed by it.
+
+Separate from ``core.state.state``, which owns and changes them: a snapshot may be kept, sent elsewhere, or asked what-
+if.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from core.model import Key, Labels, ResourceFlavor, Tried, Workload
+from core.quota.demand import Shape
+from core.quota.tree import Tree
+
+
+class Head(Struct, frozen=True, gc=False):
+    """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from.
+
+    ``preemptor`` ones wait for the victims of their preemption to go.
+    """
+
+    workload: Workload
+    cluster_queue: str
+    shape: Shape
+    time: float
+    tried: Tried | None = None
+    preemptor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Trees by the name of their root, ``roots`` of ClusterQueues, and what else a decision depends on.
+
+    ``local_usage`` is the decayed usage by LocalQueue (admission fair sharing). ``pods_ready`` says whether the pods of
+    all admitted workloads are ready.
+    """
+
+    trees: Mapping[str, Tree]
+    roots: Mapping[str, str]
+    flavors: Mapping[str, ResourceFlavor]
+    namespaces: Mapping[str, Labels]
+    cycle: int = 0
+    local_usage: Mapping[Key, float] = field(default_factory=dict)
+    pods_ready: bool = True

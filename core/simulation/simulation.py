@@ -1,0 +1,410 @@
+"""The life of many workloads on a virtual clock: the same State, cycle and rules as the controller, no cluster.
+
+Jobs stop at once when their workload is told to, admission checks pass at once, and a workload that was stopped begins
+anew; everything else is as it would be. Time is advanced from event to event (an arrival, an end, a deadline, the end
+of a backoff), so a quiet year costs nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from api import names
+from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
+from core.state.drain import drain
+from core.state.state import State
+from core.workload import transitions
+from core.workload.actions import Deactivate, Delete, Evict, LetGo, LifePolicy, Rest, Surroundings, Update
+from core.workload.lifecycle import next_step, why_not_queued
+
+MOST_STEPS = 100
+"""A workload whose life takes more steps than this at one moment goes round in a circle."""
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """A workload that is submitted at a time, and runs for so many seconds once it is admitted.
+
+    One that holds quota already runs from its arrival on. Its pods take ``ready_after`` seconds to become ready.
+    """
+
+    at: float
+    workload: Workload
+    run_for: float
+    ready_after: float = 0.0
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """One admission of a workload; ``ended`` is None while it runs, ``stopped`` says why it ended before its time.
+
+    ``preemptor`` is whom it made room for, if it was preempted; else it was evicted for ``reason``.
+    """
+
+    cluster_queue: str
+    admission: Admission
+    started: float
+    ended: float | None = None
+    reason: str = ""
+    stopped: str = ""
+    preemptor: Key | None = None
+
+
+@dataclass(slots=True)
+class Course:
+    """What became of one workload. ``waits`` are the reasons it was told: since when, the reason, its latest text."""
+
+    arrival: Arrival
+    attempts: list[Attempt] = field(default_factory=list)
+    waits: list[tuple[float, str, str]] = field(default_factory=list)
+    finished: float | None = None
+
+    def waited(self, end: float) -> float | None:
+        """Seconds that it waited in all: from its arrival to its start, and whenever it was stopped to the next one.
+
+        Who waits still has waited until ``end``; None for one that never started.
+        """
+        if not self.attempts:
+            return None
+        since = [self.arrival.at, *(attempt.ended for attempt in self.attempts)]
+        until = [attempt.started for attempt in self.attempts]
+        last = self.attempts[-1].ended
+        if last is not None and self.finished is None:
+            until.append(max(end, last))
+        return sum(b - a for a, b in zip(since, until, strict=False) if a is not None)
+
+    def tell(self, at: float, reason: str, message: str) -> None:
+        """It waits for this reason; as in a condition, a text that alone is new replaces the old one."""
+        if self.waits and self.waits[-1][1] == reason:
+            at = self.waits.pop()[0]
+        self.waits.append((at, reason, message))
+
+
+class Level(Struct, frozen=True, gc=False):
+    """From ``at`` on, a ClusterQueue uses so much of a flavor's resource, and ``pending`` workloads wait in it."""
+
+    at: float
+    cluster_queue: str
+    used: dict[FlavorResource, int]
+    pending: int
+
+
+@dataclass(slots=True)
+class Timeline:
+    """All that happened: courses in order of arrival, levels in order of time, and when the simulation ended."""
+
+    courses: dict[Key, Course] = field(default_factory=dict)
+    levels: list[Level] = field(default_factory=list)
+    end: float = 0.0
+
+
+class _What(enum.IntEnum):
+    """What happens to a workload; in this order where two events are at one moment and of one number."""
+
+    ARRIVES = 0
+    ENDS = 1
+    READY = 2
+    LOOKED_AT = 3
+
+
+_Event = tuple[float, int, Key, _What, int]
+"""When, a serial number, whom, what, and in which attempt."""
+
+
+def simulate(
+    state: State,
+    arrivals: Iterable[Arrival],
+    *,
+    until: float | None = None,
+    start: float = 0.0,
+    life: LifePolicy | None = None,
+) -> Timeline:
+    """Play the arrivals on a state that holds the queues, until all is done, nothing moves any more, or ``until``.
+
+    ``start`` is the moment, in epoch seconds, that all times of the simulation count from.
+    """
+    return _Simulation(state, arrivals, start, life or LifePolicy()).run(until)
+
+
+class _Simulation:
+    def __init__(self, state: State, arrivals: Iterable[Arrival], start: float, life: LifePolicy) -> None:
+        self.state = state
+        self.start = start
+        self.life = life
+        self.timeline = Timeline()
+        self.numbers = itertools.count()
+        self.events: list[_Event] = []
+        self.workloads: dict[Key, Workload] = {}
+        self.used: dict[str, dict[FlavorResource, int]] = defaultdict(lambda: defaultdict(int))
+        self.waiting: dict[str, int] = defaultdict(int)
+        self.line: dict[Key, str] = {}
+        self.touched: set[str] = set()
+        self.sampled = 0.0
+        for arrival in sorted(arrivals, key=lambda a: (a.at, a.workload.key)):
+            self.timeline.courses[arrival.workload.key] = Course(arrival)
+            self._expect(arrival.at, arrival.workload.key, _What.ARRIVES)
+
+    def run(self, until: float | None) -> Timeline:
+        now = 0.0
+        self._sample(now)
+        while (at := self._next(now)) is not None and (until is None or at <= until):
+            now = at
+            self._sample(now)
+            while self.events and self.events[0][0] <= now:
+                self._happen(heapq.heappop(self.events), now)
+            self._schedule(now)
+            self._note(now)
+        self.timeline.end = now if until is None else until
+        self._explain()
+        return self.timeline
+
+    # Time.
+
+    def _next(self, now: float) -> float | None:
+        moments = [self.events[0][0]] if self.events else []
+        wake = self.state.next_wake(self.start + now)
+        if wake is not None and wake > self.start + now:
+            moments.append(wake - self.start)
+        return min(moments, default=None)
+
+    def _expect(self, at: float, key: Key, what: _What, attempt: int = -1) -> None:
+        heapq.heappush(self.events, (at, next(self.numbers), key, what, attempt))
+
+    def _second(self, now: float) -> float:
+        """The moment as an API server writes it: in whole seconds."""
+        return float(int(self.start + now))
+
+    def _sample(self, now: float) -> None:
+        """What LocalQueues have used is sampled as often as the controller does, where order depends on it."""
+        rules = self.state.policy.admission_fair_sharing
+        while rules is not None and self.sampled <= now:
+            self.state.history.sample(self.start + self.sampled)
+            self.sampled += max(rules.sampling_interval, 1.0)
+
+    def _happen(self, event: _Event, now: float) -> None:
+        _, _, key, what, attempt = event
+        course = self.timeline.courses[key]
+        if what is _What.ARRIVES:
+            self._arrive(course.arrival, now)
+        elif what is _What.LOOKED_AT:
+            self._live(key, now)
+        elif attempt == len(course.attempts) - 1 and course.attempts[-1].ended is None:
+            if what is _What.READY:
+                self._ready(key, now)
+            else:
+                course.finished = now
+                self._end(key, now)
+                reason = names.FinishedReason.SUCCEEDED
+                self._set(transitions.finished(self.workloads[key], reason, "", self._second(now)))
+
+    def _arrive(self, arrival: Arrival, now: float) -> None:
+        workload = arrival.workload
+        if workload.holds(names.Condition.EVICTED):
+            workload = transitions.released(workload, self._second(now))
+        self._set(workload)
+        if workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED):
+            self._run(workload.admission, workload.key, now)
+        self._live(workload.key, now)
+
+    # Decisions.
+
+    def _schedule(self, now: float) -> None:
+        """Cycles until nothing more comes of them; the quota of victims is free at once."""
+        more = True
+        while more:
+            more = False
+            for plan in drain(self.state, self.state.policy, self.start + now):
+                for decision in plan.decisions:
+                    match decision:
+                        case Reserve():
+                            self._reserve(decision, now)
+                        case Wait():
+                            self.timeline.courses[decision.workload.key].tell(now, decision.reason, decision.message)
+                            for victim in decision.victims:
+                                self._preempt(victim, decision.workload.key, now)
+                                more = True
+
+    def _reserve(self, decision: Reserve, now: float) -> None:
+        key, admission = decision.workload.key, decision.admission
+        workload = transitions.reserved(self.workloads[key], admission, self._second(now))
+        arrival = self.timeline.courses[key].arrival
+        if self.life.pods_ready is not None:
+            workload = _with_pods(workload, self._second(now), ready=not arrival.ready_after)
+        self._set(workload)
+        self._run(admission, key, now)
+        if _has_deadline(workload):
+            self._live(key, now)
+
+    def _preempt(self, victim: Victim, preemptor: Key, now: float) -> None:
+        key = victim.workload.key
+        out = transitions.preempted(self.workloads[key], victim.reason, victim.message, self._second(now))
+        self._stop(out, now, victim.reason, victim.message, preemptor)
+
+    # One workload.
+
+    def _live(self, key: Key, now: float) -> None:
+        """What ``core.workload.lifecycle`` says, step by step, until it has nothing to say."""
+        if not _eventful(self.workloads[key]):
+            return
+        for _ in range(MOST_STEPS):
+            step = next_step(self.workloads[key], self._around(self.workloads[key], now))
+            match step:
+                case Update():
+                    self._become(step.after, now, step.why, step.message)
+                case Evict():
+                    self._stop(step.after, now, step.reason, step.message)
+                case Deactivate():
+                    self._set(replace(self.workloads[key], active=False))
+                case Rest():
+                    if step.requeue_after is not None:
+                        self._expect(now + step.requeue_after, key, _What.LOOKED_AT)
+                    return
+                case Delete() | LetGo():
+                    return
+        raise RuntimeError(f"the life of {key} does not come to rest: {step}")
+
+    def _around(self, workload: Workload, now: float) -> Surroundings:
+        """As the controller's; but no check is required, for all pass at once."""
+        state, key = self.state, workload.key
+        local_queue = state.lines.local_queues.get(Key(key.namespace, workload.queue))
+        cluster_queue = state.holdings.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
+        return Surroundings(
+            now=self.start + now,
+            policy=self.life,
+            local_queue=local_queue,
+            cluster_queue=replace(cluster_queue, checks=()) if cluster_queue else None,
+            active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
+            namespace=state.namespaces.get(key.namespace),
+            bypassed=state.lines.bypassed(key),
+        )
+
+    def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
+        """Take over a change that may have cost it its reservation."""
+        if workload.admission is None and self._running(workload.key):
+            self._end(workload.key, now, reason, message)
+        self._set(workload)
+
+    def _stop(self, evicted: Workload, now: float, reason: str, message: str, preemptor: Key | None = None) -> None:
+        """An evicted workload's job stops at once, and gives its quota back."""
+        self._set(evicted)
+        if self._running(evicted.key):
+            self._end(evicted.key, now, reason, message, preemptor)
+            self._set(transitions.released(evicted, self._second(now)))
+
+    def _ready(self, key: Key, now: float) -> None:
+        self._set(_with_pods(self.workloads[key], self._second(now), ready=True))
+
+    def _running(self, key: Key) -> bool:
+        attempts = self.timeline.courses[key].attempts
+        return bool(attempts) and attempts[-1].ended is None
+
+    def _run(self, admission: Admission, key: Key, now: float) -> None:
+        course = self.timeline.courses[key]
+        course.attempts.append(Attempt(admission.cluster_queue, admission, now))
+        self._use(admission, +1)
+        number, arrival = len(course.attempts) - 1, course.arrival
+        self._expect(now + arrival.ready_after + arrival.run_for, key, _What.ENDS, number)
+        if arrival.ready_after and self.life.pods_ready is not None:
+            self._expect(now + arrival.ready_after, key, _What.READY, number)
+
+    def _end(self, key: Key, now: float, reason: str = "", why: str = "", preemptor: Key | None = None) -> None:
+        attempts = self.timeline.courses[key].attempts
+        last = attempts[-1]
+        attempts[-1] = replace(last, ended=now, reason=reason, stopped=why, preemptor=preemptor)
+        self._use(last.admission, -1)
+
+    def _set(self, workload: Workload) -> None:
+        """The workload is so from now on, and is counted where it waits."""
+        workload, key = _written(workload), workload.key
+        self.workloads[key] = workload
+        self.state.set_workload(key, workload)
+        before, after = self.line.get(key), self.state.lines.where(key)
+        if before == after:
+            return
+        if before is not None:
+            self.waiting[before] -= 1
+            self.touched.add(before)
+            del self.line[key]
+        if after is not None:
+            self.waiting[after] += 1
+            self.touched.add(after)
+            self.line[key] = after
+
+    # What is told.
+
+    def _use(self, admission: Admission, sign: int) -> None:
+        used = self.used[admission.cluster_queue]
+        self.touched.add(admission.cluster_queue)
+        for pod_set in admission.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                flavor = pod_set.flavors.get(resource)
+                if flavor is not None:
+                    used[FlavorResource(flavor, resource)] += sign * amount
+
+    def _note(self, now: float) -> None:
+        for name in sorted(self.touched):
+            used = {fr: amount for fr, amount in self.used[name].items() if amount}
+            self.timeline.levels.append(Level(now, name, used, self.waiting[name]))
+        self.touched.clear()
+
+    def _explain(self) -> None:
+        """Why those wait at the end who never came to be looked at, or are in no queue any more."""
+        lines = self.state.lines
+        for name in sorted({self.line[key] for key in self.line if not self.timeline.courses[key].waits}):
+            for place, entry in enumerate(lines.queues[name].in_order(lines.local_usage)):
+                course = self.timeline.courses[entry.workload.key]
+                if not course.waits:
+                    text = f"not looked at yet: {place} of ClusterQueue {name} come before it"
+                    course.tell(self.timeline.end, names.PendingReason.PENDING_EVALUATION, text)
+        for key, course in self.timeline.courses.items():
+            workload = self.workloads.get(key)
+            if workload is None or course.finished is not None or key in self.line or self._running(key):
+                continue
+            reason, message = why_not_queued(workload, self._around(workload, self.timeline.end))
+            stopped = course.attempts[-1].stopped if course.attempts else ""
+            if workload.gates and not reason:
+                reason = names.PendingReason.ADMISSION_GATED
+                message = f"Admission is gated by: {','.join(workload.gates)}"
+            if reason:
+                course.tell(self.timeline.end, reason, f"{message}: {stopped}" if stopped else message)
+
+
+def _written(workload: Workload) -> Workload:
+    """As it comes back from an API server, which keeps whole seconds: who came first within one is not known."""
+    if all(c.since == int(c.since) for c in workload.conditions) and (workload.requeue_at or 0.0) % 1 == 0:
+        return workload
+    conditions = tuple(
+        c if c.since == int(c.since) else replace(c, since=float(int(c.since))) for c in workload.conditions
+    )
+    return replace(workload, conditions=conditions, requeue_at=workload.requeue_at and float(ceil(workload.requeue_at)))
+
+
+def _eventful(workload: Workload) -> bool:
+    """Whether anything but the cycle may concern the workload: not where it is new and has no limits.
+
+    That saves most workloads the question; an answer would be to rest, or what ``_explain`` tells in the end.
+    """
+    return bool(workload.conditions or workload.checks or workload.requeue_at or not workload.active)
+
+
+def _has_deadline(workload: Workload) -> bool:
+    """Whether time alone will concern a workload that runs."""
+    ready = workload.condition(names.Condition.PODS_READY)
+    return workload.max_execution is not None or (ready is not None and not ready.status)
+
+
+def _with_pods(workload: Workload, now: float, *, ready: bool) -> Workload:
+    """With the PodsReady condition, in the words of the controller."""
+    reason = names.PodsReadyReason.STARTED if ready else names.PodsReadyReason.WAIT_FOR_START
+    message = (
+        "All pods reached readiness and the workload is running" if ready else "Not all pods are ready or succeeded"
+    )
+    kind = names.Condition.PODS_READY
+    return transitions.condition(workload, kind, status=ready, reason=reason, message=message, now=now)

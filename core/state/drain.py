@@ -1,0 +1,45 @@
+"""Cycle after cycle on State, until no head gets any further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.model import Decision, Plan, Requeue, Wait
+from core.model.policy import Policy
+from core.scheduling.cycle import schedule_in_steps
+from core.state.state import State
+
+IDLE_CYCLES = 1_000
+"""A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked. Searches for
+flavors come to rest long before, where they come to a place for the second time (``Pending.try_on``)."""
+
+
+def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
+    """Plan after plan, each applied to ``state``, until no head gets any further."""
+    return (step for step in drain_in_steps(state, policy, now) if step is not None)
+
+
+def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | None]:
+    """As ``drain``, with steps: None after every head that was nominated and every decision applied, a plan at the end
+    of every cycle.
+
+    After a None the caller may change ``state``: the cycle works on its snapshot to the end, and a decision about a
+    workload that changed meanwhile is void (``State.apply``). The caller may stop after any plan, and drain again
+    later. After ``IDLE_CYCLES`` that led nowhere the trees rest until something in them changes.
+    """
+    idle = 0
+    while idle < IDLE_CYCLES:
+        heads = state.heads(now)
+        if not heads:
+            return
+        snapshot = state.snapshot()
+        plan = yield from schedule_in_steps(snapshot, heads, policy)
+        state.let_go(snapshot)
+        yield from state.applying(plan)
+        yield plan
+        idle = idle + 1 if all(_idle(decision) for decision in plan.decisions) else 0
+    state.rest()
+
+
+def _idle(decision: Decision) -> bool:
+    return isinstance(decision, Wait) and not decision.victims and decision.requeue is Requeue.HEAP

@@ -1,0 +1,112 @@
+"""Who was preempted for whom: victims of one preemptor come back together, and nobody is preempted for ever.
+
+Separate from ``core.state.state``, which asks when a tree may be looked at again and when a victim may queue. Two
+rules:
+
+- While some victims of a preemptor are free and others are still on their way out, their tree rests, ``PATIENCE`` at
+  most. Which of them stops first is chance, and the first must not be judged as if the others kept their places. Kueue
+  has that effect by letting up to 0.1 s pass after a cycle that admitted nothing. Where they stop further apart, those
+  that are free are judged in either case as if the others kept their places, and again as each of those goes.
+- Workloads that preempt each other in a circle (Kueue's rules allow it) would do so as fast as Jobs can be stopped. Who
+  was preempted for the same workload more than ``FREE_ROUNDS`` times in a row waits before it queues again, twice as
+  long each time. That changes no decision that comes to rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from core.model import Key
+
+PATIENCE = 1.0
+"""Seconds for which a tree rests at most after the first of several victims is free."""
+FREE_ROUNDS = 5
+LONGEST = 3600.0
+"""Seconds a workload that is preempted again and again is kept from queueing, at most."""
+FORGET = 600.0
+"""Seconds without another preemption, beyond the wait itself, after which the rounds of a pair count from anew."""
+
+
+class _Round(NamedTuple):
+    """How often a pair has met, and when it did last."""
+
+    times: int
+    at: float
+
+
+class Victims:
+    """What State remembers of preemptions; lost with the process, which costs a few more rounds."""
+
+    def __init__(self) -> None:
+        self._preemptors: dict[Key, Key] = {}
+        """Of victims that still hold quota."""
+        self._leaving: dict[Key, set[Key]] = {}
+        """By preemptor, its victims that still hold quota."""
+        self._rests: dict[Key, str] = {}
+        """By preemptor whose first victim is free, a ClusterQueue of the tree."""
+        self._since: dict[Key, float] = {}
+        """When that was noticed."""
+        self._rounds: dict[Key, dict[Key, _Round]] = {}
+        """By victim and preemptor."""
+        self._tired: dict[Key, float] = {}
+        """Those that are free and have to wait before they queue again: for how many seconds."""
+
+    def expel(self, victim: Key, preemptor: Key, now: float) -> None:
+        """A workload is told to go for another."""
+        self.spare(victim)
+        self._preemptors[victim] = preemptor
+        self._leaving.setdefault(preemptor, set()).add(victim)
+        met = self._rounds.setdefault(victim, {})
+        old = met.get(preemptor, _Round(0, now))
+        met[preemptor] = _Round(old.times + 1 if now - old.at <= FORGET + 2 * _wait(old.times) else 1, now)
+
+    def spare(self, victim: Key) -> Key | None:
+        """It is not on its way out any more; for whom it was, if it was."""
+        preemptor = self._preemptors.pop(victim, None)
+        if preemptor is not None:
+            left = self._leaving[preemptor]
+            left.discard(victim)
+            if not left:
+                del self._leaving[preemptor]
+                self._rests.pop(preemptor, None)
+                self._since.pop(preemptor, None)
+        return preemptor
+
+    def free(self, victim: Key, cluster_queue: str) -> None:
+        """Its quota is free, and it queues again."""
+        preemptor = self.spare(victim)
+        if preemptor is None:
+            return
+        if preemptor in self._leaving:
+            self._rests.setdefault(preemptor, cluster_queue)
+        seconds = _wait(self._rounds[victim][preemptor].times)
+        if seconds:
+            self._tired[victim] = seconds
+
+    def forget(self, workload: Key) -> None:
+        """The workload is no more."""
+        self.spare(workload)
+        self._rounds.pop(workload, None)
+        self._tired.pop(workload, None)
+
+    def tired(self) -> dict[Key, float]:
+        """Take out who has to wait from now on, for having been preempted too often, and for how many seconds."""
+        found, self._tired = self._tired, {}
+        return found
+
+    def resting(self, now: float) -> Iterator[str]:
+        """ClusterQueues whose trees are to be left alone for now."""
+        for preemptor, cluster_queue in list(self._rests.items()):
+            if now < self._since.setdefault(preemptor, now) + PATIENCE:
+                yield cluster_queue
+            else:
+                del self._rests[preemptor], self._since[preemptor]
+
+    def next(self) -> float | None:
+        """When the first of the trees that rest is to be looked at at the latest."""
+        return min((since + PATIENCE for since in self._since.values()), default=None)
+
+
+def _wait(times: int) -> float:
+    return min(2.0 ** min(times - FREE_ROUNDS - 1, 64), LONGEST) if times > FREE_ROUNDS else 0.0

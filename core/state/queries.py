@@ -1,0 +1,178 @@
+"""What people ask about the queues beside their status: places in line, shares, what could ever fit.
+
+Separate from ``core.state.queue_status``, which speaks in the API's shape: the visibility API, metrics, webhooks that
+warn and `explain` take their figures here, and so they agree. Reads only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from api.names import AdmittedReason, Condition, PendingReason
+from core.model import FlavorResource, Key, Workload
+from core.quota.reservations import local_queue_of
+from core.quota.shares import share
+from core.state.state import State
+
+MAX_SHARE = 2**63 - 1
+"""How the API shows an infinite share."""
+
+
+STEP = 2_000
+"""So many are counted in a millisecond or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Pending workloads: those that may be looked at, and those for which something has to change first."""
+
+    active: int
+    inadmissible: int
+
+
+def pending(state: State, name: str) -> Counts:
+    """Who waits for a ClusterQueue. In one that is not active all are inadmissible: nobody looks at them."""
+    queue = state.lines.queues.get(name)
+    if queue is None:
+        return Counts(0, 0)
+    active = queue.active if state.holdings.standing(name).active else 0
+    return Counts(active, len(queue) - active)
+
+
+def pending_classes(state: State, name: str) -> Counts:
+    """How many classes of workloads that are judged together wait for a ClusterQueue. Costs their number."""
+    queue = state.lines.queues.get(name)
+    if queue is None:
+        return Counts(0, 0)
+    active, inadmissible = queue.classes()
+    if state.holdings.standing(name).active:
+        return Counts(len(active), len(inadmissible))
+    return Counts(0, len(active | inadmissible))
+
+
+def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
+    """Reason and underlying cause for which a workload is not admitted; None where it is, is finished or is deleted."""
+    if workload.deleting or workload.holds(Condition.FINISHED) or workload.holds(Condition.ADMITTED):
+        return None
+    admitted, reserved = workload.condition(Condition.ADMITTED), workload.condition(Condition.QUOTA_RESERVED)
+    reason = admitted.reason if admitted is not None else AdmittedReason.NO_RESERVATION
+    if reserved is None:
+        return reason, PendingReason.PENDING_EVALUATION
+    return reason, "" if reserved.status else reserved.reason
+
+
+def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
+    """Who waits in a LocalQueue. Costs their number: others may run after every ``STEP`` of them, and who comes and
+    goes meanwhile may be counted or not.
+    """
+    local_queue = state.lines.local_queues.get(key)
+    waiting = state.lines.by_local_queue.get(key, set())
+    queue = state.lines.queues.get(local_queue.cluster_queue) if local_queue is not None else None
+    if queue is None:
+        return Counts(0, len(waiting))
+    looked_at = local_queue is not None and state.holdings.standing(local_queue.cluster_queue).active
+    active = inadmissible = 0
+    for number, each in enumerate(tuple(waiting), start=1):
+        entry = queue.get(each)
+        if looked_at and entry is not None and queue.is_active(entry):
+            active += 1
+        else:
+            inadmissible += 1
+        if number % STEP == 0:
+            yield
+    return Counts(active, inadmissible)
+
+
+def asked(state: State, name: str) -> dict[str, int]:
+    """What all who wait for a ClusterQueue ask for, by resource. Costs the number of different requests."""
+    queue = state.lines.queues.get(name)
+    found: dict[str, int] = {}
+    for shape, count in queue.shapes() if queue is not None else ():
+        for total in shape.totals:
+            for resource, amount in total.requests.items():
+                found[resource] = found.get(resource, 0) + amount * count
+    return found
+
+
+def weighted_share(state: State, name: str) -> float | None:
+    """The weighted share of a ClusterQueue; None without fair sharing, or where there is none."""
+    holdings = state.holdings
+    if state.policy.fair_sharing is None or name not in holdings.cluster_queues:
+        return None
+    return share(holdings.trees[holdings.roots[name]].queues[name]).weighted
+
+
+def cohort_share(state: State, name: str) -> float | None:
+    """The weighted share of a Cohort; None without fair sharing, or where its parents run in a circle."""
+    if state.policy.fair_sharing is None:
+        return None
+    tree = state.holdings.tree_of(name)
+    return share(tree.cohorts[name]).weighted if tree is not None else None
+
+
+def shown_share(value: float) -> int:
+    """A weighted share as the API shows it: rounded up, the greatest number for infinity."""
+    return MAX_SHARE if math.isinf(value) else math.ceil(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pending workload stands, counted from 0."""
+
+    workload: Workload
+    in_cluster_queue: int
+    in_local_queue: int
+    active: bool
+
+
+def places(state: State, name: str) -> list[Place]:
+    """All that wait for a ClusterQueue, in order. Costs n log n."""
+    queue = state.lines.queues.get(name)
+    if queue is None:
+        return []
+    found: list[Place] = []
+    seen: dict[Key, int] = {}
+    for position, entry in enumerate(queue.in_order(state.lines.local_usage)):
+        local_queue = local_queue_of(entry.workload)
+        before = seen.get(local_queue, 0)
+        seen[local_queue] = before + 1
+        found.append(Place(entry.workload, position, before, queue.is_active(entry)))
+    return found
+
+
+def place(state: State, key: Key) -> Place | None:
+    """Where one workload stands; None where it is not queued."""
+    name = state.lines.where(key)
+    return next((each for each in places(state, name) if each.workload.key == key), None) if name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A ClusterQueue's quota of a flavor-resource: its own, in use, free now, and the most it could ever have.
+
+    ``free`` and ``most`` include what may be borrowed.
+    """
+
+    nominal: int
+    used: int
+    free: int
+    most: int
+
+
+def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
+    """By flavor-resource, what a ClusterQueue has; empty where there is none."""
+    holdings = state.holdings
+    if name not in holdings.cluster_queues:
+        return {}
+    node = holdings.trees[holdings.roots[name]].queues[name]
+    return {
+        fr: Capacity(quota.nominal, node.usage.get(fr, 0), max(0, node.available(fr)), node.potential(fr))
+        for fr, quota in node.quotas.items()
+    }
+
+
+def most(state: State, name: str, resource: str) -> int | None:
+    """The most of a resource that one pod set could ever get, in the best flavor; None where it is not covered."""
+    return max((c.most for fr, c in capacity(state, name).items() if fr.resource == resource), default=None)

@@ -1,0 +1,205 @@
+"""What the status of ClusterQueues and LocalQueues says: counts, quota reserved and used, and whether they admit.
+
+Pure answers from State, in the shape of the API, so that controller, metrics and `explain` tell the same. A status is
+returned whole, to be compared with what the object has and written where it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from api import names, quantity
+from api.names import Condition, PendingReason
+from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy, Workload, messages
+from core.queue.admission_fair_sharing import Consumed
+from core.quota.active import Standing, local_queue_standing
+from core.quota.usage import Reservation
+from core.state.queries import cohort_share, shown_share, weighted_share
+from core.state.state import State
+from core.wire.timestamps import stamp
+
+Amounts = Mapping[FlavorResource, int]
+_NOT_LOOKED_AT = frozenset({PendingReason.PENDING_EVALUATION, PendingReason.PENDING})
+
+
+def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
+    """The status of a ClusterQueue that State knows; of ``old``, the one it has, foreign conditions are kept."""
+    queue = state.holdings.cluster_queues[name]
+    held = reservations(state, name)
+    admitted = [each for each in held if each.admitted]
+    return {
+        "conditions": with_active(old, state.holdings.standing(name), queue.generation, now),
+        "pendingWorkloads": pending_in(state, name),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _flavors(queue, used(held)),
+        "flavorsUsage": _flavors(queue, used(admitted)),
+        **_fair_sharing(weighted_share(state, name)),
+    }
+
+
+def cohort_status(state: State, name: str) -> Raw:
+    """The status of a Cohort: its share, where fair sharing is on."""
+    return _fair_sharing(cohort_share(state, name))
+
+
+def _fair_sharing(share: float | None) -> Raw:
+    return {} if share is None else {"fairSharing": {"weightedShare": shown_share(share)}}
+
+
+def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
+    """The status of a LocalQueue that State knows."""
+    queue = state.lines.local_queues[key]
+    target = state.holdings.cluster_queues.get(queue.cluster_queue)
+    held = holders(state, key) if target else []
+    admitted = [each for each in held if each.admitted]
+    return {
+        "conditions": with_active(old, local_standing(state, queue), queue.generation, now),
+        "pendingWorkloads": 0 if queue.stop_policy != StopPolicy.NONE else pending_for(state, key),
+        "reservingWorkloads": len(held),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": _totals(target, used(held)) if target else [],
+        "flavorsUsage": _totals(target, used(admitted)) if target else [],
+        **_first_usage(state, key, old, now),
+    }
+
+
+def _first_usage(state: State, key: Key, old: Raw, now: float) -> Raw:
+    """The usage of a running LocalQueue whose status has none yet; afterwards it is written with every sample."""
+    queue = state.lines.local_queues[key]
+    sampled = queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in state.holdings.cluster_queues
+    if state.policy.admission_fair_sharing is None or not sampled or old.get("fairSharing"):
+        return {}
+    return {"fairSharing": usage_status(state.history.ledger.consumed(key) or Consumed({}, now))}
+
+
+def usage_status(consumed: Consumed) -> Raw:
+    """``status.fairSharing`` of a LocalQueue that has used so much."""
+    amounts = {name: quantity.canonical(f"{amount:.9f}") for name, amount in sorted(consumed.resources.items())}
+    shown = {"consumedResources": amounts, "lastUpdate": stamp(consumed.at)}
+    return {"weightedShare": 0, "admissionFairSharingStatus": shown}
+
+
+def local_standing(state: State, queue: LocalQueue) -> Standing:
+    """Whether a LocalQueue can admit workloads."""
+    exists = queue.cluster_queue in state.holdings.cluster_queues
+    return local_queue_standing(queue, state.holdings.standing(queue.cluster_queue) if exists else None)
+
+
+def pending_in(state: State, name: str) -> int:
+    """How many workloads wait in a ClusterQueue, those parked as inadmissible included."""
+    queue = state.lines.queues.get(name)
+    return len(queue) if queue is not None else 0
+
+
+def pending_for(state: State, key: Key) -> int:
+    """How many workloads wait in a LocalQueue."""
+    return len(state.lines.by_local_queue.get(key, ()))
+
+
+def reservations(state: State, name: str) -> list[Reservation]:
+    """Who holds quota of a ClusterQueue."""
+    roots = state.holdings.roots
+    return list(state.holdings.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
+
+
+def holders(state: State, key: Key) -> list[Reservation]:
+    """Who holds quota through a LocalQueue, in the ClusterQueue it submits to."""
+    found = (state.holdings.get(each) for each in state.holdings.by_local_queue.get(key, ()))
+    target = state.lines.local_queues[key].cluster_queue
+    return [held for held in found if held is not None and held.cluster_queue == target]
+
+
+def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
+    """What reservations come to."""
+    total: dict[FlavorResource, int] = {}
+    for each in held:
+        for fr, amount in each.usage.items():
+            total[fr] = total.get(fr, 0) + amount
+    return total
+
+
+def shows(shown: Raw, standing: Standing) -> bool:
+    """Whether the status of a queue says that it stands so."""
+    active = (each for each in shown.get("conditions") or () if each["type"] == names.Condition.ACTIVE)
+    return any((each["status"] == "True", each["reason"], each.get("message", "")) == standing for each in active)
+
+
+def with_active(old: Raw, standing: Standing, generation: int, now: float) -> list[Raw]:
+    """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
+    new: Raw = {
+        "type": names.Condition.ACTIVE,
+        "status": "True" if standing.active else "False",
+        "reason": standing.reason,
+        "message": standing.message,
+        "lastTransitionTime": stamp(now),
+        **({"observedGeneration": generation} if generation else {}),
+    }
+    conditions: list[Raw] = list(old.get("conditions") or [])
+    for index, condition in enumerate(conditions):
+        if condition["type"] == names.Condition.ACTIVE:
+            if condition["status"] == new["status"]:
+                new["lastTransitionTime"] = condition.get("lastTransitionTime", new["lastTransitionTime"])
+            return [*conditions[:index], new, *conditions[index + 1 :]]
+    return [*conditions, new]
+
+
+def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    """Every flavor of the ClusterQueue in its order: what is used of each resource, and how much of it is borrowed."""
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                _with_borrowed(queue, FlavorResource(flavor, resource), amounts) for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]
+
+
+def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Amounts) -> Raw:
+    total = amounts.get(fr, 0)
+    quota = queue.quotas.get(fr)
+    borrowed = max(0, total - (quota.nominal if quota else 0)) if queue.cohort else 0
+    return {
+        "name": fr.resource,
+        "total": quantity.text(fr.resource, total),
+        "borrowed": quantity.text(fr.resource, borrowed),
+    }
+
+
+def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+    return [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": resource, "total": quantity.text(resource, amounts.get(FlavorResource(flavor, resource), 0))}
+                for resource in sorted(group.resources)
+            ],
+        }
+        for group in queue.groups
+        for flavor in group.flavors
+    ]
+
+
+def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
+    """Reason and message of a pending workload's wait, looked at itself or not; ('', '') while nothing is known.
+
+    As in Kueue the status says it only of workloads that were looked at: one like it, or the head of a queue that keeps
+    its order, answers for the others.
+    """
+    told = workload.condition(Condition.QUOTA_RESERVED)
+    entry = state.lines.entry(workload.key)
+    if entry is not None and entry.family.parked and entry.family.message:
+        return entry.family.reason, entry.family.message
+    if told is not None and not told.status and told.reason not in _NOT_LOOKED_AT:
+        return told.reason, told.message
+    name = state.lines.where(workload.key)
+    head = state.lines.head(name) if name is not None else None
+    if name is None or head is None or head is entry:
+        return "", ""
+    strict, sticky = state.lines.queues[name].strict, state.lines.queues[name].sticky == head.workload.key
+    if not (strict or sticky):
+        return "", ""
+    return PendingReason.PENDING_EVALUATION, messages.behind(str(head.workload.key), name, strict=strict)

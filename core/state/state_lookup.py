@@ -1,0 +1,347 @@
+"""`core.state.lookup.Lookup` answered by `core.state.state.State`, and by a few callables for what State does not
+keep.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
+
+from msgspec.structs import replace
+
+from api import names
+from api.names import CheckState, Condition
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    Key,
+    Labels,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from core.quota.active import Standing
+from core.quota.node import Node, QueueNode
+from core.quota.tree import Tree, plant
+from core.state import what_if
+from core.state.state import State
+from core.wire.pod_requests import RequestRules
+from core.wire.resource_quotas import ResourceQuota
+from core.workload.priority import PriorityClasses
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class StateLookup:
+    """Answers as of now; each costs a dictionary access or two unless said otherwise.
+
+    ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
+    ``rules`` the request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of
+    all nodes (None where nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
+    """
+
+    state: State
+    ready: Callable[[], bool] = lambda: True
+    classes: Callable[[], PriorityClasses] = PriorityClasses
+    rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
+    job_workload: Callable[[str], Workload | None] = _nothing
+    nodes: Callable[[], Iterable[Labels] | None] = _nothing
+    quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache has been read once."""
+        return self.ready()
+
+    @property
+    def ignores_undeclared(self) -> bool:
+        """Whether a resource that a ClusterQueue does not name is simply not counted."""
+        return self.state.policy.ignore_undeclared
+
+    def local_queue(self, key: Key) -> LocalQueue | None:
+        """The LocalQueue."""
+        return self.state.lines.local_queues.get(key)
+
+    def local_queue_names(self, namespace: str) -> Iterable[str]:
+        """The names of the LocalQueues of a namespace. Costs the number of all LocalQueues."""
+        return [key.name for key in self.state.lines.local_queues if key.namespace == namespace]
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        """The ClusterQueue."""
+        return self.state.holdings.cluster_queues.get(name)
+
+    def cluster_queue_names(self) -> Iterable[str]:
+        """The names of all ClusterQueues."""
+        return tuple(self.state.holdings.cluster_queues)
+
+    def standing(self, cluster_queue: str) -> Standing | None:
+        """The Active condition of a ClusterQueue."""
+        known = cluster_queue in self.state.holdings.cluster_queues
+        return self.state.holdings.standing(cluster_queue) if known else None
+
+    def cohort(self, name: str) -> Cohort | None:
+        """The Cohort object."""
+        return self.state.holdings.cohorts.get(name)
+
+    def cohort_names(self) -> Iterable[str]:
+        """The names of all Cohort objects."""
+        return tuple(self.state.holdings.cohorts)
+
+    def flavor(self, name: str) -> ResourceFlavor | None:
+        """The ResourceFlavor."""
+        return self.state.holdings.flavors.get(name)
+
+    def flavor_names(self) -> Iterable[str]:
+        """The names of all ResourceFlavors."""
+        return tuple(self.state.holdings.flavors)
+
+    def admission_check(self, name: str) -> AdmissionCheck | None:
+        """The AdmissionCheck."""
+        return self.state.holdings.checks.get(name)
+
+    def admission_check_names(self) -> Iterable[str]:
+        """The names of all AdmissionChecks."""
+        return tuple(self.state.holdings.checks)
+
+    def namespace_labels(self, namespace: str) -> Labels | None:
+        """The labels of a namespace."""
+        return self.state.namespaces.get(namespace)
+
+    def priority_class(self, name: str) -> int | None:
+        """The value of a WorkloadPriorityClass."""
+        return self.classes().workload.get(name)
+
+    def priority_class_names(self) -> Iterable[str]:
+        """The names of all WorkloadPriorityClasses."""
+        return tuple(self.classes().workload)
+
+    def pod_priority_class(self, name: str) -> int | None:
+        """The value of a PriorityClass; '' is the cluster's default."""
+        classes = self.classes()
+        wanted = name or classes.default
+        return classes.pod.get(wanted) if wanted else names.DEFAULT_PRIORITY
+
+    def pod_priority_class_names(self) -> Iterable[str]:
+        """The names of all PriorityClasses."""
+        return tuple(self.classes().pod)
+
+    def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """The most a ClusterQueue could ever give of it."""
+        node = self._node(cluster_queue)
+        return node.potential(flavor_resource) if node else 0
+
+    def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
+        """What its cohort could lend. Costs planting the trees that would change, so is not for the cycle."""
+        hierarchy = self.state.holdings.hierarchy
+        if queue.cohort not in hierarchy.cohorts and hierarchy.members(queue.cohort) <= {queue.name}:
+            return {}
+        unlimited = {fr: replace(quota, borrowing_limit=None) for fr, quota in queue.quotas.items()}
+        trees = self._planted(replace(queue, quotas=unlimited), queue.cohort)
+        node = next(tree.queues[queue.name] for tree in trees.values() if queue.name in tree.queues)
+        if node.parent is None:  # the parents of the cohort run in a circle
+            return {}
+        return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
+
+    def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
+        """What the tree of a cohort would lack. Costs planting the trees that would change, as ``lendable``."""
+        trees = self._planted(spec, cohort)
+        tree = next((tree for tree in trees.values() if cohort in tree.cohorts), None)
+        if tree is None:
+            return {}
+        for name in tree.queues:
+            node = self._node(name)
+            for key, held in node.reserved.items() if node else ():
+                tree.reserve(key, held)
+        root = tree.cohorts[cohort].root()
+        beyond = {fr: used - root.subtree.get(fr, 0) for fr, used in root.usage.items()}
+        return {fr: amount for fr, amount in beyond.items() if amount > 0}
+
+    def _planted(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Tree]:
+        """The tree of a cohort, and any that are or would be part of it, were this specified."""
+        hierarchy = self.state.holdings.hierarchy
+        own = (spec.name, spec.parent) if isinstance(spec, Cohort) else (spec.cohort,)
+        around = hierarchy.around((cohort, *own))
+        queues = hierarchy.queues_in(around)
+        cohorts = {name: hierarchy.cohorts[name] for name in around if name in hierarchy.cohorts}
+        if isinstance(spec, Cohort):
+            return plant({**cohorts, spec.name: spec}, queues, (), 0)
+        return plant(cohorts, {**queues, spec.name: spec}, (), 0)
+
+    def members(self, cohort: str) -> tuple[int, int]:
+        """How many ClusterQueues and Cohorts are directly in a cohort."""
+        hierarchy = self.state.holdings.hierarchy
+        return len(hierarchy.members(cohort)), len(hierarchy.children(cohort) - {cohort})
+
+    def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What a ClusterQueue could give of it now."""
+        node = self._node(cluster_queue)
+        return node.available(flavor_resource) if node else 0
+
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet would preempt its way in."""
+        return what_if.starts(self.state, cluster_queue, newcomer)
+
+    def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
+        """What workloads of the ClusterQueue hold of it now."""
+        node = self._node(cluster_queue)
+        return node.usage.get(flavor_resource, 0) if node else 0
+
+    def _node(self, name: str) -> QueueNode | None:
+        holdings = self.state.holdings
+        root = holdings.roots.get(name)
+        return holdings.trees[root].queues.get(name) if root is not None else None
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many workloads wait in a ClusterQueue."""
+        queue = self.state.lines.queues.get(cluster_queue)
+        return len(queue) if queue is not None else 0
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many of that priority or a higher one wait there. Costs the number of different shapes that wait."""
+        queue = self.state.lines.queues.get(cluster_queue)
+        return queue.at_least(priority) if queue is not None else 0
+
+    def pods_awaited(self) -> Collection[Key]:
+        """The admitted workloads that hold up the next one."""
+        return self.state.holdings.unready if self.state.policy.block_admission else ()
+
+    def checked(self, cluster_queue: str, check: str) -> int:
+        """How many workloads wait for an AdmissionCheck. Costs the number of those with quota."""
+        node = self._node(cluster_queue)
+        held = node.reserved.values() if node else ()
+        return sum(
+            any(state.name == check and state.state != CheckState.READY for state in each.workload.checks)
+            for each in held
+        )
+
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue has been looked at and did not fit."""
+        lines = self.state.lines
+        head = lines.head(cluster_queue) if cluster_queue in lines.queues else None
+        found = head.workload.condition(Condition.QUOTA_RESERVED) if head is not None else None
+        return found is not None and not found.status
+
+    def admitted(self, cluster_queue: str) -> int:
+        """How many workloads hold quota of a ClusterQueue."""
+        node = self._node(cluster_queue)
+        return len(node.reserved) if node else 0
+
+    def pending_for(self, local_queue: Key) -> int:
+        """How many workloads wait in a LocalQueue."""
+        return len(self.state.lines.by_local_queue.get(local_queue, ()))
+
+    def admitted_for(self, local_queue: Key) -> int:
+        """How many workloads hold quota through a LocalQueue."""
+        return len(self.state.holdings.by_local_queue.get(local_queue, ()))
+
+    def workload_of(self, job_uid: str) -> Workload | None:
+        """The Workload of a job."""
+        return self.job_workload(job_uid)
+
+    def judged(self, job_uid: str) -> bool | None:
+        """Whether the scheduler has judged the Workload of a job; None where there is no Workload yet."""
+        workload = self.job_workload(job_uid)
+        if workload is None:
+            return None
+        waits = self.state.lines.entry(workload.key)
+        return waits is None or waits.workload.condition(Condition.QUOTA_RESERVED) is not None
+
+    def waits_in(self, job_uid: str) -> tuple[str, int] | None:
+        """The ClusterQueue in which the Workload of a job waits, and its priority there."""
+        workload = self.job_workload(job_uid)
+        name = self.state.lines.where(workload.key) if workload is not None else None
+        return (name, workload.priority) if workload is not None and name is not None else None
+
+    def what_if(self) -> WhatIf:
+        """The same, to be told what else is in use and who else waits."""
+        return WhatIf(**{each.name: getattr(self, each.name) for each in fields(StateLookup)})
+
+    def node_labels(self) -> Iterable[Labels] | None:
+        """The labels of every node; None where nodes are not watched."""
+        return self.nodes()
+
+    def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
+        """The ResourceQuotas of a namespace."""
+        return self.quotas(namespace)
+
+    def request_rules(self, namespace: str) -> RequestRules:
+        """What effective requests of pods in a namespace depend on."""
+        return self.rules(namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf(StateLookup):
+    """The same State if more were in use and more waited: for Jobs that were accepted and not judged yet.
+
+    Nothing of the State is changed: of a tree of cohorts only the nodes from a ClusterQueue to its root are copied, so
+    a question costs the depth of the tree.
+    """
+
+    _copies: dict[int, Node] = field(default_factory=dict)
+    _used: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+    _waiting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Have more of a ClusterQueue in use."""
+        node = self._node(cluster_queue)
+        if node is None:
+            return
+        node.add_all(amounts)
+        used = self._used.setdefault(cluster_queue, {})
+        for fr, amount in amounts.items():
+            used[fr] = used.get(fr, 0) + amount
+
+    def wait(self, cluster_queue: str, priority: int) -> None:
+        """Have one more workload of that priority wait in a ClusterQueue."""
+        insort(self._waiting[cluster_queue], priority)
+
+    def start(self, cluster_queue: str, priority: int) -> None:
+        """Have one workload of that priority less wait in a ClusterQueue."""
+        insort(self._starting[cluster_queue], priority)
+
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet would preempt its way in."""
+        return what_if.starts(self.state, cluster_queue, newcomer, self._used)
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many workloads wait in a ClusterQueue."""
+        more = len(self._waiting[cluster_queue]) - len(self._starting[cluster_queue])
+        return max(0, StateLookup.pending(self, cluster_queue) + more)
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many of that priority or a higher one wait there."""
+        more, less = (
+            sum(each >= priority for each in listed[cluster_queue]) for listed in (self._waiting, self._starting)
+        )
+        return max(0, StateLookup.ahead(self, cluster_queue, priority) + more - less)
+
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue does not fit."""
+        return bool(self._waiting[cluster_queue]) or StateLookup.blocked(self, cluster_queue)
+
+    def _node(self, name: str) -> QueueNode | None:
+        real = StateLookup._node(self, name)
+        if real is None:
+            return None
+        found = self._copied(real)
+        assert isinstance(found, QueueNode)
+        return found
+
+    def _copied(self, real: Node) -> Node:
+        found = self._copies.get(id(real))
+        if found is None:
+            found = self._copies[id(real)] = copy(real)
+            found.usage = dict(real.usage)
+            if real.parent is not None:
+                parent = self._copied(real.parent)
+                found.parent = parent  # type: ignore[assignment]  # the copy of a cohort is one
+        return found

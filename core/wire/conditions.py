@@ -1,0 +1,124 @@
+"""Conditions, and the merge patch that turns one state of a Workload's status into another.
+
+Rules change values (``core.workload.transitions``); what is written follows from the difference, in one place. A merge
+patch replaces lists whole, so it carries uid and resourceVersion: it lands on the very state that was judged, or not at
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+
+from msgspec.structs import replace
+
+from api import names, quantity
+from core.model import Admission, CheckState, Condition, Raw, Requests, Workload
+from core.wire.timestamps import stamp
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """The conditions with ``new`` in the place of its type; ``since`` moves only when the status changes."""
+    message = new.message[: names.CONDITION_MESSAGE_LIMIT]
+    new = new if message == new.message else replace(new, message=message)
+    for index, old in enumerate(conditions):
+        if old.type == new.type:
+            kept = replace(new, since=old.since) if old.status == new.status else new
+            return (*conditions[:index], kept, *conditions[index + 1 :])
+    return (*conditions, new)
+
+
+def without_condition(conditions: tuple[Condition, ...], kind: str) -> tuple[Condition, ...]:
+    """The conditions but that of the type."""
+    return tuple(condition for condition in conditions if condition.type != kind)
+
+
+def raw_conditions(conditions: Iterable[Condition]) -> list[Raw]:
+    """Conditions as they are written."""
+    return [
+        {
+            "type": condition.type,
+            "status": "True" if condition.status else "False",
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": stamp(condition.since),
+            **({"observedGeneration": condition.generation} if condition.generation else {}),
+        }
+        for condition in conditions
+    ]
+
+
+def raw_admission(admission: Admission) -> Raw:
+    """``status.admission`` as it is written, amounts in canonical text."""
+    return {
+        "clusterQueue": admission.cluster_queue,
+        "podSetAssignments": [
+            {
+                "name": pod_set.name,
+                **({"flavors": dict(pod_set.flavors)} if pod_set.flavors else {}),
+                **({"resourceUsage": texts(pod_set.usage)} if pod_set.usage else {}),
+                "count": pod_set.count,
+            }
+            for pod_set in admission.pod_sets
+        ],
+    }
+
+
+def texts(amounts: Requests) -> dict[str, str]:
+    """Amounts by resource in canonical text."""
+    return {resource: quantity.text(resource, amounts[resource]) for resource in sorted(amounts)}
+
+
+def guard(workload: Workload) -> Raw:
+    """The metadata of a patch that must land on this very version of the object."""
+    return {"uid": workload.uid, "resourceVersion": workload.resource_version}
+
+
+def status_patch(before: Workload, after: Workload, requests: Mapping[str, Requests] | None = None) -> Raw | None:
+    """The merge patch of the status subresource from one state to the other; None when nothing differs.
+
+    ``requests``, totals by pod set that the cycle looked at, go along as ``resourceRequests`` when given.
+    """
+    status: Raw = {}
+    if before.conditions != after.conditions:
+        status["conditions"] = raw_conditions(after.conditions)
+    if before.admission != after.admission:
+        status["admission"] = raw_admission(after.admission) if after.admission else None
+    if before.checks != after.checks:
+        status["admissionChecks"] = [_raw_check(check) for check in after.checks]
+    if (before.requeue_count, before.requeue_at) != (after.requeue_count, after.requeue_at):
+        status["requeueState"] = _raw_requeue_state(after)
+    if before.past_execution != after.past_execution:
+        status["accumulatedPastExecutionTimeSeconds"] = after.past_execution
+    if before.reclaimable != after.reclaimable:
+        status["reclaimablePods"] = [{"name": name, "count": after.reclaimable[name]} for name in after.reclaimable]
+    if before.evictions != after.evictions:
+        status["schedulingStats"] = {"evictions": [_raw_eviction(*eviction) for eviction in after.evictions]}
+    if not status:
+        return None
+    if requests:
+        status["resourceRequests"] = [{"name": name, "resources": texts(requests[name])} for name in requests]
+    return {"metadata": guard(before), "status": status}
+
+
+def _raw_check(check: CheckState) -> Raw:
+    return {
+        "name": check.name,
+        "state": check.state,
+        "message": check.message,
+        "lastTransitionTime": stamp(check.since),
+        **({"retryCount": check.retry_count} if check.retry_count else {}),
+        **({"requeueAfterSeconds": int(check.requeue_after)} if check.requeue_after is not None else {}),
+        **({"podSetUpdates": list(check.pod_set_updates)} if check.pod_set_updates else {}),
+    }
+
+
+def _raw_requeue_state(workload: Workload) -> Raw | None:
+    if not workload.requeue_count and workload.requeue_at is None:
+        return None
+    at = workload.requeue_at  # rounded up: a backoff is never shorter than its base
+    return {"count": workload.requeue_count or None, "requeueAt": stamp(ceil(at)) if at is not None else None}
+
+
+def _raw_eviction(reason: str, cause: str, count: int) -> Raw:
+    return {"reason": reason, "underlyingCause": cause, "count": count}

@@ -1,0 +1,391 @@
+"""API objects as they are stored (v1beta2, absent fields mean the API's defaults) to the values that core decides on.
+
+The one place that knows the shape of our kinds' JSON for reading; writing is done by the rules that patch. Workloads
+are many (100,000 pending), so their pod sets are interned: equal shapes are one value, computed once (see
+``WorkloadContext``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from api import names, quantity
+from api.errors import FieldError
+from core import model
+from core.model import (
+    ANYWHERE,
+    Admission,
+    CheckRule,
+    CheckState,
+    Condition,
+    FlavorResource,
+    Fungibility,
+    Key,
+    Placement,
+    PodSet,
+    PodSetAssignment,
+    Preemption,
+    Quota,
+    Raw,
+    Requirement,
+    ResourceGroup,
+    Selector,
+    Taint,
+    Toleration,
+)
+from core.model.owner import owner
+from core.wire.pod_requests import Effective, RequestRules, effective
+from core.wire.timestamps import maybe_epoch
+
+_MAX_SHAPES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadContext:
+    """What a Workload of one namespace is read with; make a new one when LimitRanges, RuntimeClasses or settings do.
+
+    ``shapes`` is the memory of pod sets seen under these rules, and no part of the value. ``priority_boost``,
+    ``admission_gates`` and ``reclaimable_pods`` are the feature gates PriorityBoost, AdmissionGatedBy, ReclaimablePods.
+    """
+
+    rules: RequestRules = field(default_factory=RequestRules)
+    priority_boost: bool = False
+    admission_gates: bool = True
+    reclaimable_pods: bool = True
+    shapes: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
+
+
+def key(raw: Raw) -> Key:
+    """Namespace and name; the namespace is empty for what is cluster-scoped."""
+    return Key(raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+
+
+def selector(raw: Raw | None) -> Selector | None:
+    """A label selector; None where there is none (for a namespaceSelector that means no namespace at all)."""
+    if raw is None:
+        return None
+    labels = [Requirement(name, "In", (value,)) for name, value in sorted((raw.get("matchLabels") or {}).items())]
+    return Selector((*labels, *_requirements(raw.get("matchExpressions"))))
+
+
+def resource_flavor(raw: Raw) -> model.ResourceFlavor:
+    """A ResourceFlavor."""
+    spec = raw.get("spec") or {}
+    return model.ResourceFlavor(
+        name=raw["metadata"]["name"],
+        node_labels=spec.get("nodeLabels") or {},
+        node_taints=tuple(
+            Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("nodeTaints") or []
+        ),
+        tolerations=_tolerations(spec.get("tolerations")),
+        topology_name=spec.get("topologyName"),
+    )
+
+
+def admission_check(raw: Raw) -> model.AdmissionCheck:
+    """An AdmissionCheck; active as its controller says in the Active condition."""
+    active = _conditions(raw.get("status") or {}, (names.Condition.ACTIVE,))
+    return model.AdmissionCheck(
+        name=raw["metadata"]["name"],
+        controller_name=(raw.get("spec") or {}).get("controllerName", ""),
+        active=any(condition.status for condition in active),
+    )
+
+
+def cohort(raw: Raw) -> model.Cohort:
+    """A Cohort object."""
+    spec = raw.get("spec") or {}
+    return model.Cohort(
+        name=raw["metadata"]["name"],
+        parent=spec.get("parentName") or "",
+        quotas=_quotas(spec),
+        weight=_weight(spec),
+    )
+
+
+def cluster_queue(raw: Raw) -> model.ClusterQueue:
+    """A ClusterQueue."""
+    spec, metadata = raw.get("spec") or {}, raw["metadata"]
+    fungibility = spec.get("flavorFungibility") or {}
+    checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+    return model.ClusterQueue(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        cohort=spec.get("cohortName") or "",
+        groups=tuple(
+            ResourceGroup(
+                resources=tuple(group.get("coveredResources") or []),
+                flavors=tuple(flavor["name"] for flavor in group.get("flavors") or []),
+            )
+            for group in spec.get("resourceGroups") or []
+        ),
+        quotas=_quotas(spec),
+        strategy=model.QueueingStrategy(spec.get("queueingStrategy") or names.QueueingStrategy.BEST_EFFORT_FIFO),
+        namespace_selector=selector(spec.get("namespaceSelector")),
+        fungibility=Fungibility(
+            when_can_borrow=fungibility.get("whenCanBorrow") or names.Fungibility.MAY_STOP_SEARCH,
+            when_can_preempt=fungibility.get("whenCanPreempt") or names.Fungibility.TRY_NEXT_FLAVOR,
+            preference=fungibility.get("preference") or "",
+        ),
+        preemption=_preemption(spec.get("preemption") or {}),
+        checks=tuple(CheckRule(check["name"], frozenset(check.get("onFlavors") or [])) for check in checks),
+        stop_policy=model.StopPolicy(spec.get("stopPolicy") or names.StopPolicy.NONE),
+        weight=_weight(spec),
+        admission_mode=(spec.get("admissionScope") or {}).get("admissionMode") or "",
+        deleting="deletionTimestamp" in metadata,
+        generation=metadata.get("generation", 0),
+    )
+
+
+def local_queue(raw: Raw) -> model.LocalQueue:
+    """A LocalQueue."""
+    spec, metadata = raw.get("spec") or {}, raw["metadata"]
+    return model.LocalQueue(
+        key=key(raw),
+        cluster_queue=spec.get("clusterQueue") or "",
+        uid=metadata.get("uid", ""),
+        stop_policy=model.StopPolicy(spec.get("stopPolicy") or names.StopPolicy.NONE),
+        weight=_weight(spec),
+        deleting="deletionTimestamp" in metadata,
+        generation=metadata.get("generation", 0),
+    )
+
+
+def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
+    """A Workload, its requests effective under the context's rules.
+
+    Counts and usages are those of spec and status.admission; ``reclaimable`` is not yet taken off them. ``invalid`` is
+    one text, as Kueue puts it, and empty in the normal case.
+    """
+    metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    shapes = [_pod_set(pod_set, context) for pod_set in spec.get("podSets") or []]
+    requeue = status.get("requeueState") or {}
+    return model.Workload(
+        key=key(raw),
+        uid=metadata.get("uid", ""),
+        created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
+        queue=spec.get("queueName") or "",
+        priority=_priority(spec, metadata.get("annotations") or {}, context),
+        pod_sets=tuple(pod_set for pod_set, _ in shapes),
+        conditions=_conditions(status),
+        admission=admission(status.get("admission"), spec),
+        active=spec.get("active") is not False,
+        checks=tuple(_check_state(check) for check in status.get("admissionChecks") or []),
+        reclaimable=_reclaimable(status, context),
+        requeue_count=requeue.get("count") or 0,
+        requeue_at=maybe_epoch(requeue.get("requeueAt")),
+        past_execution=status.get("accumulatedPastExecutionTimeSeconds"),
+        max_execution=spec.get("maximumExecutionTimeSeconds"),
+        job_uid=(metadata.get("labels") or {}).get(names.Label.JOB_UID, ""),
+        owner=owner(raw),
+        co_owned=bool(metadata.get("ownerReferences")) and owner(raw) is None,
+        made_for=(metadata.get("annotations") or {}).get(names.Annotation.JOB_OWNER_NAME, ""),
+        priority_class=(spec.get("priorityClassRef") or {}).get("name", ""),
+        deleting="deletionTimestamp" in metadata,
+        generation=metadata.get("generation", 0),
+        resource_version=metadata.get("resourceVersion", ""),
+        invalid=complaints([found for _, found in shapes]),
+        gates=_gates(metadata.get("annotations") or {}) if context.admission_gates else (),
+        evictions=tuple(
+            (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
+            for each in (status.get("schedulingStats") or {}).get("evictions") or ()
+        ),
+    )
+
+
+def admission(raw: Raw | None, spec: Raw) -> Admission | None:
+    """``status.admission``; a pod set assignment without a count has all the pods that the spec asks for."""
+    if not raw:
+        return None
+    counts = {pod_set["name"]: pod_set.get("count", 1) for pod_set in spec.get("podSets") or []}
+    return Admission(
+        cluster_queue=raw["clusterQueue"],
+        pod_sets=tuple(
+            PodSetAssignment(
+                name=given["name"],
+                flavors=given.get("flavors") or {},
+                usage={res: quantity.amount(res, value) for res, value in (given.get("resourceUsage") or {}).items()},
+                count=given["count"] if given.get("count") is not None else counts.get(given["name"], 0),
+            )
+            for given in raw.get("podSetAssignments") or []
+        ),
+    )
+
+
+def placement(spec: Raw) -> Placement:
+    """What a pod spec asks of its node."""
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if required is None and not spec.get("nodeSelector") and not spec.get("tolerations"):
+        return ANYWHERE
+    terms = None
+    if required is not None:
+        terms = tuple(tuple(_requirements(t.get("matchExpressions"))) for t in required.get("nodeSelectorTerms") or [])
+    return Placement(spec.get("nodeSelector") or {}, terms, _tolerations(spec.get("tolerations")))
+
+
+def complaints(found: Iterable[Effective]) -> tuple[str, ...]:
+    """Why pod sets with these requests may not be admitted, in their order and in Kueue's words: at most one text.
+
+    LimitRanges are looked at only where Kubernetes' own rules hold.
+    """
+    found = tuple(found)
+    for what, errors in (
+        ("resources validation failed", [each.above_limits for each in found]),
+        ("resources didn't satisfy LimitRange constraints", [each.outside_range for each in found]),
+    ):
+        texts = [str(_located(error, index)) for index, group in enumerate(errors) for error in group]
+        if texts:
+            return (f"{what}: {texts[0]}" if len(texts) == 1 else f"{what}: [{', '.join(texts)}]",)
+    return ()
+
+
+_NOTHING: Mapping[str, int] = {}
+
+
+def _located(error: FieldError, index: int) -> FieldError:
+    path = f"spec.podSets[{index}].template.spec"
+    return replace(error, field=f"{path}.{error.field}" if error.field else path)
+
+
+def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
+    """The pod set and its effective requests, from memory when one of equal shape was seen before."""
+    spec = (raw.get("template") or {}).get("spec") or {}
+    shape = _shape(raw, spec)
+    known = context.shapes.get(shape)
+    if known is None:
+        asked = effective(spec, context.rules)
+        count = raw["count"] if raw.get("count") is not None else 1
+        pod_set = PodSet(
+            raw.get("name") or names.DEFAULT_POD_SET, count, asked.requests, raw.get("minCount"), placement(spec)
+        )
+        if len(context.shapes) >= _MAX_SHAPES:  # bounds memory; shapes that are still met come back at once
+            context.shapes.clear()
+        known = context.shapes[shape] = (pod_set, asked)
+    return known
+
+
+def _shape(raw: Raw, spec: Raw) -> bytes:
+    """All of a pod set that a PodSet is made of, serialised."""
+    return json.dumps(
+        (
+            raw.get("name"),
+            raw.get("count"),
+            raw.get("minCount"),
+            [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
+            [c.get("resources") for c in spec.get("containers") or ()],
+            spec.get("resources"),
+            spec.get("overhead"),
+            spec.get("runtimeClassName"),
+            spec.get("nodeSelector"),
+            (spec.get("affinity") or {}).get("nodeAffinity"),
+            spec.get("tolerations"),
+        )
+    ).encode()
+
+
+def _quotas(spec: Raw) -> dict[FlavorResource, Quota]:
+    return {
+        FlavorResource(flavor["name"], res["name"]): Quota(
+            nominal=quantity.amount(res["name"], res.get("nominalQuota", 0)),
+            borrowing_limit=_limit(res, "borrowingLimit"),
+            lending_limit=_limit(res, "lendingLimit"),
+        )
+        for group in spec.get("resourceGroups") or []
+        for flavor in group.get("flavors") or []
+        for res in flavor.get("resources") or []
+    }
+
+
+def _limit(res: Raw, name: str) -> int | None:
+    value = res.get(name)
+    return None if value is None else quantity.amount(res["name"], value)
+
+
+def _weight(spec: Raw) -> float:
+    weight = (spec.get("fairSharing") or {}).get("weight")
+    return float(quantity.exact(weight)) if weight is not None else 1.0
+
+
+def _preemption(raw: Raw) -> Preemption:
+    borrow = raw.get("borrowWithinCohort") or {}
+    never = names.PreemptionPolicy.NEVER
+    return Preemption(
+        within_cluster_queue=raw.get("withinClusterQueue") or never,
+        reclaim_within_cohort=raw.get("reclaimWithinCohort") or never,
+        borrow_within_cohort=borrow.get("policy") or never,
+        max_priority_threshold=borrow.get("maxPriorityThreshold"),
+    )
+
+
+def _requirements(raw: Iterable[Raw] | None) -> tuple[Requirement, ...]:
+    return tuple(
+        Requirement(_text(each.get("key")), _text(each.get("operator")), tuple(map(_text, each.get("values") or ())))
+        for each in raw or ()
+    )
+
+
+def _tolerations(raw: Iterable[Raw] | None) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            _text(each.get("key")),
+            _text(each.get("operator")) or "Equal",
+            _text(each.get("value")),
+            _text(each.get("effect")),
+        )
+        for each in raw or ()
+    )
+
+
+def _text(value: object) -> str:
+    """Pod templates are stored as they come, so a Workload made by hand may have a number where text is due."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _conditions(status: Raw, kinds: tuple[str, ...] = ()) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(
+            type=each["type"],
+            status=each["status"] == "True",
+            reason=each.get("reason", ""),
+            message=each.get("message", ""),
+            since=maybe_epoch(each.get("lastTransitionTime")) or 0.0,
+            generation=each.get("observedGeneration", 0),
+        )
+        for each in status.get("conditions") or ()
+        if not kinds or each["type"] in kinds
+    )
+
+
+def _check_state(raw: Raw) -> CheckState:
+    return CheckState(
+        name=raw["name"],
+        state=raw.get("state") or names.CheckState.PENDING,
+        message=raw.get("message", ""),
+        since=maybe_epoch(raw.get("lastTransitionTime")) or 0.0,
+        retry_count=raw.get("retryCount") or 0,
+        requeue_after=raw.get("requeueAfterSeconds"),
+        pod_set_updates=tuple(raw.get("podSetUpdates") or ()),
+    )
+
+
+def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContext) -> int:
+    base = spec.get("priority") or names.DEFAULT_PRIORITY
+    boost = annotations.get(names.Annotation.PRIORITY_BOOST) if context.priority_boost else None
+    try:
+        return int(base) + int(boost or 0)
+    except ValueError:  # the webhook rejects it; whatever came past the webhook changes nothing
+        return int(base)
+
+
+def _reclaimable(status: Raw, context: WorkloadContext) -> Mapping[str, int]:
+    pods = status.get("reclaimablePods") or [] if context.reclaimable_pods else []
+    return {each["name"]: each["count"] for each in pods} or _NOTHING
+
+
+def _gates(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    gates = annotations.get(names.Annotation.ADMISSION_GATED_BY)
+    return tuple(gate.strip() for gate in gates.split(",") if gate.strip()) if gates else ()

@@ -1,0 +1,398 @@
+"""What a Workload needs next, whoever made it: a chain of rules, the first that answers decides.
+
+Besides the cycle, which gives quota, and ``core.jobs.decide``, which starts and stops jobs, everything that happens
+to a Workload happens here: retention, deactivation, backoff, stopped queues, admission checks, timeouts. One rule
+answers, one write is made, and the rules are asked again. Reasons, messages and order are those of Kueue's workload
+controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from api import names
+from api.names import CheckState, DeactivationCause, EvictedReason, PendingReason, RequeuedReason
+from core.matching.placement import matches
+from core.model import CheckState as State
+from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload
+from core.wire.conditions import guard, status_patch
+from core.workload import transitions
+from core.workload.actions import Deactivate, Delete, Evict, LetGo, PodsReadyPolicy, Rest, Step, Surroundings, Update
+
+NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+NO_QUEUE = f"The workload names no LocalQueue: set label {names.Label.QUEUE_NAME} on its job"
+_OF_THE_CYCLE = frozenset(
+    {
+        PendingReason.WAITING_FOR_QUOTA,
+        PendingReason.NO_MATCHING_FLAVOR,
+        PendingReason.EXCEEDS_MAX_QUOTA,
+        PendingReason.TOPOLOGY_PLACEMENT_FAILED,
+        PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS,
+        PendingReason.WAITING_FOR_PODS_READY,
+        PendingReason.PENDING_EVALUATION,
+    }
+)
+"""What the cycle said last stays until it speaks again; the other reasons are judged here, and pass."""
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+_UNTOLD = frozenset(
+    {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
+)
+"""Reasons under which the cycle has not spoken since the workload came (back) to the queue."""
+TIME_TO_STOP = 30.0
+"""Seconds in which whoever runs an evicted Workload is to end its pods: the default terminationGracePeriodSeconds."""
+
+
+Rule = Callable[[Workload, Surroundings], Step | None]
+
+
+def next_step(workload: Workload, around: Surroundings) -> Step:
+    """The first step that a rule asks for."""
+    for rule in RULES:
+        step = rule(workload, around)
+        if step is not None:
+            return step
+    return Rest()
+
+
+def ownerless(w: Workload, s: Surroundings) -> Step | None:
+    """A Workload whose job is gone, or that is deleted and has no job, is let go.
+
+    One with an owner reference, whoever that is, has a job: the pods of a group own their Workload together.
+    """
+    return LetGo() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
+
+
+def finished(w: Workload, s: Surroundings) -> Step | None:
+    """A finished Workload stays as long as the Configuration wants it kept; nothing else happens to it."""
+    done = w.condition(names.Condition.FINISHED)
+    if done is None or not done.status:
+        return None
+    if s.policy.after_finished is None or w.deleting:
+        return Rest()
+    left = done.since + s.policy.after_finished - s.now
+    return Rest(left) if left > 0 else Delete()
+
+
+def retry_later(w: Workload, s: Surroundings) -> Step | None:
+    """An admission check may ask for a retry not before some time: the longest wish counts."""
+    wishes = [
+        check.since + check.requeue_after
+        for check in w.checks
+        if check.state == CheckState.RETRY and check.requeue_after is not None
+    ]
+    at = max(wishes, default=0.0)
+    if at <= s.now or (w.requeue_at is not None and w.requeue_at >= at):
+        return None
+    return _update(w, replace(w, requeue_at=at), "backoff")
+
+
+def to_be_deactivated(w: Workload, s: Surroundings) -> Step | None:
+    """Who is a target of deactivation is deactivated."""
+    if not w.active or not w.holds(names.Condition.DEACTIVATION_TARGET):
+        return None
+    return Deactivate({"metadata": guard(w), "spec": {"active": False}})
+
+
+def deactivated(w: Workload, s: Surroundings) -> Step | None:
+    """A deactivated Workload is evicted, whatever it was doing, and starts anew when it is activated again."""
+    if w.active:
+        return None
+    target = w.condition(names.Condition.DEACTIVATION_TARGET)
+    after = transitions.deactivated(w, s.now)
+    if w.holds(names.Condition.EVICTED):
+        return _update(w, after, "backoff")
+    eviction = after.condition(names.Condition.EVICTED)
+    return _evict(w, after, EvictedReason.DEACTIVATED, eviction, target.reason if target else "")
+
+
+def leftover(w: Workload, s: Surroundings) -> Step | None:
+    """An admission that was left behind when somebody set QuotaReserved to False is removed.
+
+    Server-side apply cannot take away a field that another field manager wrote.
+    """
+    reservation = w.condition(names.Condition.QUOTA_RESERVED)
+    if w.admission is None or reservation is None or reservation.status:
+        return None
+    return _update(w, replace(w, admission=None), "clear")
+
+
+def backoff(w: Workload, s: Surroundings) -> Step | None:
+    """A Workload that was put off is queued when its time is over, which passes also while its pods still stop."""
+    ended = w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
+    if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
+        return None
+    if w.requeue_at is not None and w.requeue_at > s.now:
+        return Rest(w.requeue_at - s.now)
+    after = replace(w, requeue_at=None)
+    if _kept_out(w) in (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK):
+        message = "The workload backoff was finished"
+        after = transitions.requeued(after, RequeuedReason.BACKOFF_FINISHED, message, s.now)
+    return _update(w, after, "requeue")
+
+
+def requeued(w: Workload, s: Surroundings) -> Step | None:
+    """What kept a Workload out of the queue is over: it was reactivated, or its queue restarted."""
+    why = _kept_out(w)
+    if why.startswith(EvictedReason.DEACTIVATED) and w.active:
+        reason, message = RequeuedReason.REACTIVATED, "The workload was reactivated"
+    elif why == EvictedReason.LOCAL_QUEUE_STOPPED and _runs(s.local_queue):
+        reason = RequeuedReason.LOCAL_QUEUE_RESTARTED
+        message = "The LocalQueue was restarted after being stopped"
+    elif why == EvictedReason.CLUSTER_QUEUE_STOPPED and _runs(s.cluster_queue):
+        reason = RequeuedReason.CLUSTER_QUEUE_RESTARTED
+        message = "The ClusterQueue was restarted after being stopped"
+    else:
+        return None
+    return _update(w, transitions.requeued(w, reason, message, s.now), "requeue")
+
+
+def gates(w: Workload, s: Surroundings) -> Step | None:
+    """A gate keeps a Workload out of the queue until who set it takes it away; graver reasons are told first."""
+    reservation = w.condition(names.Condition.QUOTA_RESERVED)
+    gated = reservation is not None and reservation.reason == PendingReason.ADMISSION_GATED
+    if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == gated or why_not_queued(w, s)[0]:
+        return None
+    if w.gates:
+        message = f"Admission is gated by: {','.join(w.gates)}"
+        return _update(w, transitions.waiting(w, PendingReason.ADMISSION_GATED, message, s.now), "gate", message)
+    text = "AdmissionGatedBy cleared, waiting for quota reservation"
+    after = transitions.waiting(w, PendingReason.PENDING_EVALUATION, text, s.now)
+    return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
+
+
+def standing(w: Workload, s: Surroundings) -> Step | None:
+    """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
+    after = w
+    if s.cluster_queue is not None:
+        after = transitions.with_checks(w, required_checks(w, s.cluster_queue), s.now)
+    if not w.holds(names.Condition.ADMITTED):
+        if not w.holds(names.Condition.QUOTA_RESERVED):
+            reason, message = _why_pending(w, s)
+            if reason:
+                after = transitions.waiting(after, reason, message, s.now)
+        after = transitions.admitted_in_step(after, s.now)
+    if after.holds(names.Condition.ADMITTED) and not w.holds(names.Condition.ADMITTED):
+        return _update(w, after, "admit")
+    return _update(w, after, "checks" if after.checks != w.checks else "pend")
+
+
+def checks_failed(w: Workload, s: Surroundings) -> Step | None:
+    """A rejected check deactivates the Workload; one to be retried evicts it."""
+    if not _holding(w):
+        return None
+    rejected = [check for check in w.checks if check.state == CheckState.REJECTED]
+    if rejected:
+        message = _listed(rejected, CheckState.REJECTED)
+        after = transitions.deactivation_target(w, DeactivationCause.ADMISSION_CHECK, message, s.now)
+        return _update(w, after, "reject", f"Deactivated due to {message}")
+    retried = [check for check in w.checks if check.state == CheckState.RETRY]
+    if not retried:
+        return None
+    message = f"Evicted due to {_listed(retried, CheckState.RETRY)}"
+    return _evicted(w, EvictedReason.ADMISSION_CHECK, message, s.now)
+
+
+def queue_stopped(w: Workload, s: Surroundings) -> Step | None:
+    """A drained queue evicts what it admitted; a stopped or missing one takes back what is only reserved."""
+    if not _holding(w):
+        return None
+    queues = (
+        ("LocalQueue", w.queue, s.local_queue, EvictedReason.LOCAL_QUEUE_STOPPED),
+        ("ClusterQueue", _cluster_queue_name(w, s), s.cluster_queue, EvictedReason.CLUSTER_QUEUE_STOPPED),
+    )
+    for kind, name, queue, reason in queues:
+        if w.holds(names.Condition.ADMITTED):
+            if queue is not None and queue.stop_policy == StopPolicy.HOLD_AND_DRAIN:
+                return _evicted(w, reason, f"The {kind} is stopped", s.now)
+        elif queue is None or queue.deleting:
+            message = f"{kind} {name} is terminating or missing"
+            return _update(w, transitions.waiting(w, PendingReason.MISCONFIGURED, message, s.now), "release", message)
+        elif queue.stop_policy != StopPolicy.NONE:
+            message = f"{kind} {name} is stopped"
+            return _update(w, transitions.waiting(w, PendingReason.SUSPENDED, message, s.now), "release", message)
+    return None
+
+
+def pods_not_ready(w: Workload, s: Surroundings) -> Step | None:
+    """Pods that do not come up in time: evicted with growing backoff, and one time too often deactivated."""
+    policy = s.policy.pods_ready
+    late = _pods_ready_deadline(w, policy)
+    if not _holding(w) or policy is None or late is None or late[0] > s.now:
+        return None
+    if policy.limit is not None and w.requeue_count + 1 > policy.limit:
+        message = "exceeding the maximum number of re-queuing retries"
+        cause = DeactivationCause.REQUEUING_LIMIT_EXCEEDED
+        return _update(w, transitions.deactivation_target(w, cause, message, s.now), "tired")
+    message = f"Exceeded the PodsReady timeout {w.key}"
+    after = transitions.backed_off(w, policy.backoff, s.now)
+    after = transitions.evicted(after, EvictedReason.PODS_READY_TIMEOUT, message, s.now, cause=late[1])
+    return _evict(w, after, EvictedReason.PODS_READY_TIMEOUT, after.condition(names.Condition.EVICTED), late[1])
+
+
+def overtime(w: Workload, s: Surroundings) -> Step | None:
+    """Who has run for its maximumExecutionTimeSeconds, all runs together, is deactivated."""
+    deadline = _execution_deadline(w)
+    if not _holding(w) or deadline is None or deadline > s.now:
+        return None
+    cause = DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
+    after = transitions.deactivation_target(w, cause, "exceeding the maximum execution time", s.now)
+    message = f"The maximum execution time ({w.max_execution}s) exceeded"
+    return _update(w, after, "overtime", message)
+
+
+def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
+    """An evicted Workload without owner is released when its creator had as long as pods have to end, and did not.
+
+    Any owner reference, and Kueue's annotation that names the owner, say that somebody runs it. Whoever that is stops
+    the pods and sets QuotaReserved to False; until then they use the quota.
+    """
+    eviction = w.condition(names.Condition.EVICTED)
+    if w.owned or w.made_for or eviction is None or not eviction.status or not w.holds(names.Condition.QUOTA_RESERVED):
+        return None
+    until = eviction.since + TIME_TO_STOP
+    if until <= s.now:
+        return _update(w, transitions.released(w, s.now), "release")
+    return Rest((until if w.requeue_at is None else min(until, w.requeue_at)) - s.now)
+
+
+def until_late(w: Workload, s: Surroundings) -> Step | None:
+    """Look again when the first deadline passes."""
+    if not _holding(w):
+        return None
+    ready, execution = _pods_ready_deadline(w, s.policy.pods_ready), _execution_deadline(w)
+    deadlines = [*([ready[0]] if ready else []), *([execution] if execution is not None else [])]
+    return Rest(max(min(deadlines) - s.now, 0.0)) if deadlines else None
+
+
+RULES: tuple[Rule, ...] = (
+    ownerless,
+    finished,
+    retry_later,
+    to_be_deactivated,
+    deactivated,
+    leftover,
+    backoff,
+    requeued,
+    gates,
+    standing,
+    evicted_without_job,
+    checks_failed,
+    queue_stopped,
+    pods_not_ready,
+    overtime,
+    until_late,
+)
+
+
+def required_checks(w: Workload, cluster_queue: ClusterQueue) -> list[str]:
+    """The admission checks a Workload must pass: those on a flavor it got, or before that those on all flavors."""
+    every = frozenset(flavor for group in cluster_queue.groups for flavor in group.flavors)
+    if w.admission is None:
+        return sorted(rule.name for rule in cluster_queue.checks if not rule.on_flavors or rule.on_flavors >= every)
+    given = frozenset(flavor for pod_set in w.admission.pod_sets for flavor in pod_set.flavors.values())
+    return sorted(rule.name for rule in cluster_queue.checks if (rule.on_flavors or every) & given)
+
+
+def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
+    """Reason and message of what keeps a Workload from being queued at all; ('', '') where nothing does."""
+    if not w.active:
+        return PendingReason.DEACTIVATED, "The workload is deactivated"
+    if not w.queue:
+        return PendingReason.MISCONFIGURED, NO_QUEUE
+    if s.local_queue is None:
+        return PendingReason.MISCONFIGURED, f"LocalQueue {w.queue} doesn't exist"
+    if s.local_queue.stop_policy != StopPolicy.NONE:
+        return PendingReason.SUSPENDED, f"LocalQueue {w.queue} is inactive"
+    if s.cluster_queue is None:
+        return PendingReason.MISCONFIGURED, f"ClusterQueue {s.local_queue.cluster_queue} doesn't exist"
+    if not s.active:
+        return PendingReason.SUSPENDED, f"ClusterQueue {s.cluster_queue.name} is inactive"
+    selector = s.cluster_queue.namespace_selector
+    if selector is None or (s.namespace is not None and not matches(selector, s.namespace)):
+        return PendingReason.MISCONFIGURED, NAMESPACE_MISMATCH
+    if w.invalid:
+        return PendingReason.MISCONFIGURED, w.invalid[0]
+    return "", ""
+
+
+def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
+    """Reason and message of QuotaReserved=False; ('', '') leaves it as it is."""
+    old = w.condition(names.Condition.QUOTA_RESERVED)
+    if w.active and old is not None and old.reason == PendingReason.ON_HOLD:
+        return "", ""
+    reason, message = why_not_queued(w, s)
+    if reason or w.gates or (old is None and not s.policy.explicit_status):
+        return reason, message
+    if s.bypassed and (old is None or old.reason in _UNTOLD):
+        return s.bypassed, BYPASSED
+    if old is not None and old.reason in _OF_THE_CYCLE:
+        return "", ""
+    return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+
+
+def _holding(w: Workload) -> bool:
+    """Whether it holds quota and nobody has told it to stop."""
+    stopping = (names.Condition.EVICTED, names.Condition.DEACTIVATION_TARGET)
+    return w.active and w.holds(names.Condition.QUOTA_RESERVED) and not any(w.holds(kind) for kind in stopping)
+
+
+def _kept_out(w: Workload) -> str:
+    """Why Requeued is False; '' where it is not."""
+    found = w.condition(names.Condition.REQUEUED)
+    return found.reason if found is not None and not found.status else ""
+
+
+def _runs(queue: LocalQueue | ClusterQueue | None) -> bool:
+    return queue is not None and queue.stop_policy == StopPolicy.NONE
+
+
+def _settled_orphan(w: Workload) -> bool:
+    return w.holds(names.Condition.FINISHED) and not w.deleting
+
+
+def _cluster_queue_name(w: Workload, s: Surroundings) -> str:
+    if s.local_queue is not None:
+        return s.local_queue.cluster_queue
+    return w.admission.cluster_queue if w.admission else ""
+
+
+def _pods_ready_deadline(w: Workload, policy: PodsReadyPolicy | None) -> tuple[float, str] | None:
+    """Until when the pods must be ready, and for what; None where nothing is to be waited for."""
+    admitted, ready = w.condition(names.Condition.ADMITTED), w.condition(names.Condition.PODS_READY)
+    if policy is None or admitted is None or not admitted.status or (ready is not None and ready.status):
+        return None
+    if ready is None or ready.reason != names.PodsReadyReason.WAIT_FOR_RECOVERY:
+        return admitted.since + policy.timeout, names.PodsReadyReason.WAIT_FOR_START
+    if policy.recovery_timeout is None:
+        return None
+    return ready.since + policy.recovery_timeout, names.PodsReadyReason.WAIT_FOR_RECOVERY
+
+
+def _execution_deadline(w: Workload) -> float | None:
+    admitted = w.condition(names.Condition.ADMITTED)
+    if admitted is None or not admitted.status or w.max_execution is None:
+        return None
+    return admitted.since + w.max_execution - (w.past_execution or 0)
+
+
+def _listed(checks: Iterable[State], state: str) -> str:
+    found = sorted(checks, key=lambda check: check.name)
+    parts = [f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in found]
+    return f"AdmissionCheck{'s' if len(found) > 1 else ''} in {state} state: {'; '.join(parts)}"
+
+
+def _update(w: Workload, after: Workload, why: str, message: str = "") -> Update | None:
+    patch = status_patch(w, after)
+    return Update(patch, after, why, message) if patch else None
+
+
+def _evicted(w: Workload, reason: str, message: str, now: float) -> Evict | None:
+    after = transitions.evicted(w, reason, message, now)
+    return _evict(w, after, reason, after.condition(names.Condition.EVICTED), "")
+
+
+def _evict(w: Workload, after: Workload, reason: str, eviction: Condition | None, cause: str) -> Evict | None:
+    patch = status_patch(w, after)
+    return Evict(patch, after, reason, eviction.message if eviction else "", cause) if patch else None

@@ -1,0 +1,201 @@
+"""What can happen to a Workload: each function takes its value and gives the value after, with Kueue's words in it.
+
+Nothing here decides whether; that is for the cycle, ``core.workload.lifecycle`` and ``core.jobs.decide``. What
+is to be written follows by ``core.wire.conditions.status_patch(before, after)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from api import names
+from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason
+from core.model import Admission, Condition, Workload
+from core.model import CheckState as State
+from core.wire.conditions import with_condition, without_condition
+
+_OVERTIME = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}{DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED}"
+
+_LONGEST_MESSAGE = 32_768
+"""metav1.Condition's, in characters."""
+
+_RESET_BY_RESERVATION = (
+    names.Condition.EVICTED,
+    names.Condition.PREEMPTED,
+    names.Condition.BLOCKED_ON_PREEMPTION_GATES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a workload stays out of the queue after its n-th eviction: base x 2^(n-1), at most ``most`` seconds."""
+
+    base: float = 60.0
+    most: float = 3600.0
+
+    def seconds(self, count: int) -> float:
+        """The wait after the ``count``-th eviction."""
+        return min(self.base * 2.0 ** min(count - 1, 64), self.most)
+
+
+def condition(workload: Workload, kind: str, *, status: bool, reason: str, message: str, now: float) -> Workload:
+    """With that condition; its transition time is ``now`` only where the status changes.
+
+    A message is cut where Kubernetes' conditions end: the API server would refuse the whole status for it.
+    """
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[: _LONGEST_MESSAGE - 4] + " ..."
+    new = Condition(kind, status, reason, message, now, workload.generation)
+    return replace(workload, conditions=with_condition(workload.conditions, new))
+
+
+def checks_ready(workload: Workload) -> bool:
+    """Whether no admission check is outstanding."""
+    return all(check.state == CheckState.READY for check in workload.checks)
+
+
+def admitted_in_step(workload: Workload, now: float) -> Workload:
+    """Admitted made to say what QuotaReserved and the checks amount to; time of execution is added up when it ends.
+
+    A Workload about which neither was said yet stays so.
+    """
+    reserved = workload.holds(names.Condition.QUOTA_RESERVED)
+    old = workload.condition(names.Condition.ADMITTED)
+    if old is None and workload.condition(names.Condition.QUOTA_RESERVED) is None:
+        return workload
+    if not reserved:
+        status, reason, message = False, AdmittedReason.NO_RESERVATION, "The workload has no reservation"
+    elif not checks_ready(workload):
+        status, reason = False, AdmittedReason.UNSATISFIED_ADMISSION_CHECKS
+        message = "The workload has not all checks ready"
+    else:
+        status, reason, message = True, AdmittedReason.ADMITTED, "The workload is admitted"
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+        return workload
+    if old is not None and old.status and not status:
+        workload = replace(workload, past_execution=(workload.past_execution or 0) + int(now - old.since))
+    return condition(workload, names.Condition.ADMITTED, status=status, reason=reason, message=message, now=now)
+
+
+def reserved(workload: Workload, admission: Admission, now: float, *, required_checks: Iterable[str] = ()) -> Workload:
+    """Quota is reserved; Admitted at once when no check is required, else the missing checks begin as Pending."""
+    after = replace(workload, admission=admission)
+    message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
+    reason = names.Event.QUOTA_RESERVED
+    after = condition(after, names.Condition.QUOTA_RESERVED, status=True, reason=reason, message=message, now=now)
+    for kind in _RESET_BY_RESERVATION:
+        old = after.condition(kind)
+        if old is not None and old.status:
+            text = f"Previously: {old.message}"
+            after = condition(after, kind, status=False, reason=reason, message=text, now=now)
+    return admitted_in_step(with_checks(after, required_checks, now), now)
+
+
+def waiting(workload: Workload, reason: str, message: str, now: float) -> Workload:
+    """Not now, and why; a reservation that it held is given back."""
+    after = replace(workload, admission=None)
+    kind = names.Condition.QUOTA_RESERVED
+    return admitted_in_step(condition(after, kind, status=False, reason=reason, message=message, now=now), now)
+
+
+def evicted(workload: Workload, reason: str, message: str, now: float, *, cause: str = "") -> Workload:
+    """On its way out: it keeps its quota until its pods are gone. Checks begin anew, the eviction is counted."""
+    full = f"{reason}{EvictedReason.DUE_TO}{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
+    after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
+    blocked = names.Condition.BLOCKED_ON_PREEMPTION_GATES
+    if after.holds(blocked):
+        after = condition(after, blocked, status=False, reason=full, message=message, now=now)
+    checks = tuple(_reset(check, now) for check in after.checks)
+    return replace(after, checks=checks, evictions=_counted(after.evictions, reason, cause))
+
+
+def preempted(workload: Workload, reason: str, message: str, now: float) -> Workload:
+    """Evicted in favour of another workload; ``reason`` is that of the Preempted condition."""
+    after = evicted(workload, EvictedReason.PREEMPTED, message, now)
+    return condition(after, names.Condition.PREEMPTED, status=True, reason=reason, message=message, now=now)
+
+
+def released(workload: Workload, now: float) -> Workload:
+    """An evicted workload whose pods are gone gives its quota back.
+
+    Requeued says whether it may be queued again at once: after preemption and node failures yes, after anything else
+    (a backoff, a stopped queue, deactivation) when that is over. Who was deactivated for having had all its time has
+    all of it again when it is activated.
+    """
+    eviction = workload.condition(names.Condition.EVICTED)
+    if eviction is None:
+        return workload
+    again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES)
+    after = requeued(workload, eviction.reason, eviction.message, now, status=again)
+    after = waiting(after, PendingReason.PENDING_EVALUATION, eviction.message, now)
+    return replace(after, past_execution=None) if eviction.reason == _OVERTIME else after
+
+
+def requeued(workload: Workload, reason: str, message: str, now: float, *, status: bool = True) -> Workload:
+    """With the Requeued condition: False keeps it out of the queue until what it waits for has passed."""
+    return condition(workload, names.Condition.REQUEUED, status=status, reason=reason, message=message, now=now)
+
+
+def finished(workload: Workload, reason: str, message: str, now: float) -> Workload:
+    """Done, well or badly; its quota is free."""
+    return condition(workload, names.Condition.FINISHED, status=True, reason=reason, message=message, now=now)
+
+
+def deactivation_target(workload: Workload, cause: str, message: str, now: float) -> Workload:
+    """To be deactivated, and for what cause; ``spec.active`` follows in a write of its own."""
+    kind = names.Condition.DEACTIVATION_TARGET
+    return condition(workload, kind, status=True, reason=cause, message=message, now=now)
+
+
+def deactivated(workload: Workload, now: float) -> Workload:
+    """What an inactive workload loses: its place in any backoff, and (once) its right to run."""
+    target = workload.condition(names.Condition.DEACTIVATION_TARGET)
+    after = replace(workload, requeue_count=0, requeue_at=None)
+    if workload.holds(names.Condition.EVICTED):
+        return after
+    message = "The workload is deactivated"
+    if target is None:
+        return evicted(after, EvictedReason.DEACTIVATED, message, now)
+    after = replace(after, conditions=without_condition(after.conditions, names.Condition.DEACTIVATION_TARGET))
+    text = f"{message} due to {target.message}"
+    return evicted(after, EvictedReason.DEACTIVATED, text, now, cause=target.reason)
+
+
+def backed_off(workload: Workload, backoff: Backoff, now: float) -> Workload:
+    """One more eviction counted, and the time before which it is not queued again."""
+    count = workload.requeue_count + 1
+    until = now + backoff.seconds(count)
+    return replace(workload, requeue_count=count, requeue_at=max(until, workload.requeue_at or until))
+
+
+def with_checks(workload: Workload, required: Iterable[str], now: float) -> Workload:
+    """With exactly the required checks, by name; new ones begin as Pending."""
+    known = {check.name: check for check in workload.checks}
+    wanted = sorted(set(required))
+    if wanted == sorted(known):
+        return workload
+    return replace(
+        workload, checks=tuple(known.get(name) or State(name, CheckState.PENDING, since=now) for name in wanted)
+    )
+
+
+def _reset(check: State, now: float) -> State:
+    if check.state == CheckState.PENDING:
+        return check
+    return State(
+        name=check.name,
+        state=CheckState.PENDING,
+        message=f"Reset to Pending after eviction. Previously: {check.state}",
+        since=now,
+        retry_count=check.retry_count + 1 if check.state == CheckState.RETRY else 0,
+        requeue_after=check.requeue_after,
+    )
+
+
+def _counted(evictions: tuple[tuple[str, str, int], ...], reason: str, cause: str) -> tuple[tuple[str, str, int], ...]:
+    kinds = {(kind, why): count for kind, why, count in evictions}
+    kinds[reason, cause] = kinds.get((reason, cause), 0) + 1
+    return tuple((*kind, count) for kind, count in kinds.items())
