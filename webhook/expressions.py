@@ -49,7 +49,7 @@ def compiled(feedback: Feedback) -> tuple[Expression, ...]:
             own.message,
             cel.compile(own.message_expression) if own.message_expression else None,
             counted(own.expression),
-            counted(own.message_expression or ""),
+            counted(own.message_expression) if own.message_expression else frozenset(),
         )
         for own in feedback.expressions
     )

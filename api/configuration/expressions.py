@@ -9,10 +9,12 @@ or fails whatever the object, would be no rule but a warning about every object.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api import quantity
+from api.configuration import cel_tree
+from api.configuration.cel_tree import Call, Index, Literal, Name, Node, Operation, Select
 
 VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "job")
 FIELDS: Final = {
@@ -31,14 +33,6 @@ FUNCTIONS: Final = frozenset(
         *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
     )
 )
-_BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
-_NAME: Final = re.compile(r"[A-Za-z]\w*")
-_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_FIELD: Final = re.compile(rf"(?<![\w.])({'|'.join(FIELDS)})\s*\.\s*([A-Za-z_]\w*)")
-
-_REQUESTS: Final = r"""job\s*\.\s*requests"""
-_READ: Final = re.compile(rf"""{_REQUESTS}\s*(?:\.\s*(\w+)\b(?!\s*\()|\[\s*['"]([^'"]+)['"]\s*\])""")
-_ASKED: Final = re.compile(rf"""has\s*\(\s*{_REQUESTS}\s*\.\s*(\w+)|['"]([^'"]+)['"]\s*in\s+{_REQUESTS}""")
 
 
 def value(program: Any, variables: Mapping[str, Any]) -> object:
@@ -50,12 +44,42 @@ def value(program: Any, variables: Mapping[str, Any]) -> object:
 
 
 def counted(source: str) -> frozenset[str]:
-    """The resources that an expression reads of ``job.requests`` without asking first whether they are there: they are
-    0 where the job does not ask for them.
+    """Returns the resources that an expression reads of ``job.requests`` without asking first whether they are there.
+    They are 0 where the job does not ask for them.
     """
-    read = {dotted or quoted for dotted, quoted in _READ.findall(source)}
-    asked = {dotted or quoted for dotted, quoted in _ASKED.findall(source)}
+    read: set[str] = set()
+    asked: set[str] = set()
+    for node, defined in cel_tree.occurrences(cel_tree.parse(source)):
+        if "job" in defined:
+            continue
+        match node:
+            case Call(None, "has", (tested,)):
+                asked.update(_requested(tested))
+            case Operation(("in",), (Literal(str(key)), holder)) if holder == _REQUESTS:
+                asked.add(key)
+            case _:
+                read.update(_requested(node))
     return frozenset(read - asked)
+
+
+_REQUESTS: Final = Select(Name("job"), "requests")
+
+
+def _requested(node: Node) -> Iterator[str]:
+    """Yields the resource where the node is one of ``job.requests``."""
+    operand, field = _field(node)
+    if operand == _REQUESTS and field:
+        yield field
+
+
+def _field(node: Node) -> tuple[Node | None, str]:
+    """Returns the operand and the name of a field, written as ``a.b`` or ``a["b"]``; ``None, ""`` for other nodes."""
+    match node:
+        case Select(operand, field):
+            return operand, field
+        case Index(operand, Literal(str(field))):
+            return operand, field
+    return None, ""
 
 
 def problem(source: str, resources: Iterable[str], wanted: type[bool | str]) -> str:
@@ -69,23 +93,24 @@ def problem(source: str, resources: Iterable[str], wanted: type[bool | str]) -> 
         program = cel.compile(source)
     except ValueError as error:
         return _brief(str(error))
-    functions = sorted(name for name in program.functions() if _NAME.fullmatch(name) and name not in FUNCTIONS)
+    functions = sorted(name for name in program.functions() if name.isidentifier() and name not in FUNCTIONS)
     if functions:
         return f"unknown function {functions[0]}; there are {', '.join(sorted(FUNCTIONS))}"
-    bound = set(_BOUND.findall(source))
-    variables = [name for name in program.variables() if _NAME.fullmatch(name) and name not in {*VARIABLES, *bound}]
-    if variables:
-        return f"unknown variable {variables[0]}; there are {', '.join(VARIABLES)}"
+    nodes = [*cel_tree.occurrences(cel_tree.parse(source))]
+    read = {node.name for node, defined in nodes if isinstance(node, Name) and node.name not in defined}
+    if unknown := sorted(read.difference(VARIABLES)):
+        return f"unknown variable {unknown[0]}; there are {', '.join(VARIABLES)}"
     of_jobs = not OF_JOBS.isdisjoint(resources)
-    if "job" in program.variables() and not of_jobs:
+    if "job" in read and not of_jobs:
         return f"there is a job of {' and '.join(sorted(OF_JOBS))} only, not of {', '.join(resources)}"
-    return _unknown_field(source, bound) or _tried(program, wanted, of_jobs=of_jobs)
+    return _unknown_field(nodes) or _tried(program, wanted, of_jobs=of_jobs)
 
 
-def _unknown_field(source: str, bound: set[str]) -> str:
-    for variable, field in _FIELD.findall(_LITERAL.sub("''", source)):
-        if variable not in bound and field not in FIELDS[variable]:
-            return f"unknown field {variable}.{field}; there are {', '.join(FIELDS[variable])}"
+def _unknown_field(nodes: Iterable[tuple[Node, frozenset[str]]]) -> str:
+    for node, defined in nodes:
+        match _field(node):
+            case Name(variable), str(field) if variable not in defined and field not in FIELDS.get(variable, (field,)):
+                return f"unknown field {variable}.{field}; there are {', '.join(FIELDS[variable])}"
     return ""
 
 

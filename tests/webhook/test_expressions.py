@@ -140,6 +140,13 @@ def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: st
             own("job.request.cpu < 3"), "unknown field job.request; there are queue,", id="a field of the job"
         ),
         pytest.param(own("request.user == 'x'"), "unknown field request.user", id="a field of the request"),
+        pytest.param(own("job['request'].cpu < 3"), "unknown field job.request", id="a field by its name in brackets"),
+        pytest.param(own("[1].all(x, x > 0) && x == 1"), "unknown variable x", id="a macro's variable beyond it"),
+        pytest.param(
+            own("[{'a': 1}].all(job, job.a == 1) && job.a == 1"),
+            "unknown field job.a",
+            id="a hidden variable beyond it",
+        ),
         pytest.param(own("job.pods"), "must be true or false, not 1", id="a number"),
         pytest.param(own("job.pods < 'many'"), "No such overload", id="a number compared with a text"),
         pytest.param(own("job.queue.startsWith(5)"), "startsWith does not take what", id="a function of texts"),
@@ -191,6 +198,12 @@ def test_what_depends_on_the_object_is_no_mistake_of_the_configuration(expressio
         ("has(job.requests.gpu) && job.requests.gpu < 4", True),
         ("!('gpu' in job.requests) || job.requests['gpu'] < 4", False),
         ("has(job.requests.cpu) && job.requests.cpu < 4000", False),
+        (r"job.requests['nvidia.com\u002fgpu'] == 0", False),
+        ("job . requests . gpu == 0 // job.requests.tpu", False),
+        ("job.requests.gpu == 0 && job.requests.size() == 3", False),
+        ("'has(job.requests.gpu)' != '' && job.requests.gpu == 0", False),
+        ("(job.requests).gpu == 0", False),
+        ("job.requests.size() == 2 && [{'requests': {'a': 1}}].all(job, job.requests.a == 1)", False),
     ],
 )
 def test_of_a_resource_that_a_job_does_not_ask_for_it_asks_for_none(expression: str, warned: bool) -> None:

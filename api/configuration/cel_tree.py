@@ -1,0 +1,256 @@
+"""The syntax tree of a CEL expression, for questions about its source: which variables and fields it reads, and where.
+
+The CEL library compiles and evaluates; of its own tree it shows the names of variables and functions only. This is the
+grammar of the language definition (https://github.com/google/cel-spec, "Syntax") for source that the library has
+compiled: a mistake in it was reported there.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+MACROS: Final = dict.fromkeys(("all", "exists", "exists_one", "existsOne", "filter"), (2,)) | {"map": (2, 3)}
+"""Methods that define a variable, their first argument, for those after it; and how many arguments they have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; ``text`` is None unless it is a string."""
+
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``operand.field``."""
+
+    operand: "Node"
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``operand[key]``."""
+
+    operand: "Node"
+    key: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``function(arguments)``, or ``target.function(arguments)``."""
+
+    target: "Node | None"
+    function: str
+    arguments: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Operands with the operators between them; lists, maps and messages are operands without operators."""
+
+    operators: tuple[str, ...]
+    operands: tuple["Node", ...]
+
+
+Node: TypeAlias = Literal | Name | Select | Index | Call | Operation
+
+
+def parse(source: str) -> Node:
+    """Returns the tree of a source that compiles. Raises `ValueError` where it finds no expression."""
+    parser = _Parser(source)
+    tree = parser.expression()
+    parser.expect("")
+    return tree
+
+
+def occurrences(tree: Node) -> Iterator[tuple[Node, frozenset[str]]]:
+    """Returns every node in the order of the source, each with the variables that macros define around it."""
+    left: list[tuple[Node, frozenset[str]]] = [(tree, frozenset())]
+    while left:  # not by recursion: a chain of fields or operators may be a thousand nodes deep
+        node, defined = left.pop()
+        yield node, defined
+        left += reversed(_below(node, defined))
+
+
+def _below(node: Node, defined: frozenset[str]) -> list[tuple[Node, frozenset[str]]]:
+    match node:
+        case Select(operand, _):
+            return [(operand, defined)]
+        case Index(operand, key):
+            return [(operand, defined), (key, defined)]
+        case Call(target, function, (Name(variable), *others)) if target and len(others) + 1 in MACROS.get(
+            function, ()
+        ):
+            return [(target, defined), *((each, defined | {variable}) for each in others)]
+        case Call(target, _, arguments):
+            return [(each, defined) for each in ((target, *arguments) if target else arguments)]
+        case Operation(_, operands):
+            return [(each, defined) for each in operands]
+        case _:
+            return []
+
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space>\s+|//[^\n]*)
+    | (?P<raw>[bB]?[rR](?:\"\"\"(?P<raw1>.*?)\"\"\"|'''(?P<raw2>.*?)'''|"(?P<raw3>[^"\n]*)"|'(?P<raw4>[^'\n]*)'))
+    | (?P<string>(?P<bytes>[bB]?)(?:\"\"\"(?P<text1>(?:\\.|[^\\])*?)\"\"\"|'''(?P<text2>(?:\\.|[^\\])*?)'''
+        |"(?P<text3>(?:\\.|[^"\\\n])*)"|'(?P<text4>(?:\\.|[^'\\\n])*)'))
+    | (?P<number>0x[0-9a-fA-F]+[uU]?|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[uU]?)
+    | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<symbol>\|\||&&|[<>=!]=|[-+*/%<>!?:.,(){}\[\]])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(
+    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LEVELS: Final = (
+    frozenset({"||"}),
+    frozenset({"&&"}),
+    frozenset({"<", "<=", ">", ">=", "==", "!=", "in"}),
+    frozenset({"+", "-"}),
+    frozenset({"*", "/", "%"}),
+)
+"""Operators between two operands, those that bind least first."""
+_CONSTANTS: Final = frozenset({"true", "false", "null"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """``text`` is the source of a name or symbol; ``literal`` is set for a constant. Neither: the end."""
+
+    text: str = ""
+    literal: Literal | None = None
+
+
+class _Parser:
+    """Reads tokens from left to right; the position is always before the next one."""
+
+    def __init__(self, source: str) -> None:
+        self._tokens = [*_tokens(source), _Token()]
+        self._at = 0
+
+    def expression(self) -> Node:
+        """Reads ``condition ? one : other``, or only the condition."""
+        condition = self._operation(_LEVELS)
+        if not self._take("?"):
+            return condition
+        one = self._operation(_LEVELS)
+        self.expect(":")
+        return Operation(("?", ":"), (condition, one, self.expression()))
+
+    def expect(self, text: str) -> None:
+        """Reads this name or symbol; '' is the end."""
+        token = self._next()
+        if token.literal is not None or token.text != text:
+            raise ValueError(f"expected {text!r} as token {self._at}, found {token}")
+
+    def _operation(self, levels: tuple[frozenset[str], ...]) -> Node:
+        if not levels:
+            return self._unary()
+        operands, operators = [self._operation(levels[1:])], []
+        while (token := self._tokens[self._at]).literal is None and token.text in levels[0]:
+            operators.append(self._next().text)
+            operands.append(self._operation(levels[1:]))
+        return Operation(tuple(operators), tuple(operands)) if operators else operands[0]
+
+    def _unary(self) -> Node:
+        while self._take("!") or self._take("-"):
+            pass  # what is negated reads the same
+        node = self._primary()
+        while True:
+            if self._take("."):
+                name = self._next().text
+                node = Call(node, name, self._parts(")")) if self._take("(") else Select(node, name)
+            elif self._take("["):
+                node = Index(node, self.expression())
+                self.expect("]")
+            elif isinstance(node, Name | Select) and self._take("{"):
+                node = Operation((), self._parts("}", message=True))
+            else:
+                return node
+
+    def _primary(self) -> Node:
+        token = self._next()
+        if token.literal is not None:
+            return token.literal
+        match token.text:
+            case "(":
+                node = self.expression()
+                self.expect(")")
+                return node
+            case "[":
+                return Operation((), self._parts("]"))
+            case "{":
+                return Operation((), self._parts("}"))
+            case ".":
+                return Name(f".{self._next().text}")
+            case name if name.isidentifier():
+                return Call(None, name, self._parts(")")) if self._take("(") else Name(name)
+        raise ValueError(f"expected an operand as token {self._at}, found {token}")
+
+    def _parts(self, end: str, *, message: bool = False) -> tuple[Node, ...]:
+        """Reads expressions with commas or colons between them, up to ``end``. In a message a name and a colon come
+        before each of them.
+        """
+        found: list[Node] = []
+        while not self._take(end):
+            if message:
+                self._next()
+                self.expect(":")
+            found.append(self.expression())
+            if not self._take(",") and not self._take(":"):
+                self.expect(end)
+                break
+        return tuple(found)
+
+    def _next(self) -> _Token:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _take(self, text: str) -> bool:
+        token = self._tokens[self._at]
+        found = token.literal is None and token.text == text
+        self._at += found
+        return found
+
+
+def _tokens(source: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(source):
+        found = _TOKEN.match(source, at)
+        if found is None:
+            raise ValueError(f"expected a token at character {at}")
+        at = found.end()
+        match found.lastgroup:
+            case "space":
+                pass
+            case "raw":
+                text = next(each for each in found.group("raw1", "raw2", "raw3", "raw4") if each is not None)
+                yield _Token(literal=Literal(None if found[0][0] in "bB" else text))
+            case "string":
+                text = next(each for each in found.group("text1", "text2", "text3", "text4") if each is not None)
+                yield _Token(literal=Literal(None if found["bytes"] else _ESCAPE.sub(_unescaped, text)))
+            case "number":
+                yield _Token(literal=Literal())
+            case _:
+                yield _Token(literal=Literal()) if found[0] in _CONSTANTS else _Token(found[0])
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    *codes, octal, letter = found.groups()
+    code = next((int(each, 16) for each in codes if each), None)
+    if code is None and octal:
+        code = int(octal, 8)
+    return chr(code) if code is not None else _ESCAPED.get(letter, letter)
