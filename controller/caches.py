@@ -7,8 +7,9 @@ its LimitRange or its queue would be judged by half the facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -16,18 +17,16 @@ import orjson
 from api import names
 from controller import resources
 from controller.kube.resource import Raw, Resource
-from controller.kube.store import Index, Store, verbatim
-from core.jobs import meta
+from controller.kube.store import Store, verbatim
 from core.jobs.kind import JobKind, group_of
-from core.jobs.kinds import BATCH_JOB
-from core.model import Key, Workload
+from core.model import Key, Labels, Workload
 from core.model.owner import Owner, owner
 from core.state.state import State
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
+from core.wire.resource_quotas import ResourceQuota
 from core.workload.priority import PriorityClasses
 
-Listener = Callable[[Raw | None, Raw | None], None]
 Observer = Callable[[Workload | None, Workload | None], None]
 
 
@@ -65,12 +64,41 @@ class Interned:
         return verbatim(raw)
 
 
-class Caches:
-    """One store a kind, and State. ``start`` is to be called once all are synced; until then State stays empty."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cached:
+    """What the caches know of a resource: the part of a row of ``controller.watched`` that they need.
 
-    def __init__(self, state: State, reading: Reading | None = None, kinds: Iterable[JobKind] = (BATCH_JOB,)) -> None:
+    ``keep`` returns the function that makes of an object what its store keeps. ``enters`` is called with each change,
+    the first list included: it tells State, or whatever is derived. Of a resource that is not ``awaited`` the first
+    list is waited for by nobody. ``optional``: the API server need not serve it, or serves it later.
+
+    ``job_kind`` is set where the resource is a kind of job. ``status`` returns what the status of an object should be,
+    from what State knows of it, what it was and the time; ``in_use`` whether its finalizer must stay;
+    ``gets_finalizer`` whether the controller adds that (others have it from the webhook).
+    """
+
+    resource: Resource
+    keep: Callable[[], Callable[[Raw], Any]] = lambda: verbatim
+    indexes: Mapping[str, Callable[[Any], Iterable[Hashable]]] = field(default_factory=dict)
+    enters: Callable[[Caches, Raw | None, Raw | None], None] | None = None
+    optional: bool = False
+    awaited: bool = True
+    job_kind: JobKind | None = None
+    status: Callable[[State, Key, Raw, float], Raw | None] | None = None
+    in_use: Callable[[Caches, Key], bool] | None = None
+    gets_finalizer: bool = False
+
+
+class Caches:
+    """One store for each row, and State, which stays empty until ``start`` is called: once all are synced.
+
+    The order of the rows is that in which State learns of what was listed: what others refer to comes first.
+    """
+
+    def __init__(self, state: State, rows: Iterable[Cached], reading: Reading | None = None) -> None:
         self.state = state
-        self.kinds = tuple(kinds)
+        self.rows = {row.resource: row for row in rows}
+        self.kinds = tuple(row.job_kind for row in self.rows.values() if row.job_kind is not None)
         self.started = False
         self.flavors: dict[str, Raw] = {}
         self.observers: list[Observer] = []
@@ -80,47 +108,36 @@ class Caches:
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, pod_requests.Amounts] | None = None
         self._classes: PriorityClasses | None = None
-        keep = {resources.WORKLOADS: Interned()}
-        self.stores: dict[Resource, Store[Raw]] = {
-            resource: Store(resource.plural, keep.get(resource, verbatim), INDEXES.get(resource)) for resource in ALL
+        self.stores: dict[Resource, Store[Any]] = {
+            resource: Store(resource.plural, row.keep(), row.indexes) for resource, row in self.rows.items()
         }
-        for kind in self.kinds:
-            self.stores[resources.of_kind(kind)] = Store(kind.plural, verbatim, JOB_INDEXES)
-        self.workloads = self.stores[resources.WORKLOADS]
-        self.local_queues = self.stores[resources.LOCAL_QUEUES]
-        self.cluster_queues = self.stores[resources.CLUSTER_QUEUES]
-        self.cohorts = self.stores[resources.COHORTS]
-        self.resource_flavors = self.stores[resources.RESOURCE_FLAVORS]
-        self.admission_checks = self.stores[resources.ADMISSION_CHECKS]
-        self.namespaces = self.stores[resources.NAMESPACES]
-        self.limit_ranges = self.stores[resources.LIMIT_RANGES]
-        self.runtime_classes = self.stores[resources.RUNTIME_CLASSES]
-        self.priority_classes = self.stores[resources.PRIORITY_CLASSES]
-        self.workload_priority_classes = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
+        self.workloads: Store[Raw] = self.stores[resources.WORKLOADS]
+        self.local_queues: Store[Raw] = self.stores[resources.LOCAL_QUEUES]
+        self.cluster_queues: Store[Raw] = self.stores[resources.CLUSTER_QUEUES]
+        self.cohorts: Store[Raw] = self.stores[resources.COHORTS]
+        self.namespaces: Store[Raw] = self.stores[resources.NAMESPACES]
+        self.limit_ranges: Store[Raw] = self.stores[resources.LIMIT_RANGES]
+        self.runtime_classes: Store[Raw] = self.stores[resources.RUNTIME_CLASSES]
+        self.priority_classes: Store[Raw] = self.stores[resources.PRIORITY_CLASSES]
+        self.workload_priority_classes: Store[Raw] = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
+        self.nodes: Store[Labels] = self.stores[resources.NODES]
+        self.resource_quotas: Store[ResourceQuota] = self.stores[resources.RESOURCE_QUOTAS]
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once."""
-        return all(store.synced for store in self.stores.values())
+        """Whether every resource that is waited for was listed once."""
+        return all(self.stores[resource].synced for resource, row in self.rows.items() if row.awaited)
 
     def start(self) -> None:
-        """Read all there is into State, and from now on every change. What others refer to comes first."""
+        """Read all there is into State, and from now on every change."""
         for _ in self.starting():
             pass
 
     def starting(self) -> Iterator[None]:
         """``start`` in slices of two milliseconds, so that others may run; ``started`` when it has come to its end."""
-        yield from self.limit_ranges.catch_up(self._limits_changed)
-        yield from self.runtime_classes.catch_up(self._overheads_changed)
-        yield from self.resource_flavors.catch_up(self._flavor_changed)
-        yield from self.admission_checks.catch_up(_setter(self.state.set_admission_check, decode.admission_check))
-        yield from self.namespaces.catch_up(_setter(self.state.set_namespace, _labels))
-        yield from self.cohorts.catch_up(_setter(self.state.set_cohort, decode.cohort))
-        yield from self.cluster_queues.catch_up(_setter(self.state.set_cluster_queue, decode.cluster_queue))
-        yield from self.local_queues.catch_up(self._local_queue_changed)
-        yield from self.workloads.catch_up(self._workload_changed)
-        yield from self.priority_classes.catch_up(self._classes_changed)
-        yield from self.workload_priority_classes.catch_up(self._classes_changed)
+        for resource, row in self.rows.items():
+            if row.enters is not None:
+                yield from self.stores[resource].catch_up(partial(row.enters, self))
         self.started = True
 
     def get(self, key: Key) -> Workload | None:
@@ -163,22 +180,22 @@ class Caches:
             )
         return self._classes
 
-    def _classes_changed(self, old: Raw | None, new: Raw | None) -> None:
+    def classes_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A priority class changed: the values are read again when they are asked for."""
         self._classes = None
 
-    def _flavor_changed(self, old: Raw | None, new: Raw | None) -> None:
-        name = _either(old, new)["metadata"]["name"]
+    def flavor_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A ResourceFlavor changed: State is told, and its object kept for the jobs that start."""
+        name = either(old, new)["metadata"]["name"]
         if new is None:
             self.flavors.pop(name, None)
         else:
             self.flavors[name] = new
         self.state.set_flavor(name, decode.resource_flavor(new) if new else None)
 
-    def _local_queue_changed(self, old: Raw | None, new: Raw | None) -> None:
-        self.state.set_local_queue(decode.key(_either(old, new)), decode.local_queue(new) if new else None)
-
-    def _workload_changed(self, old: Raw | None, new: Raw | None) -> None:
-        key = decode.key(_either(old, new))
+    def workload_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A Workload changed: it is decoded, State is told, then the observers."""
+        key = decode.key(either(old, new))
         if new is None:
             gone = self._read.pop(key, None)
             self.state.set_workload(key, None)
@@ -211,12 +228,14 @@ class Caches:
             known = self._contexts[shared] = self._reading.context(rules)
         return known
 
-    def _limits_changed(self, old: Raw | None, new: Raw | None) -> None:
-        namespace = decode.key(_either(old, new)).namespace
+    def limits_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A LimitRange changed: the Workloads of its namespace are read again."""
+        namespace = decode.key(either(old, new)).namespace
         self._contexts.pop(namespace, None)
         self._read_again(self.workloads.by_index("namespace", namespace))
 
-    def _overheads_changed(self, old: Raw | None, new: Raw | None) -> None:
+    def overheads_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A RuntimeClass changed: where its overhead did, every Workload is read again."""
         if old and new and old.get("overhead") == new.get("overhead"):
             return
         self._overheads = None
@@ -227,122 +246,11 @@ class Caches:
         """The rules of requests changed: what is not yet read stays so until ``start`` comes to it."""
         for raw in raws if self._read else ():
             if decode.key(raw) in self._read:
-                self._workload_changed(raw, raw)
+                self.workload_changed(raw, raw)
 
 
-def _either(old: Raw | None, new: Raw | None) -> Raw:
+def either(old: Raw | None, new: Raw | None) -> Raw:
+    """The object that changed, as it is or, where it was deleted, as it was."""
     raw = new or old
     assert raw is not None, "a store tells of a change between nothing and nothing"
     return raw
-
-
-def _labels(raw: Raw) -> Mapping[str, str]:
-    return raw["metadata"].get("labels") or {}
-
-
-def _setter(enter: Callable[[str, Any], None], read: Callable[[Raw], Any]) -> Listener:
-    """A listener for objects without a namespace: enters what was read under the object's name, None where it is
-    gone.
-    """
-
-    def changed(old: Raw | None, new: Raw | None) -> None:
-        enter(_either(old, new)["metadata"]["name"], read(new) if new else None)
-
-    return changed
-
-
-def _namespace(raw: Raw) -> Iterable[str]:
-    return (raw["metadata"].get("namespace", ""),)
-
-
-def queue_of(raw: Raw) -> Iterable[str]:
-    """Index of Workloads: ``namespace/queue``."""
-    queue = (raw.get("spec") or {}).get("queueName")
-    return (f"{raw['metadata']['namespace']}/{queue}",) if queue else ()
-
-
-def _reserved_in(raw: Raw) -> Iterable[str]:
-    admission = (raw.get("status") or {}).get("admission")
-    return (admission["clusterQueue"],) if admission else ()
-
-
-def owner_of(raw: Raw) -> Iterable[Owner]:
-    """Index of Workloads and jobs: the object that controls them."""
-    by = owner(raw)
-    return (by,) if by is not None else ()
-
-
-def _job_uid(raw: Raw) -> Iterable[str]:
-    uid = (raw["metadata"].get("labels") or {}).get(names.Label.JOB_UID)
-    return (uid,) if uid else ()
-
-
-def _class_label(raw: Raw) -> Iterable[str]:
-    name = meta.priority_class(raw)
-    return (name,) if name else ()
-
-
-def _priority_class(raw: Raw) -> Iterable[str]:
-    reference = (raw.get("spec") or {}).get("priorityClassRef")
-    return (f"{reference.get('kind')}/{reference.get('name')}",) if reference else ()
-
-
-def _submits_to(raw: Raw) -> Iterable[str]:
-    cluster_queue = (raw.get("spec") or {}).get("clusterQueue")
-    return (cluster_queue,) if cluster_queue else ()
-
-
-def _member_of(raw: Raw) -> Iterable[str]:
-    cohort = (raw.get("spec") or {}).get("cohortName")
-    return (cohort,) if cohort else ()
-
-
-def flavor_names(raw: Raw) -> Iterable[str]:
-    """The flavors that a ClusterQueue refers to."""
-    groups = (raw.get("spec") or {}).get("resourceGroups") or ()
-    return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
-
-
-def check_names(raw: Raw) -> Iterable[str]:
-    """The AdmissionChecks that a ClusterQueue refers to."""
-    checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-    return tuple(check["name"] for check in checks)
-
-
-ALL = (
-    resources.RESOURCE_FLAVORS,
-    resources.ADMISSION_CHECKS,
-    resources.COHORTS,
-    resources.CLUSTER_QUEUES,
-    resources.LOCAL_QUEUES,
-    resources.QUEUES,
-    resources.WORKLOAD_PRIORITY_CLASSES,
-    resources.WORKLOADS,
-    resources.NAMESPACES,
-    resources.LIMIT_RANGES,
-    resources.PRIORITY_CLASSES,
-    resources.RUNTIME_CLASSES,
-)
-
-
-def _brings(raw: Raw) -> Iterable[Key]:
-    """Index of jobs: the Workload that they bring along, whichever of label and annotation counts."""
-    found = {meta.prebuilt_workload(raw, annotation_first=first)[0] for first in (True, False)}
-    return tuple(Key(raw["metadata"]["namespace"], name) for name in sorted(found) if name)
-
-
-JOB_INDEXES: Mapping[str, Index[Raw]] = {"priority-class": _class_label, "owner": owner_of, "prebuilt": _brings}
-
-INDEXES: Mapping[Resource, Mapping[str, Index[Raw]]] = {
-    resources.LIMIT_RANGES: {"namespace": _namespace},
-    resources.LOCAL_QUEUES: {"cluster-queue": _submits_to},
-    resources.CLUSTER_QUEUES: {"cohort": _member_of, "flavor": flavor_names, "check": check_names},
-    resources.WORKLOADS: {
-        "namespace": _namespace,
-        "queue": queue_of,
-        "cluster-queue": _reserved_in,
-        "owner": owner_of,
-        "job-uid": _job_uid,
-        "priority-class": _priority_class,
-    },
-}

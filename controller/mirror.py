@@ -13,7 +13,6 @@ from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw
-from core.wire import decode
 
 WORKERS = 1
 
@@ -27,15 +26,10 @@ class QueueMirror:
         self.store = caches.stores[resources.QUEUES]
         self.queue = WorkQueue[Key]("queue-mirror", longest_seconds=30.0)
 
-    def connect(self) -> None:
-        """Listen from now on to Queues and LocalQueues alike."""
-        self.store.listen(self._changed)
-        self.caches.local_queues.listen(self._changed)
-
-    def everything(self) -> None:
-        """Look at all there is: we lead from now on."""
-        for key in self.store.keys():  # noqa: SIM118 - a store iterates over values
-            self.queue.add(Key(*key))
+    def changed(self, key: Key) -> None:
+        """The Queue or the LocalQueue of this name changed."""
+        if self.store.get(key) is not None:
+            self.queue.add(key)
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -60,8 +54,3 @@ class QueueMirror:
         except (AlreadyExists, NotFound):
             pass  # the watch is behind; it will bring us back
         return None
-
-    def _changed(self, old: Raw | None, new: Raw | None) -> None:
-        key = decode.key(new or old or {})
-        if self.store.get(key) is not None:
-            self.queue.add(key)

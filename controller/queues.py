@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
 from controller.kube.resource import Resource
@@ -18,6 +17,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw
 from core.state import queue_status
+from core.state.state import State
 from core.wire.finalizers import kept, released
 
 INTERVAL_SECONDS = 0.3
@@ -63,10 +63,12 @@ class QueueStatuses:
         if "deletionTimestamp" in raw["metadata"] and not self._in_use(resource, key):
             await self._finalize(resource, key, released(raw))
             return None
-        if resource == resources.ADMISSION_CHECKS:
-            await self._finalize(resource, key, kept(raw))  # others have it from the webhook
+        row = self.caches.rows[resource]
+        if row.gets_finalizer:
+            await self._finalize(resource, key, kept(raw))
+        if row.status is None:
             return None
-        wanted = self._status(resource, key, raw)
+        wanted = row.status(self.caches.state, key, raw.get("status") or {}, self.clock())
         if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
             patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": changes}
             try:
@@ -76,25 +78,9 @@ class QueueStatuses:
             self._written_at[item] = self._monotonic()
         return None
 
-    def _status(self, resource: Resource, key: Key, raw: Raw) -> Raw | None:
-        state, old = self.caches.state, raw.get("status") or {}
-        if resource == resources.CLUSTER_QUEUES and key.name in state.holdings.cluster_queues:
-            return queue_status.cluster_queue_status(state, key.name, old, self.clock())
-        if resource == resources.LOCAL_QUEUES and key in state.lines.local_queues:
-            return queue_status.local_queue_status(state, key, old, self.clock())
-        if resource == resources.COHORTS and key.name in state.holdings.cohorts:
-            return queue_status.cohort_status(state, key.name)
-        return None
-
     def _in_use(self, resource: Resource, key: Key) -> bool:
-        """Whether it is needed still: quota is held in the ClusterQueue, or a ClusterQueue has the flavor or check."""
-        if resource == resources.CLUSTER_QUEUES:
-            return bool(queue_status.reservations(self.caches.state, key.name))
-        if resource == resources.RESOURCE_FLAVORS:
-            return bool(self.caches.cluster_queues.by_index("flavor", key.name))
-        if resource == resources.ADMISSION_CHECKS:
-            return bool(self.caches.cluster_queues.by_index("check", key.name))
-        return False
+        in_use = self.caches.rows[resource].in_use
+        return in_use is not None and in_use(self.caches, key)
 
     async def _finalize(self, resource: Resource, key: Key, patch: Raw | None) -> None:
         if patch is not None:
@@ -109,3 +95,34 @@ def difference(old: Raw, new: Raw) -> Raw:
     """
     wanted = {name: None if value == [] else value for name, value in new.items()}
     return {name: value for name, value in wanted.items() if old.get(name) != value or (value is None and name in old)}
+
+
+def cluster_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
+    """The status that a ClusterQueue should have; None where State does not know it."""
+    known = key.name in state.holdings.cluster_queues
+    return queue_status.cluster_queue_status(state, key.name, old, now) if known else None
+
+
+def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
+    """The status that a LocalQueue should have; None where State does not know it."""
+    return queue_status.local_queue_status(state, key, old, now) if key in state.lines.local_queues else None
+
+
+def cohort_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
+    """The status that a Cohort should have; None where State does not know it."""
+    return queue_status.cohort_status(state, key.name) if key.name in state.holdings.cohorts else None
+
+
+def holds_quota(caches: Caches, key: Key) -> bool:
+    """Whether workloads hold quota of a ClusterQueue."""
+    return bool(queue_status.reservations(caches.state, key.name))
+
+
+def flavor_in_use(caches: Caches, key: Key) -> bool:
+    """Whether a ClusterQueue refers to a ResourceFlavor."""
+    return bool(caches.cluster_queues.by_index("flavor", key.name))
+
+
+def check_in_use(caches: Caches, key: Key) -> bool:
+    """Whether a ClusterQueue refers to an AdmissionCheck."""
+    return bool(caches.cluster_queues.by_index("check", key.name))

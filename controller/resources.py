@@ -1,4 +1,4 @@
-"""What the controller watches and writes, as the API server names it. One table, so that a new kind is one line."""
+"""Resources that modules name, as the API server names them; which of them are watched is in ``controller.watched``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-
-OPTIONAL = frozenset({QUEUES, COHORTS, ADMISSION_CHECKS, WORKLOAD_PRIORITY_CLASSES, RUNTIME_CLASSES})
-"""What a cluster need not serve, e.g. one with the CRDs of Kueue, which has no Queue of v0.1 any more: it is as if
-there were none.
-"""
 
 
 def of_kind(kind: JobKind) -> Resource:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 import structlog
 from prometheus_client import CollectorRegistry
 
-from controller import families, resources
+from controller import families
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
 from controller.events import SCHEDULER, WORKLOADS, Events, job_component
@@ -28,8 +28,8 @@ from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
 from controller.kube.resource import Raw, Resource
-from controller.kube.store import HEARD_AT_ONCE, Store
-from controller.lookup import cache_lookup, labels_of, quotas_by_namespace
+from controller.kube.store import HEARD_AT_ONCE
+from controller.lookup import cache_lookup
 from controller.metrics import Metrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
@@ -39,15 +39,15 @@ from controller.settings import Settings
 from controller.usage import UsageSampler
 from controller.waiting import WaitEvents
 from controller.wakes import Wakes
+from controller.watched import rows, wakes_of
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import KINDS
 from core.matching.placement import matches
-from core.model import Key, Labels
+from core.model import Key
 from core.quota.tree import above
 from core.state.lookup import Lookup
 from core.state.state import State
-from core.wire import resource_quotas
 
 log = structlog.get_logger(__name__)
 
@@ -75,12 +75,9 @@ class Controller:
         self.synced = False
         self.leading = asyncio.Event()
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
-        self.caches = Caches(State(self.settings.policy), self.settings.reading, kinds)
-        nodes: Store[Labels] = Store(resources.NODES.plural, labels_of)
-        quotas = Store(resources.RESOURCE_QUOTAS.plural, resource_quotas.read, {"namespace": quotas_by_namespace})
-        self.lookup: Lookup = cache_lookup(self.caches, nodes, quotas)
-        self._nodes = Reflector(client, resources.NODES, nodes)
-        self._quotas = Reflector(client, resources.RESOURCE_QUOTAS, quotas)
+        self._rows = rows(kinds)
+        self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
+        self.lookup: Lookup = cache_lookup(self.caches)
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
         self.metrics = Metrics(
@@ -100,8 +97,8 @@ class Controller:
         )
         self._series = Series(self.caches, self.metrics)
         self.reflectors = [
-            Reflector(client, resource, store, optional=resource in resources.OPTIONAL)
-            for resource, store in self.caches.stores.items()
+            Reflector(client, row.resource, self.caches.stores[row.resource], optional=row.optional)
+            for row in self._rows
         ]
         self._recorder = Recorder(client)
         writer = Writer(client, self.caches.stores)
@@ -131,7 +128,7 @@ class Controller:
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
-        self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs)
+        self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror)
         self.scheduler.taken_back = self._wakes.taken_back
 
     @property
@@ -144,9 +141,6 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
-            # for warnings alone, so nobody waits for them
-            group.create_task(self._nodes.run(), name=f"reflector-{resources.NODES.plural}")
-            group.create_task(self._quotas.run(), name=f"reflector-{resources.RESOURCE_QUOTAS.plural}")
             await self._sync()
             async with self._leadership():
                 await self._lead()
@@ -156,6 +150,8 @@ class Controller:
         be about to install it.
         """
         for reflector in self.reflectors:
+            if not self.caches.rows[reflector.resource].awaited:
+                continue
             try:
                 async with asyncio.timeout(5):
                     await reflector.synced.wait()
@@ -191,7 +187,7 @@ class Controller:
 
         An API server that is away (which may be why the old leader is) is asked again, for as long as the lease lasts.
         """
-        for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
+        for resource in (row.resource for row in self._rows if row.read_anew):
             wait = FIRST_WAIT_SECONDS
             while True:
                 try:
@@ -213,12 +209,10 @@ class Controller:
     async def _lead(self) -> None:
         # Only now: the queues of a follower, which nobody empties, would grow with every change.
         self._series.connect()
-        self._wakes.connect()
-        self.mirror.connect()
+        self._wakes.connect(wakes_of(self._rows))
         self.waiting.connect()
         for _ in self._wakes.everything():
             await asyncio.sleep(0)
-        self.mirror.everything()
         for _ in self.waiting.everything():
             await asyncio.sleep(0)
         async with asyncio.TaskGroup() as group:

@@ -1,21 +1,25 @@
-"""Who is to look at what when an object changed: the one table of wake-ups between caches and reconcilers.
+"""What is reconciled again when an object of a watched resource changed; ``controller.watched`` says which method is
+called for which resource.
 
-Separate from both, so that it can be read (and tested) as a table: a missing line here is a workload that waits for
-ever. State wakes queued workloads by itself; here are the objects whose own status or steps depend on others.
+A wake-up that is missing here is a workload that waits for ever. State requeues inadmissible workloads by itself; here
+are the objects whose own status or next step depends on others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from controller import resources
-from controller.caches import Caches, check_names, flavor_names
+from controller.caches import Caches
+from controller.indexes import check_names, flavor_names
 from controller.jobs import JobReconciler
+from controller.kube.resource import Resource
+from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
-from core.jobs.kind import group_of, owner_of
+from core.jobs.kind import JobKind, group_of, owner_of
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
@@ -23,6 +27,9 @@ from core.state.queue_status import shows
 from core.wire import decode
 
 AT_ONCE = 500
+
+Wake = Callable[["Wakes", Raw | None, Raw | None], None]
+"""Called with the object before and after its change."""
 
 
 class Wakes:
@@ -35,32 +42,22 @@ class Wakes:
         workloads: WorkloadReconciler,
         queues: QueueStatuses,
         jobs: Sequence[JobReconciler],
+        mirror: QueueMirror,
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
         self.workloads = workloads
         self.queues = queues
+        self.mirror = mirror
         self.jobs = {(group_of(reconciler.kind), reconciler.kind.kind): reconciler for reconciler in jobs}
 
-    def connect(self) -> None:
+    def connect(self, wakes: Mapping[Resource, Wake]) -> None:
         """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it.
 
         What is there already is for ``everything``: object by object it would wake the same workloads again and again.
         """
-        for reconciler in self.jobs.values():
-            reconciler.store.listen(partial(_job, reconciler))
-        caches = self.caches
-        caches.workloads.listen(self._workload)
-        caches.local_queues.listen(self._local_queue)
-        caches.cluster_queues.listen(self._cluster_queue)
-        caches.cohorts.listen(self._cohort)
-        caches.resource_flavors.listen(self._flavor)
-        caches.admission_checks.listen(self._admission_check)
-        caches.namespaces.listen(self._namespace)
-        caches.workload_priority_classes.listen(self._priority_class)
-        caches.priority_classes.listen(self._pod_priority_class)
-        caches.limit_ranges.listen(self._rules)
-        caches.runtime_classes.listen(self._rules)
+        for resource, wake in wakes.items():
+            self.caches.stores[resource].listen(partial(wake, self))
 
     def everything(self) -> Iterator[None]:
         """Look at all there is, for we lead from now on; in slices, so that others may run.
@@ -70,14 +67,10 @@ class Wakes:
         for reconciler in self.jobs.values():
             yield from _each(reconciler.changed, reconciler.store.keys())
         yield from _each(self._workload_and_job, self.caches.workloads.keys())
-        for resource in (
-            resources.CLUSTER_QUEUES,
-            resources.LOCAL_QUEUES,
-            resources.COHORTS,
-            resources.RESOURCE_FLAVORS,
-            resources.ADMISSION_CHECKS,
-        ):
-            yield from _each(partial(self.queues.changed, resource), self.caches.stores[resource].keys())
+        for resource, row in self.caches.rows.items():
+            if row.status is not None or row.in_use is not None:
+                yield from _each(partial(self.queues.changed, resource), self.caches.stores[resource].keys())
+        yield from _each(self.mirror.changed, self.caches.stores[resources.QUEUES].keys())
         self.scheduler.wake()
 
     def _workload_and_job(self, key: Key) -> None:
@@ -90,9 +83,10 @@ class Wakes:
         """A reservation came to nothing: the workload waits again, which no object shows by a change."""
         raw = self.caches.workloads.get(key)
         if raw is not None:
-            self._workload(raw, raw)
+            self.workload(raw, raw)
 
-    def _workload(self, old: Raw | None, new: Raw | None) -> None:
+    def workload(self, old: Raw | None, new: Raw | None) -> None:
+        """A Workload changed."""
         key = decode.key(new or old or {})
         self.workloads.changed(key)
         if new is None:
@@ -144,15 +138,18 @@ class Wakes:
             for cohort in above(state.holdings.cohorts, state.holdings.cluster_queues[name].cohort):
                 self.queues.changed(resources.COHORTS, Key("", cohort))
 
-    def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
+    def local_queue(self, old: Raw | None, new: Raw | None) -> None:
+        """A LocalQueue changed."""
         raw = new or old or {}
         key = decode.key(raw)
         self.queues.changed(resources.LOCAL_QUEUES, key)
+        self.mirror.changed(key)
         if _spec_changed(old, new):
             self._workloads_in(f"{key.namespace}/{key.name}")
         self.scheduler.wake()
 
-    def _cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
+    def cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
+        """A ClusterQueue changed."""
         raw = new or old or {}
         if not _spec_changed(old, new):
             return
@@ -186,7 +183,8 @@ class Wakes:
         for workload in self.caches.workloads.by_index("queue", queue):
             self.workloads.changed_soon(decode.key(workload))
 
-    def _cohort(self, old: Raw | None, new: Raw | None) -> None:
+    def cohort(self, old: Raw | None, new: Raw | None) -> None:
+        """A Cohort changed."""
         name = (new or old or {})["metadata"]["name"]
         self.queues.changed(resources.COHORTS, Key("", name))
         if _spec_changed(old, new):
@@ -208,7 +206,8 @@ class Wakes:
         elif state.policy.fair_sharing is not None:
             self._status_of_cluster_queue(name)
 
-    def _flavor(self, old: Raw | None, new: Raw | None) -> None:
+    def flavor(self, old: Raw | None, new: Raw | None) -> None:
+        """A ResourceFlavor changed."""
         name = (new or old or {})["metadata"]["name"]
         self.queues.changed(resources.RESOURCE_FLAVORS, Key("", name))
         if not _spec_changed(old, new):
@@ -222,13 +221,15 @@ class Wakes:
                 self._job_of(workload)  # it may not have started because its flavor was gone
         self.scheduler.wake()
 
-    def _admission_check(self, old: Raw | None, new: Raw | None) -> None:
+    def admission_check(self, old: Raw | None, new: Raw | None) -> None:
+        """An AdmissionCheck changed."""
         name = (new or old or {})["metadata"]["name"]
         self.queues.changed(resources.ADMISSION_CHECKS, Key("", name))
         users = self.caches.cluster_queues.by_index("check", name)
         self._respecified([raw["metadata"]["name"] for raw in users])
 
-    def _namespace(self, old: Raw | None, new: Raw | None) -> None:
+    def namespace(self, old: Raw | None, new: Raw | None) -> None:
+        """A namespace changed."""
         name = (new or old or {})["metadata"]["name"]
         if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
             return  # one that came after its first jobs decides about them too
@@ -238,7 +239,8 @@ class Wakes:
                     reconciler.changed(Key(*key))
         self.scheduler.wake()
 
-    def _priority_class(self, old: Raw | None, new: Raw | None) -> None:
+    def priority_class(self, old: Raw | None, new: Raw | None) -> None:
+        """A WorkloadPriorityClass changed."""
         raw = new or old or {}
         for workload in self.caches.workloads.by_index("priority-class", f"{raw['kind']}/{raw['metadata']['name']}"):
             self._workload_and_job(decode.key(workload))
@@ -246,22 +248,28 @@ class Wakes:
             for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
                 reconciler.changed(decode.key(job))
 
-    def _pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
+    def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """Jobs that could not be read without it; a change reaches nobody, as with pods."""
         if old is None:
             for reconciler in self.jobs.values():
                 for job in reconciler.store:
                     reconciler.changed(decode.key(job))
 
-    def _rules(self, old: Raw | None, new: Raw | None) -> None:
+    def rules(self, old: Raw | None, new: Raw | None) -> None:
+        """What effective requests depend on changed."""
         self.scheduler.wake()
 
+    def queue(self, old: Raw | None, new: Raw | None) -> None:
+        """A Queue of v0.1 changed."""
+        self.mirror.changed(decode.key(new or old or {}))
 
-def _job(reconciler: JobReconciler, old: Raw | None, new: Raw | None) -> None:
-    key = decode.key(new or old or {})
-    reconciler.changed(key)
-    for below in reconciler.store.by_index("owner", owner_of(reconciler.kind, key)):
-        reconciler.changed(decode.key(below))
+    def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
+        """A job of this kind changed."""
+        reconciler = self.jobs[group_of(kind), kind.kind]
+        key = decode.key(new or old or {})
+        reconciler.changed(key)
+        for below in reconciler.store.by_index("owner", owner_of(kind, key)):
+            reconciler.changed(decode.key(below))
 
 
 def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:

@@ -19,6 +19,7 @@ from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import Metrics
 from controller.settings import from_configuration
+from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.matching.placement import matches
@@ -71,7 +72,7 @@ def _controller(rules: Rules, namespace: str, labels: dict[str, str]) -> bool:
 
 
 def _reconciler(rules: Rules) -> tuple[JobReconciler, Caches]:
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     others = (cast(Writer, None), cast(Recorder, None), Metrics(CollectorRegistry()), rules.controller)
     return JobReconciler(BATCH_JOB, caches, *others), caches
 

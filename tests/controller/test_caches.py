@@ -5,7 +5,10 @@ again.
 from itertools import pairwise
 from typing import Any
 
+from controller import resources
 from controller.caches import Caches
+from controller.watched import rows
+from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.owner import Owner
 from core.state.state import State
@@ -40,7 +43,7 @@ def limit_range(cpu: str, version: str = "1") -> Raw:
 
 
 def filled() -> Caches:
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     covered = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
     groups = [{"coveredResources": ["cpu"], "flavors": covered}]
     # In the order in which it must not matter: the workload first, what it depends on last.
@@ -48,7 +51,7 @@ def filled() -> Caches:
     caches.local_queues.observe("ADDED", made("LocalQueue", "lq", {"clusterQueue": "cq"}, namespace="ns"))
     spec = {"namespaceSelector": {}, "resourceGroups": groups}
     caches.cluster_queues.observe("ADDED", made("ClusterQueue", "cq", spec))
-    caches.resource_flavors.observe("ADDED", made("ResourceFlavor", "default"))
+    caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "default"))
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
     caches.limit_ranges.observe("ADDED", limit_range("2"))
     return caches
@@ -122,7 +125,7 @@ def test_a_deleted_workload_leaves_its_queue() -> None:
 
 
 def test_pod_templates_that_are_equal_are_kept_once() -> None:
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     for name in ("a", "b"):
         caches.workloads.observe("ADDED", workload(name))
     templates = [raw["spec"]["podSets"][0]["template"] for raw in caches.workloads]
@@ -147,7 +150,7 @@ OWNERS = [
 
 def test_the_workloads_of_an_owner_are_found_by_its_group_kind_and_name() -> None:
     """Whatever the version of its group. A Job of another group is another object."""
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     for number, owner in enumerate(OWNERS):
         caches.workloads.observe("ADDED", controlled_by(owner, f"w{number}", version=f"v1alpha{number}"))
     caches.workloads.observe("ADDED", workload("of-nobody"))
@@ -157,7 +160,7 @@ def test_the_workloads_of_an_owner_are_found_by_its_group_kind_and_name() -> Non
 
 
 def test_the_default_priority_class_is_the_global_one() -> None:
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     caches.priority_classes.observe("ADDED", made("PriorityClass", "low", value=1, globalDefault=True))
     caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=9))
     caches.start()

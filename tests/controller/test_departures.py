@@ -11,6 +11,7 @@ from controller.caches import Caches
 from controller.departures import LONGEST_WAIT_SECONDS, Departures
 from controller.kube.errors import ApiError, Forbidden
 from controller.kube.resource import Resource
+from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.actions import AwaitPods
 from core.jobs.kinds import BATCH_JOB
@@ -53,7 +54,7 @@ class World:
 
     def __init__(self, pods: int) -> None:
         self.now, self.api = 1000.0, Api(pods)
-        self.caches = Caches(State())
+        self.caches = Caches(State(), rows([BATCH_JOB]))
         self.api.workload = merged(admitted(workload_of(job())), {"metadata": {"ownerReferences": None}})
         self.api.workload["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         self.caches.workloads.observe("ADDED", self.api.workload)

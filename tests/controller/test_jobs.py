@@ -15,6 +15,7 @@ from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden,
 from controller.kube.resource import Resource
 from controller.metrics import Metrics
 from controller.settings import Settings
+from controller.watched import rows
 from controller.writes import Writer
 from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
@@ -58,7 +59,7 @@ class Told:
 
 
 def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
-    caches, told = Caches(State()), Told()
+    caches, told = Caches(State(), rows([BATCH_JOB])), Told()
     found = job()
     found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     caches.stores[resources.of_kind(BATCH_JOB)].observe("ADDED", found)

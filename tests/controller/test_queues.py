@@ -8,7 +8,9 @@ from controller import resources
 from controller.caches import Caches
 from controller.kube.resource import Resource
 from controller.queues import QueueStatuses, difference
+from controller.watched import rows
 from controller.writes import Writer
+from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.state.state import State
 from tests.controller.test_caches import made
@@ -73,10 +75,10 @@ class Patches:
 async def test_an_admission_check_stays_while_a_clusterqueue_uses_it(
     metadata: Raw, used: bool, finalizers: object
 ) -> None:
-    caches, patches = Caches(State()), Patches()
+    caches, patches = Caches(State(), rows([BATCH_JOB])), Patches()
     check = made("AdmissionCheck", "check", {"controllerName": "example.com/check"})
     check["metadata"] |= metadata
-    caches.admission_checks.observe("ADDED", check)
+    caches.stores[resources.ADMISSION_CHECKS].observe("ADDED", check)
     if used:
         spec = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
         caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))

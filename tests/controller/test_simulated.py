@@ -31,10 +31,12 @@ from controller.kube.errors import Conflict, NotFound
 from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import Metrics
+from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
 from controller.wakes import Wakes
+from controller.watched import rows, wakes_of
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -126,7 +128,7 @@ class Controlled:
     history: list[tuple[float, Running]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.caches = Caches(State(self.policy))
+        self.caches = Caches(State(self.policy), rows([BATCH_JOB]))
         self.server = Memory(self._changed, lambda: self.now)
         writer, metrics, told = Writer(self.server, self.caches.stores), Metrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)
@@ -137,7 +139,8 @@ class Controlled:
             WorkQueue[Key](name, clock=lambda: self.now) for name in ("decided", "waits", "workloads", "jobs")
         ]
         self.scheduler._decided, self.scheduler._waits, self.workloads.queue, self.jobs.queue = self.queues
-        self.wakes = Wakes(self.caches, self.scheduler, self.workloads, QueueStatuses(self.caches, writer), [self.jobs])
+        queues, mirror = QueueStatuses(self.caches, writer), QueueMirror(self.caches, writer)
+        self.wakes = Wakes(self.caches, self.scheduler, self.workloads, queues, [self.jobs], mirror)
         self.scheduler.taken_back = self.wakes.taken_back
 
     async def play(self) -> None:
@@ -146,7 +149,7 @@ class Controlled:
         for document in self.scenario.objects:
             self._enter(RESOURCES[document.raw["kind"]], document.raw)
         self.caches.start()
-        self.wakes.connect()
+        self.wakes.connect(wakes_of(rows([BATCH_JOB])))
         self.wakes.everything()
         waiting = list(enumerate(self.scenario.submissions))
         async with asyncio.TaskGroup() as group:

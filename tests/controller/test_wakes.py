@@ -10,10 +10,12 @@ from controller.caches import Caches
 from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import Metrics
+from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
 from controller.wakes import Wakes
+from controller.watched import rows, wakes_of
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -31,7 +33,8 @@ def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, Workl
     metrics = Metrics(CollectorRegistry())
     queues = QueueStatuses(caches, writer)
     workloads = WorkloadReconciler(caches, writer, recorder, Settings())
-    wakes = Wakes(caches, Scheduler(caches, writer, recorder, metrics), workloads, queues, [])
+    scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
+    wakes = Wakes(caches, scheduler, workloads, queues, [], mirror)
     caches.start()
     return wakes, queues, workloads
 
@@ -52,7 +55,8 @@ def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: st
     jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
     looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
-    for _ in Wakes(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs]).everything():
+    queues, mirror = QueueStatuses(caches, writer), QueueMirror(caches, writer)
+    for _ in Wakes(caches, scheduler, looked_after, queues, [jobs], mirror).everything():
         pass
     assert len(jobs.queue) == woken
 
@@ -65,7 +69,7 @@ def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_obje
 
 def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_it() -> None:
     wakes, _, workloads = connected()
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     changed = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
     changed["metadata"]["resourceVersion"] = "2"
     wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", changed)
@@ -80,7 +84,7 @@ def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
     spec = {**SPEC, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
     caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))
     wakes, queues, _ = connected(caches)
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     looked: list[object] = []
     monkeypatch.setattr(queues, "changed", lambda resource, key: looked.append((resource, key)))
     without = made("ClusterQueue", "user", {**SPEC, "admissionChecksStrategy": {"admissionChecks": checks}})
@@ -91,7 +95,7 @@ def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
 
 def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
     wakes, _, _ = connected()
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     wakes.scheduler._told_at[Key("ns", "w")] = 1.0
     wakes.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
     assert not wakes.scheduler._told_at
@@ -104,8 +108,8 @@ SPEC = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"]
 
 def neighbours(state: State) -> Caches:
     """A ClusterQueue in a cohort of one tree, one in a cohort of another, each with its LocalQueue; all is told."""
-    caches = Caches(state)
-    caches.resource_flavors.observe("ADDED", made("ResourceFlavor", "default"))
+    caches = Caches(state, rows([BATCH_JOB]))
+    caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "default"))
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
     for name in ("ours", "theirs"):
         caches.cohorts.observe("ADDED", made("Cohort", f"{name}-team", {"parentName": f"{name}-root"}))
@@ -135,7 +139,7 @@ def woken(queues: QueueStatuses) -> set[tuple[str, str]]:
 def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_does_not_change() -> None:
     """Else what is shown of a stopped LocalQueue's workloads would depend on who is busy in other trees."""
     wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     quota = {"parentName": "theirs-root", "resourceGroups": SPEC["resourceGroups"]}
     wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "theirs-team", quota)))
     wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {}))
@@ -144,14 +148,14 @@ def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_doe
 
 def test_a_circle_of_cohorts_is_told_by_the_queues_in_it_and_no_others() -> None:
     wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {"parentName": "ours-team"}))
     assert woken(queues) == {("Cohort", "ours-root"), ("ClusterQueue", "ours"), ("LocalQueue", "ours")}
 
 
 def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_trees_it_leaves_and_enters() -> None:
     wakes, queues, _ = connected(neighbours(State(Policy(fair_sharing=DEFAULT_STRATEGIES))))
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
     assert ("ClusterQueue", "ours") in woken(queues)
     assert ("ClusterQueue", "theirs") not in woken(queues)
@@ -160,7 +164,7 @@ def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_tre
 def test_a_localqueue_that_is_stopped_or_runs_again_leaves_the_clusterqueues_count_until_a_workload_changes() -> None:
     wakes, queues, _ = connected(neighbours(State()))
     wakes.caches.workloads.observe("ADDED", waits("ours"))
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     stopped = {"clusterQueue": "ours", "stopPolicy": "Hold"}
     wakes.caches.local_queues.observe("MODIFIED", newer(made("LocalQueue", "ours", stopped, namespace="ns")))
     wakes.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "2"))
@@ -174,9 +178,9 @@ def test_a_localqueue_that_is_stopped_or_runs_again_leaves_the_clusterqueues_cou
 
 def test_a_flavor_that_is_respecified_changes_no_status_and_one_that_goes_does() -> None:
     wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect()
+    wakes.connect(wakes_of(rows([])))
     flavor = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
-    wakes.caches.resource_flavors.observe("MODIFIED", newer(flavor))
+    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", newer(flavor))
     assert woken(queues) == {("ResourceFlavor", "default")}
-    wakes.caches.resource_flavors.observe("DELETED", newer(flavor, "3"))
+    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("DELETED", newer(flavor, "3"))
     assert {("ClusterQueue", "ours"), ("LocalQueue", "ours")} <= woken(queues)

@@ -7,7 +7,9 @@ import pytest
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound
+from controller.watched import rows
 from controller.writes import Writer
+from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.state.state import State
 from tests.controller.test_caches import workload
@@ -43,7 +45,7 @@ class Denies:
 
 
 def cached(answer: Raw | None) -> tuple[Writer, Caches]:
-    caches = Caches(State())
+    caches = Caches(State(), rows([BATCH_JOB]))
     caches.workloads.observe("ADDED", workload("w"))
     return Writer(Answers(answer), caches.stores), caches  # type: ignore[arg-type]
 

@@ -1,0 +1,90 @@
+"""What stores are searched by: functions that return, for an object, the values it is found under.
+
+Separate from the table of watched resources because wake-ups ask the same of objects that are in no store any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from api import names
+from core.jobs import meta
+from core.model import Key, Raw
+from core.model.owner import Owner, owner
+from core.wire.resource_quotas import ResourceQuota
+
+
+def namespace_of(raw: Raw) -> Iterable[str]:
+    """The namespace of an object."""
+    return (raw["metadata"].get("namespace", ""),)
+
+
+def quota_namespace(quota: ResourceQuota) -> Iterable[str]:
+    """The namespace of a ResourceQuota."""
+    return (quota.namespace,)
+
+
+def queue_of(raw: Raw) -> Iterable[str]:
+    """The LocalQueue of a Workload, as ``namespace/queue``."""
+    queue = (raw.get("spec") or {}).get("queueName")
+    return (f"{raw['metadata']['namespace']}/{queue}",) if queue else ()
+
+
+def reserved_in(raw: Raw) -> Iterable[str]:
+    """The ClusterQueue whose quota a Workload holds."""
+    admission = (raw.get("status") or {}).get("admission")
+    return (admission["clusterQueue"],) if admission else ()
+
+
+def owner_of(raw: Raw) -> Iterable[Owner]:
+    """The object that controls a Workload or a job."""
+    by = owner(raw)
+    return (by,) if by is not None else ()
+
+
+def job_uid(raw: Raw) -> Iterable[str]:
+    """The uid of the job of a Workload."""
+    uid = (raw["metadata"].get("labels") or {}).get(names.Label.JOB_UID)
+    return (uid,) if uid else ()
+
+
+def priority_class(raw: Raw) -> Iterable[str]:
+    """The priority class of a Workload, as ``kind/name``."""
+    reference = (raw.get("spec") or {}).get("priorityClassRef")
+    return (f"{reference.get('kind')}/{reference.get('name')}",) if reference else ()
+
+
+def priority_class_label(raw: Raw) -> Iterable[str]:
+    """The WorkloadPriorityClass that a job names."""
+    name = meta.priority_class(raw)
+    return (name,) if name else ()
+
+
+def prebuilt_of(raw: Raw) -> Iterable[Key]:
+    """The prebuilt Workload of a job, whichever of label and annotation counts."""
+    found = {meta.prebuilt_workload(raw, annotation_first=first)[0] for first in (True, False)}
+    return tuple(Key(raw["metadata"]["namespace"], name) for name in sorted(found) if name)
+
+
+def cluster_queue_of(raw: Raw) -> Iterable[str]:
+    """The ClusterQueue of a LocalQueue."""
+    cluster_queue = (raw.get("spec") or {}).get("clusterQueue")
+    return (cluster_queue,) if cluster_queue else ()
+
+
+def cohort_of(raw: Raw) -> Iterable[str]:
+    """The cohort of a ClusterQueue."""
+    cohort = (raw.get("spec") or {}).get("cohortName")
+    return (cohort,) if cohort else ()
+
+
+def flavor_names(raw: Raw) -> Iterable[str]:
+    """The flavors that a ClusterQueue refers to."""
+    groups = (raw.get("spec") or {}).get("resourceGroups") or ()
+    return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
+
+
+def check_names(raw: Raw) -> Iterable[str]:
+    """The AdmissionChecks that a ClusterQueue refers to."""
+    checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    return tuple(check["name"] for check in checks)

@@ -1,0 +1,210 @@
+"""The watched resources: one table. A row says everything about its resource, so a new one is one row.
+
+Read across: where the API server serves it, what its store keeps and is searched by, what a change means to State
+(``enters``), what it wakes, which status and finalizer the controller keeps, which rights that takes beyond reading,
+and whether it may be absent. Rows for jobs follow from the kinds of jobs. Reflectors, stores, wake-ups, the look of a
+new leader at everything and the roles of the chart all come from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from controller import indexes, queues, resources
+from controller.caches import Cached, Caches, Interned, either
+from controller.kube.resource import Resource
+from controller.wakes import Wake, Wakes
+from core.jobs.kind import JobKind, group_of
+from core.model import Key, Labels, Raw
+from core.state.state import State
+from core.wire import decode, resource_quotas
+
+T = TypeVar("T")
+
+READ = ("get", "list", "watch")
+STATUS, FINALIZERS = "status", "finalizers"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watched(Cached):
+    """A row. ``wakes`` is called with each change once we lead; ``writes`` has the verbs beyond reading, by
+    subresource ('' is the object itself).
+
+    ``read_anew``: a new leader lists it by quorum read before its first cycle, since cycles decide by what is in it.
+    """
+
+    wakes: Wake | None = None
+    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    read_anew: bool = False
+
+
+def labels_of(raw: Raw) -> Labels:
+    """The labels of an object."""
+    return raw["metadata"].get("labels") or {}
+
+
+def by_name(
+    enter: Callable[[State, str, T | None], None], read: Callable[[Raw], T]
+) -> Callable[[Caches, Raw | None, Raw | None], None]:
+    """What a change of an object without a namespace means: State has what was read under its name, None where it is
+    gone.
+    """
+
+    def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
+        enter(caches.state, either(old, new)["metadata"]["name"], read(new) if new else None)
+
+    return changed
+
+
+def by_key(
+    enter: Callable[[State, Key, T | None], None], read: Callable[[Raw], T]
+) -> Callable[[Caches, Raw | None, Raw | None], None]:
+    """As ``by_name``, of an object in a namespace."""
+
+    def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
+        enter(caches.state, decode.key(either(old, new)), read(new) if new else None)
+
+    return changed
+
+
+WATCHED: tuple[Watched, ...] = (
+    Watched(
+        resource=resources.LIMIT_RANGES,
+        indexes={"namespace": indexes.namespace_of},
+        enters=Caches.limits_changed,
+        wakes=Wakes.rules,
+    ),
+    Watched(
+        resource=resources.RUNTIME_CLASSES,
+        optional=True,
+        enters=Caches.overheads_changed,
+        wakes=Wakes.rules,
+    ),
+    Watched(
+        resource=resources.RESOURCE_FLAVORS,
+        enters=Caches.flavor_changed,
+        wakes=Wakes.flavor,
+        in_use=queues.flavor_in_use,
+        writes={"": ("patch",)},
+    ),
+    Watched(
+        resource=resources.ADMISSION_CHECKS,
+        optional=True,
+        enters=by_name(State.set_admission_check, decode.admission_check),
+        wakes=Wakes.admission_check,
+        in_use=queues.check_in_use,
+        gets_finalizer=True,
+        writes={"": ("patch",)},
+    ),
+    Watched(
+        resource=resources.NAMESPACES,
+        enters=by_name(State.set_namespace, labels_of),
+        wakes=Wakes.namespace,
+    ),
+    Watched(
+        resource=resources.COHORTS,
+        optional=True,
+        enters=by_name(State.set_cohort, decode.cohort),
+        wakes=Wakes.cohort,
+        status=queues.cohort_status,
+        writes={STATUS: ("patch",)},
+    ),
+    Watched(
+        resource=resources.CLUSTER_QUEUES,
+        indexes={"cohort": indexes.cohort_of, "flavor": indexes.flavor_names, "check": indexes.check_names},
+        enters=by_name(State.set_cluster_queue, decode.cluster_queue),
+        wakes=Wakes.cluster_queue,
+        status=queues.cluster_queue_status,
+        in_use=queues.holds_quota,
+        writes={"": ("patch",), STATUS: ("patch",)},
+        read_anew=True,
+    ),
+    Watched(
+        resource=resources.LOCAL_QUEUES,
+        indexes={"cluster-queue": indexes.cluster_queue_of},
+        enters=by_key(State.set_local_queue, decode.local_queue),
+        wakes=Wakes.local_queue,
+        status=queues.local_queue_status,
+        writes={"": ("create", "patch"), STATUS: ("patch",)},
+    ),
+    Watched(
+        resource=resources.WORKLOADS,
+        keep=Interned,
+        indexes={
+            "namespace": indexes.namespace_of,
+            "queue": indexes.queue_of,
+            "cluster-queue": indexes.reserved_in,
+            "owner": indexes.owner_of,
+            "job-uid": indexes.job_uid,
+            "priority-class": indexes.priority_class,
+        },
+        enters=Caches.workload_changed,
+        wakes=Wakes.workload,
+        writes={"": ("create", "patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
+        read_anew=True,
+    ),
+    Watched(
+        resource=resources.PRIORITY_CLASSES,
+        enters=Caches.classes_changed,
+        wakes=Wakes.pod_priority_class,
+    ),
+    Watched(
+        resource=resources.WORKLOAD_PRIORITY_CLASSES,
+        optional=True,
+        enters=Caches.classes_changed,
+        wakes=Wakes.priority_class,
+    ),
+    Watched(
+        resource=resources.QUEUES,
+        optional=True,
+        wakes=Wakes.queue,
+        writes={STATUS: ("patch",)},
+    ),
+    # Only warnings depend on these two. A kubelet writes the rest of a Node again and again.
+    Watched(
+        resource=resources.NODES,
+        awaited=False,
+        keep=lambda: labels_of,
+    ),
+    Watched(
+        resource=resources.RESOURCE_QUOTAS,
+        awaited=False,
+        keep=lambda: resource_quotas.read,
+        indexes={"namespace": indexes.quota_namespace},
+    ),
+)
+
+
+def of_jobs(kind: JobKind) -> Watched:
+    """The row of a kind of job. Only ``batch`` is served by every API server; others come with their definitions."""
+    return Watched(
+        resource=resources.of_kind(kind),
+        job_kind=kind,
+        optional=group_of(kind) != "batch",
+        indexes={
+            "priority-class": indexes.priority_class_label,
+            "owner": indexes.owner_of,
+            "prebuilt": indexes.prebuilt_of,
+        },
+        wakes=_job_changed(kind),
+        writes={"": ("patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
+    )
+
+
+def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
+    """The table with a row for each of these kinds of jobs."""
+    return (*WATCHED, *map(of_jobs, kinds))
+
+
+def wakes_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
+    """What each resource wakes, of those that wake anything."""
+    return {row.resource: row.wakes for row in rows if row.wakes is not None}
+
+
+def _job_changed(kind: JobKind) -> Wake:
+    def changed(wakes: Wakes, old: Raw | None, new: Raw | None) -> None:
+        wakes.job(kind, old, new)
+
+    return changed

@@ -1,0 +1,115 @@
+"""The table of watched resources: what a row says is all there is to do for a resource."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import pytest
+
+from controller import resources
+from controller.caches import Caches
+from controller.kube.client import Client
+from controller.kube.resource import Resource
+from controller.run import Controller
+from controller.watched import WATCHED, Watched, rows, wakes_of
+from core.jobs.kinds import BATCH_JOB, KINDS
+from core.model import Raw
+from core.state.state import State
+from tests.controller.test_caches import made
+from tests.controller.test_wakes import connected
+
+ALL = rows(KINDS.values())
+GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", namespaced=False)
+
+
+def named(row: Watched) -> str:
+    return row.resource.plural
+
+
+def test_a_row_is_all_that_a_new_resource_needs() -> None:
+    entered: list[tuple[Raw | None, Raw | None]] = []
+    woken: list[tuple[Raw | None, Raw | None]] = []
+    row = Watched(
+        resource=GADGETS,
+        indexes={"colour": lambda raw: (raw["spec"]["colour"],)},
+        enters=lambda caches, old, new: entered.append((old, new)),
+        wakes=lambda wakes, old, new: woken.append((old, new)),
+    )
+    table = (*rows([BATCH_JOB]), row)
+    caches = Caches(State(), table)
+    first, second = made("Gadget", "a", {"colour": "red"}), made("Gadget", "b", {"colour": "blue"})
+    caches.stores[GADGETS].observe("ADDED", first)
+    wakes, *_ = connected(caches)
+    wakes.connect(wakes_of(table))
+    caches.stores[GADGETS].observe("ADDED", second)
+    assert entered == [(None, first), (None, second)], "what was listed first, then what changes"
+    assert woken == [(None, second)], "what was listed is looked at as a whole"
+    assert caches.stores[GADGETS].by_index("colour", "blue") == (second,)
+
+
+def test_each_row_is_followed_once_and_may_be_absent_where_it_says_so() -> None:
+    controller = Controller(cast(Client, None))
+    followed = {each.resource: each._optional for each in controller.reflectors}
+    assert followed == {row.resource: row.optional for row in rows([BATCH_JOB])}
+    assert len(controller.reflectors) == len(followed)
+
+
+class Lists:
+    """A stand-in for a client of which only lists are asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Resource] = []
+
+    async def pages(self, resource: Resource, *_: Any) -> AsyncGenerator[Raw, None]:
+        self.asked.append(resource)
+        yield {"items": []}
+
+
+async def test_a_new_leader_reads_anew_what_its_rows_say() -> None:
+    client = Lists()
+    await Controller(cast(Client, client))._read_anew()
+    assert client.asked == [row.resource for row in ALL if row.read_anew]
+
+
+@pytest.mark.parametrize("row", ALL, ids=named)
+def test_nothing_is_decided_by_a_resource_before_it_was_listed(row: Watched) -> None:
+    decides = row.enters is not None or row.wakes is not None
+    assert decides == row.awaited, "what decides is waited for, and nothing else is"
+
+
+@pytest.mark.parametrize("row", ALL, ids=named)
+def test_caches_are_synced_once_each_resource_that_is_waited_for_was_listed(row: Watched) -> None:
+    caches = Caches(State(), ALL)
+    for resource, store in caches.stores.items():
+        if resource != row.resource:
+            store.replace([], "1")
+    assert caches.synced != row.awaited
+    caches.stores[row.resource].replace([], "1")
+    assert caches.synced
+
+
+@pytest.mark.parametrize("row", ALL, ids=named)
+def test_a_status_or_finalizer_that_the_controller_keeps_is_looked_at_by_a_new_leader(row: Watched) -> None:
+    caches = Caches(State(), ALL)
+    caches.stores[row.resource].observe("ADDED", made(row.resource.kind, "a", namespace="ns", value=1))
+    wakes, queues, _ = connected(caches)
+    for _ in wakes.everything():
+        pass
+    looked = {resource for resource, _ in queues.queue._ready}
+    assert (row.resource in looked) == (row.status is not None or row.in_use is not None)
+
+
+def test_what_others_refer_to_is_entered_before_them() -> None:
+    order = [row.resource for row in WATCHED]
+    before = [
+        (resources.LIMIT_RANGES, resources.WORKLOADS),
+        (resources.RUNTIME_CLASSES, resources.WORKLOADS),
+        (resources.RESOURCE_FLAVORS, resources.CLUSTER_QUEUES),
+        (resources.ADMISSION_CHECKS, resources.CLUSTER_QUEUES),
+        (resources.COHORTS, resources.CLUSTER_QUEUES),
+        (resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES),
+        (resources.LOCAL_QUEUES, resources.WORKLOADS),
+        (resources.NAMESPACES, resources.WORKLOADS),
+    ]
+    assert [pair for pair in before if order.index(pair[0]) > order.index(pair[1])] == []
