@@ -12,11 +12,11 @@ SCENARIOS ?= tests/recordings/scenarios
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=
 
-.PHONY: help demo up test check bench oracle format generate tools clean
+.PHONY: help demo up test test-long check bench oracle format generate tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: tools ## Show the main job on a real local control plane; ends by itself
 	@$(BIN)/seiretsu demo
@@ -27,6 +27,9 @@ up: tools ## The same, and leave it running to play with
 test: tools ## Every test, those on the real control plane included
 	@$(BIN)/seiretsu cluster tools helm >/dev/null
 	@$(BIN)/python -m pytest
+
+test-long: export SEIRETSU_TESTS = long
+test-long: test ## The same with many generated cases for each property: about an hour
 
 check: $(STAMP) ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -32,8 +32,9 @@ def settle() -> None:
     gc.set_threshold(YOUNG, 2, 1_000_000)
 
 
-async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS) -> None:
-    """Look at all objects now and then, if need be after a while at a moment that is not ``quiet``. Never returns.
+async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS, *, patience: float = PATIENCE) -> None:
+    """Look at all objects now and then, after ``patience`` times as long also at a moment that is not ``quiet``. Never
+    returns.
 
     Where many survive they are set aside, as those read at the start: a look takes as long as what came since the last.
     Reference circles among them would stay; those that grow with the cluster have none (``tests/core/test_trees.py``).
@@ -41,7 +42,7 @@ async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS)
     while True:
         await asyncio.sleep(every_seconds)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(every_seconds * (PATIENCE - 1)):
+            async with asyncio.timeout(every_seconds * (patience - 1)):
                 while not quiet():  # noqa: ASYNC110 - whether anybody calls is known by asking
                     await asyncio.sleep(min(every_seconds, QUIET_POLL_SECONDS))
         gc.collect()

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.effort import cases
+
 if TYPE_CHECKING:
     from devcluster.controlplane import ControlPlane
 
-settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=cases(50, 1_000))
 settings.load_profile("suite")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from app.collector import MANY, YOUNG, reading, settle, sweep
+from app.collector import MANY, PATIENCE, YOUNG, reading, settle, sweep
 from tests.eventually import eventually
 
 
@@ -47,8 +48,8 @@ def settled() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def sweeping(quiet: Callable[[], bool]) -> AsyncIterator[None]:
-    task = asyncio.create_task(sweep(quiet, every_seconds=0.001))
+async def sweeping(quiet: Callable[[], bool], *, patience: float = PATIENCE) -> AsyncIterator[None]:
+    task = asyncio.create_task(sweep(quiet, every_seconds=0.001, patience=patience))
     try:
         yield
     finally:
@@ -77,7 +78,7 @@ async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
         asked.set()
         return not calling
 
-    async with sweeping(quiet):
+    async with sweeping(quiet, patience=math.inf):
         for _ in range(3):
             asked.clear()
             await asked.wait()

@@ -12,6 +12,7 @@ from certs import pki, record
 from certs.pki import Certificate, CertificateError, Pair
 from certs.plan import Policy, Step, decide
 from certs.record import Record
+from tests.effort import cases
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 POLICY = Policy()
@@ -66,7 +67,7 @@ def test_a_leaf_where_a_ca_belongs_is_refused() -> None:
     assert complaints == ["signing.crt: not a CA certificate"]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=cases(100, 1_000))
 @given(st.dictionaries(st.sampled_from(record.KEYS), st.binary(max_size=200)))
 def test_any_bytes_are_read_without_raising(data: dict[str, bytes]) -> None:
     found, _ = record.read(data)
@@ -77,7 +78,6 @@ def leaves_alive(leaves: list[Pair], now: datetime) -> list[Pair]:
     return [leaf for leaf in leaves if leaf.certificate.valid_at(now)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 25 * 86400), st.booleans()), min_size=5, max_size=60))
 def test_whatever_the_pace_every_living_leaf_verifies_and_no_ca_signs_unpublished(
     passes: list[tuple[int, bool]],

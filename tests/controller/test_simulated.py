@@ -44,6 +44,7 @@ from core.model import Key, Raw
 from core.model.policy import DEFAULT_STRATEGIES, Policy
 from core.state.state import State
 from core.wire.timestamps import stamp
+from tests.effort import cases
 
 JOBS = resources.of_kind(BATCH_JOB)
 RESOURCES = {
@@ -316,7 +317,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return Scenario(tuple(objects), tuple(jobs))
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(40, 400), suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=scenarios(), fair=st.booleans())
 def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same_moments(
     scenario: Scenario, fair: bool

@@ -30,6 +30,7 @@ from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State
 from tests.core.worlds import FLAVORS, POLICIES, RESOURCES, cluster_queues, copy, quotas, workloads, worlds
+from tests.effort import cases
 
 NOW = 100.0
 
@@ -247,7 +248,7 @@ def next_cycle(state: State) -> tuple[Decision, ...]:
     return schedule(anew.snapshot(), anew.heads(NOW + 10), anew.policy, NOW + 10).decisions
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
 def test_after_any_history_cycles_come_to_rest_and_nobody_who_fits_is_left_waiting(state: State) -> None:
     comes_to_rest(state)
@@ -255,7 +256,7 @@ def test_after_any_history_cycles_come_to_rest_and_nobody_who_fits_is_left_waiti
     assert left == [], f"{left} would fit, and wait"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(20, 200), suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), st.data())
 def test_whatever_changes_all_who_would_be_admitted_by_a_state_built_afresh_are_looked_at(
     state: State, data: st.DataObject

@@ -15,7 +15,7 @@ from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, crowded, world
 
 NOW = 100.0
 EVERY = [FlavorResource(flavor, resource) for flavor in FLAVORS for resource in RESOURCES]
-thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def outcome(state: State) -> dict[Key, object]:

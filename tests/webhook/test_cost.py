@@ -28,6 +28,7 @@ from core.feedback.rules import TOO_SLOW
 from core.model import Raw
 from tests.api.random_objects import Maker
 from tests.core.feedback.world import world
+from tests.effort import cases
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.conversion import answer as converted
 from webhook.hooks import HOOKS
@@ -160,6 +161,7 @@ def enlarged(sample: Raw) -> list[tuple[Raw, tuple[Any, ...], Callable[[int], An
 
 
 OF_JOBS = enlarged(FULL_JOB)
+PARTS = 8
 OF_OTHERS = [way for sample in OTHERS for way in enlarged(sample)]
 OF_OURS = [way for kind in KINDS for version in kind.versions for way in enlarged(full(kind, version))]
 
@@ -196,13 +198,13 @@ def cost(call: Callable[[], object], rounds: int) -> float:
     return least
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(cases(1, PARTS)))
 def test_a_job_costs_in_proportion_to_its_length_whatever_is_long_in_it(part: int) -> None:
-    for way in OF_JOBS[part::8]:
+    for way in OF_JOBS[part::PARTS]:
         assert_in_proportion(*way)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(60, 600), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(OF_OTHERS))
 def test_an_object_that_is_not_queued_costs_in_proportion_to_its_length_whatever_is_long_in_it(
     way: tuple[Raw, tuple[Any, ...], Callable[[int], Any]],
@@ -210,7 +212,7 @@ def test_an_object_that_is_not_queued_costs_in_proportion_to_its_length_whatever
     assert_in_proportion(*way)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(120, 2_000), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(OF_OURS))
 def test_an_object_of_ours_costs_in_proportion_to_its_length_whatever_is_long_in_it(
     way: tuple[Raw, tuple[Any, ...], Callable[[int], Any]],

@@ -10,6 +10,7 @@ from api.convert.review import answer
 from api.convert.topology_assignment import ROOM, domains
 from api.kinds import KINDS
 from tests.api.random_objects import Maker
+from tests.effort import cases
 
 Raw = dict[str, Any]
 OLDER = [
@@ -22,7 +23,7 @@ OLDER = [
 
 @pytest.mark.parametrize(("kind", "version"), OLDER, ids=[f"{kind.kind} {version.name}" for kind, version in OLDER])
 def test_what_is_of_the_wrong_form_reads_back_as_it_was_written(kind: Any, version: Any) -> None:
-    for seed in range(300):
+    for seed in range(cases(60, 1_000)):
         made = Maker(kind, seed, full=seed % 2 == 0, version=version)
         spoilt = made.spoilt(made.object())
         assert convert(convert(spoilt, kind.stored.name), version.name) == spoilt

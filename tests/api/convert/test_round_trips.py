@@ -20,7 +20,6 @@ PER_OLDER = pytest.mark.parametrize(
     ("kind", "version"), OLDER, ids=[f"{kind.kind} {version.name}" for kind, version in OLDER]
 )
 SEARCH = settings(
-    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 

@@ -6,8 +6,10 @@ import pytest
 
 from controller.kube.client import Client
 from controller.kube.events import GIVE_WAY_SECONDS, EventType, ObjectReference, Recorder
+from controller.kube.precedence import Precedence
 from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
+from tests.eventually import eventually
 from tests.faults import FaultProxy, Reset, status
 from tests.standin import StandIn
 
@@ -214,13 +216,12 @@ async def test_long_messages_are_cut_and_long_names_still_make_a_valid_one(place
 
 
 async def test_events_are_sent_however_long_admission_calls_go_on(place: Place) -> None:
+    place.client.precedence = Precedence(clock=lambda: 0.0)  # on this clock the call is always the latest
+    place.client.precedence.called()
     for number in range(5):
         place.record(JOB, "Normal", f"Reason{number}", "m")
     sending = asyncio.create_task(place.recorder.run())
-    async with asyncio.timeout(10):
-        while len(place.events) < 5:
-            place.client.precedence.called()
-            await asyncio.sleep(0.002)
+    await eventually(lambda: len(place.events) == 5)
     assert (place.client.precedence.free, place.slept) == (False, [GIVE_WAY_SECONDS] * 5)
     place.recorder.close()
     await sending

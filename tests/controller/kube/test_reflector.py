@@ -12,6 +12,7 @@ from controller.kube.client import Client
 from controller.kube.reflector import ABSENT_SECONDS, Reflector
 from controller.kube.resource import Raw, Resource
 from controller.kube.store import Store, verbatim
+from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import Answer, BlackHole, FaultProxy, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
@@ -367,7 +368,7 @@ async def test_selectors_and_namespace_are_the_servers(world: World) -> None:
 FAULTS = [html(), html(200), Reset(), Truncate(300), Reset(100, reaches=True), status(410, "Expired"), throttled(1)]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(25, 400), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("pprchbx"), st.sampled_from(FAULTS)), max_size=40))
 def test_through_any_churn_and_faults_the_store_ends_as_the_server(steps: list[tuple[str, str, Any]]) -> None:
     async def play() -> None:

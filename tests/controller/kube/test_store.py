@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.kube.resource import Key, Raw
@@ -212,7 +212,6 @@ def test_an_index_nobody_declared_is_a_mistake(store: Store[Raw]) -> None:
         store.by_index("size", "1")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_whatever_the_watch_repeats_or_delays_the_store_ends_as_the_server(data: st.DataObject) -> None:
     """A server's history; our writes' answers arrive any time after the fact, the watch in order but later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feedback import Submission
@@ -59,7 +59,6 @@ ASKED = st.builds(
 )
 
 
-@settings(max_examples=100)
 @given(st.lists(ASKED, max_size=6), ASKED, st.data())
 def test_a_job_is_told_what_it_is_told_once_those_before_it_are_judged(
     before: list[Submission], asked: Submission, data: st.DataObject

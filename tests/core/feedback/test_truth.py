@@ -34,7 +34,7 @@ def outcome(state: State, key: Key) -> str:
     return found
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(worlds(), st.data())
 def test_nobody_is_told_to_wait_who_starts_at_once_nor_that_never_starts_what_can(
     state: State, data: st.DataObject
@@ -84,7 +84,7 @@ def mended(pod_set: PodSet, told: str) -> PodSet | None:
     return None
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(worlds(), st.data())
 def test_who_does_what_a_warning_says_starts(state: State, data: st.DataObject) -> None:
     outcome(state, Key("", ""))
