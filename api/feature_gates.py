@@ -4,7 +4,7 @@ Every gate works, is locked, or is listed in ``LIMITED``: what holds whatever it
 that sets such a gate to something else starts with a warning (``api.configuration.load``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 _ON: Final = frozenset(
@@ -243,6 +243,9 @@ set, and what to tell somebody who sets another one.
 DEFAULTS: Final[Mapping[str, bool]] = {name: name not in _OFF for name in sorted(_ON | _OFF | _LOCKED)}
 """Every gate and whether it is on by itself."""
 
+
+Enabled = Callable[[str], bool]
+"""Whether a gate is on."""
 
 Gates = Mapping[str, bool]
 """Gates that the operator set; one that is not there has its default."""

@@ -215,7 +215,7 @@ def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
             here = hook.phase is phase and (hook.group, hook.version) == (group, version)
             if not here or resource not in hook.resources or hook.reach not in reach:
                 continue
-            if not hook.needed(context.settings):
+            if not hook.exists(context.settings):
                 continue
             response = hook.handler(_request(raw, group, version, resource), context)
             warnings += response.warnings

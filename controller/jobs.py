@@ -40,7 +40,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
-from core.jobs.kind import JobKind, Patch, owner_of
+from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
@@ -200,11 +200,11 @@ class JobReconciler:
                 await self._patch_workload(action.workload, action.patch, "status")
                 self._status_written(job, action)
             case Start():
-                await self._patch_job(key, action.patches)
+                await self._write(key, action.writes)
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
                 self._tell(job, events.started(action.cluster_queue))
             case Stop():
-                await self._patch_job(key, action.patches)
+                await self._write(key, action.writes)
                 if action.was_running:
                     log.info("job stopped", job=str(key), reason=action.reason)
                     self._tell(job, events.stopped(action.message))
@@ -252,9 +252,18 @@ class JobReconciler:
         except NotFound:  # gone is as good; the watch will say so
             log.debug("workload is gone", workload=str(key))
 
-    async def _patch_job(self, key: Key, patches: Sequence[Patch]) -> None:
-        for patch in patches:
-            await self.writer.patch(self.resource, key, patch.body, subresource=patch.subresource)
+    async def _write(self, key: Key, writes: Sequence[Write]) -> None:
+        for each in writes:
+            resource, at = self.resource, key
+            if each.target is not None:
+                resource, at = resources.served(each.target.served), each.target.key
+            match each:
+                case Patch():
+                    await self.writer.patch(resource, at, each.body, subresource=each.subresource)
+                case Delete():
+                    await self.writer.delete(resource, at, each.uid)
+                case _:
+                    assert_never(each)
 
     def _status_written(self, job: Raw, action: WorkloadStatus) -> None:
         log.info("workload status", workload=str(action.workload), why=action.why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api import names
 from controller.kube.resource import Resource
-from core.jobs.kind import JobKind
+from core.jobs.kind import JobKind, Served
 
 
 def _ours(plural: str, kind: str, *, namespaced: bool = False) -> Resource:
@@ -30,5 +30,9 @@ RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"
 
 def of_kind(kind: JobKind) -> Resource:
     """Where jobs of this kind are served."""
-    group, _, version = kind.api_version.rpartition("/")
-    return Resource(group, version, kind.plural, kind.kind)
+    return served(kind.served)
+
+
+def served(kind: Served) -> Resource:
+    """A kind of jobs, or one related to them."""
+    return Resource(kind.group, kind.version, kind.plural, kind.kind)

@@ -86,7 +86,7 @@ def _validations(options: Options) -> list[Raw]:
 
 
 def _pods(variable: str) -> str:
-    """CEL: how many pods a Job has at once, as ``BatchJob.pod_sets`` counts them."""
+    """CEL: how many pods a Job has at once, as ``BatchJob.slots`` counts them."""
     spec = f"{variable}.spec"
     parallelism = f"has({spec}.parallelism) ? {spec}.parallelism : 1"
     fewer = f"has({spec}.completions) && {spec}.completions < ({parallelism})"

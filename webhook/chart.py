@@ -103,14 +103,12 @@ def unless_all(text: str) -> str:
 
 
 def _needed(hook: Hook) -> str:
-    """The Helm condition that says what ``hook.needed`` says of the Settings."""
-    base = Settings()
-    if not hook.needed(base):
+    """The Helm condition that says what ``hook.exists`` says of the Settings."""
+    if not hook.needed(Settings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
-    framework = next((f for f in base.frameworks if not hook.needed(Settings(frameworks=frozenset()))), None)
-    if framework is None:
+    if not hook.framework:
         return ""
-    has = f'has "{framework}" $frameworks'
+    has = f'has "{hook.framework}" $frameworks'
     return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
 
 

@@ -16,8 +16,9 @@ from typing import Final, Literal
 
 from api import names
 from api.names import Kind, Resource
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL, BATCH_JOB
 from webhook import advice, jobs, kinds, strangers
-from webhook.job_kinds import BATCH_JOB, JOB_KINDS, JobKind
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
@@ -47,7 +48,7 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. ``needed`` says with which of the operator's settings it exists; most always do."""
+    """One webhook. It exists where ``framework``, if it names one, is enabled, and the operator's settings need it."""
 
     name: str
     path: str
@@ -60,7 +61,12 @@ class Hook:
     reach: Reach
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
+    framework: str = ""
     needed: Callable[[Settings], bool] = lambda settings: True
+
+    def exists(self, settings: Settings) -> bool:
+        """Whether these settings have it."""
+        return (not self.framework or self.framework in settings.frameworks) and self.needed(settings)
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
@@ -68,11 +74,8 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     changed and on what is not managed.
     """
 
-    def integrated(settings: Settings) -> bool:
-        return kind.framework in settings.frameworks
-
-    def integrated_by_label(settings: Settings) -> bool:
-        return integrated(settings) and not settings.manage_jobs_without_queue_name
+    def by_label(settings: Settings) -> bool:
+        return not settings.manage_jobs_without_queue_name
 
     at = f"{kind.group.replace('.', '-')}-{kind.version}-{kind.singular}"
     queued = Hook(
@@ -81,12 +84,12 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         phase=Phase.MUTATING,
         group=kind.group,
         version=kind.version,
-        resources=(kind.resource,),
+        resources=(kind.plural,),
         operations=("CREATE", "UPDATE"),
         kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
-        needed=integrated,
+        framework=kind.framework,
     )
     unqueued = replace(
         queued,
@@ -95,7 +98,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         path=f"/mutate-{at}-default",
         reach=Reach.UNQUEUED_JOBS,
         failure_policy="Ignore",
-        needed=integrated_by_label,
+        needed=by_label,
     )
     validating = replace(
         queued,
@@ -170,7 +173,7 @@ def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]
         reach=Reach.MISPLACED,
         handler=strangers.advise,
         failure_policy="Ignore",
-        needed=lambda settings: kind != "CronJob" or BATCH_JOB.framework in settings.frameworks,
+        framework=BATCH_JOB.framework if kind == "CronJob" else "",
     )
 
 
@@ -186,7 +189,7 @@ _M, _V = Phase.MUTATING, Phase.VALIDATING
 _WORKLOADS: Final = (Resource.WORKLOADS,)
 
 HOOKS: Final[tuple[Hook, ...]] = (
-    *(hook for kind in JOB_KINDS for hook in _of_jobs(kind)),
+    *(hook for kind in ALL for hook in _of_jobs(kind)),
     _of_ours(_M, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
     _of_ours(_M, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(
@@ -217,4 +220,4 @@ HOOKS: Final[tuple[Hook, ...]] = (
 
 def hooks(settings: Settings, phase: Phase) -> tuple[Hook, ...]:
     """The hooks of one configuration that these settings need, in the table's order."""
-    return tuple(hook for hook in HOOKS if hook.phase is phase and hook.needed(settings))
+    return tuple(hook for hook in HOOKS if hook.phase is phase and hook.exists(settings))

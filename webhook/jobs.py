@@ -7,7 +7,7 @@ creates a job that names a queue, and however cold our caches are, it starts sus
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from api import names
 from api.errors import FieldError, forbidden
@@ -17,13 +17,15 @@ from core.feedback.change import Change
 from core.feedback.fixed import fixed, of_pods
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
-from core.feedback.rules import fitted
+from core.feedback.rules import closest, fitted
 from core.jobs import meta, owners
+from core.jobs.admission import metadata
+from core.jobs.fields import Setting, dotted
+from core.jobs.kind import JobKind
 from core.matching import namespaces
 from core.model import Key, Raw, Workload
 from core.wire import decode
-from webhook import expressions, job_rules, patch
-from webhook.job_kinds import JobKind
+from webhook import expressions, patch
 from webhook.patch import Operation
 from webhook.policy import Verdict, judge
 from webhook.review import Request, Response, allow, bad_request, refuse
@@ -44,6 +46,8 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(job)
     if errors:
         return bad_request("; ".join(map(str, errors)))
+    if kind.skip(job):
+        return allow()
     operations = _defaults(kind, job, request, context)
     again = _defaults(kind, patch.apply(job, operations), request, context)
     if again:
@@ -56,7 +60,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     """Each default sees what the one before has done."""
     operations: tuple[Operation, ...] = ()
-    for default in (_default_queue, _default_priority_class, _suspension):
+    for default in (_default_queue, _default_priority_class, _suspension, _of_the_kind):
         found = default(kind, job, request, context)
         job, operations = patch.apply(job, found), operations + found
     return operations
@@ -84,7 +88,18 @@ def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: 
 def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     if meta.deleting(job) or not _to_be_queued(job, request, context) or _runs_with_owner(job, request, context):
         return ()
-    return patch.add(job, kind.suspend, True)
+    return _set(job, kind.hold(job))
+
+
+def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    operations: tuple[Operation, ...] = ()
+    for setting in kind.defaults(job, context.settings.enabled):
+        operations += _set(patch.apply(job, operations), setting)
+    return operations
+
+
+def _set(job: Raw, setting: Setting) -> tuple[Operation, ...]:
+    return patch.add(job, tuple(map(str, setting.path)), setting.value)
 
 
 def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operation, ...]:
@@ -100,19 +115,7 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
         return ()
     if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
         return ()
-    return patch.add(new, kind.suspend, True)
-
-
-def _switched_off(kind: JobKind, job: Raw) -> bool:
-    """Whether the job's own switch keeps it from running.
-
-    That is the word to hold it to, not ``kind.suspended``: there Kueue's annotation for a job that is still being
-    stopped counts as well, and who creates a job can write that one.
-    """
-    found: Any = job
-    for step in kind.suspend:
-        found = found.get(step) if isinstance(found, dict) else None
-    return found is True
+    return _set(new, kind.hold(new))
 
 
 def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
@@ -163,18 +166,20 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
+    if kind.skip(new):
+        return allow()
     lookup = context.lookup
     queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()
-    errors = job_rules.on_create(new, settings, queues=queues)
+    errors = metadata.on_create(new, settings.enabled, meant=lambda name: closest(name, queues))
     if old is None:
-        errors += kind.on_create(new, settings)
+        errors += kind.validate_create(new, settings.enabled)
         errors += _not_suspended(kind, new, request, context)
     else:
-        errors += kind.on_update(old, new, settings)
-        errors += job_rules.on_update(
+        errors += kind.validate_update(old, new, settings.enabled)
+        errors += metadata.on_update(
             old,
             new,
-            settings,
+            settings.enabled,
             was_suspended=kind.suspended(old),
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
@@ -186,7 +191,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     asked = _asked(kind, old, new, request, context)
     verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
     by_hand = _stopped_by_hand(kind, old, new, request, context) if old is not None else ()
-    response = Verdict(by_hand + keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
+    warnings = (*by_hand, *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
+    response = Verdict(warnings, keys.refusals + verdict.refusals).response()
     uid = meta.uid(new)
     if asked is not None and old is None and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())
@@ -198,7 +204,7 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
     old, new = request.old(), request.new()
     if kind.form.errors(new) or kind.form.errors(old):
         return allow()
-    waits = _switched_off(kind, old)
+    waits = kind.held(old)
     before, after = (
         fixed([each["template"].get("spec") or {} for each in kind.pod_sets(job)], waits=waits) for job in (old, new)
     )
@@ -208,7 +214,7 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """What to say of labels and annotations, when they come."""
-    left = _switched_off(kind, new) and not _to_be_queued(new, request, context)
+    left = kind.held(new) and not _to_be_queued(new, request, context)
     change = Change(None if old is None else keys_of(kind, old), replace(keys_of(kind, new), left=left))
     return judge(
         of_keys(change, context.lookup, context.spent), context.settings.feedback, context.labels_of(request.namespace)
@@ -230,7 +236,7 @@ def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) 
     """Whatever mutating webhooks of others did after ours, or without it: a job that is to wait does not start."""
     if not _suspension(kind, job, request, context):
         return []
-    path = ".".join(kind.suspend)
+    path = dotted(kind.hold(job).path)
     return [forbidden(path, f"a job that waits in a queue is created suspended: another webhook unset {path}")]
 
 
@@ -240,9 +246,9 @@ def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Respon
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    if not _started_by_hand(kind, old, new, request, context):
+    if kind.skip(new) or not _started_by_hand(kind, old, new, request, context):
         return None
-    path, place, done = ".".join(kind.suspend), _place(new), _done(new, context)
+    path, place, done = dotted(kind.hold(new).path), _place(new), _done(new, context)
     if done:
         warning = fitted(f"{path} stays true: the workload is finished ({done})", f"{path} stays true: {_AGAIN}")
     else:
@@ -250,7 +256,7 @@ def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Respon
             f"{path} stays true: the job {place} and starts when it is admitted",
             f"{path} stays true: the job starts when it is admitted",
         )
-    return allow(patch=patch.add(new, kind.suspend, True), warnings=[warning])
+    return allow(patch=_set(new, kind.hold(new)), warnings=[warning])
 
 
 _AGAIN: Final = "change the job so that it can start, or create it again"
@@ -260,7 +266,7 @@ def _not_kept_suspended(kind: JobKind, old: Raw, new: Raw, request: Request, con
     """What is refused where another webhook unset what ours had forced, or ours was not called."""
     if not _started_by_hand(kind, old, new, request, context):
         return []
-    path, done = ".".join(kind.suspend), _done(new, context)
+    path, done = dotted(kind.hold(new).path), _done(new, context)
     if done:
         return [forbidden(path, f"the job cannot run, its workload is finished ({done}): {_AGAIN}")]
     text = f"the job {_place(new)} and is started when its workload is admitted, not by hand"
@@ -285,7 +291,7 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     Our own start is known by the account that writes it. Where the caches are cold the update is allowed: the
     controller suspends such a job again.
     """
-    started = _switched_off(kind, old) and not _switched_off(kind, new)
+    started = kind.held(old) and not kind.held(new)
     if not started or context.account().wrote(request) or not context.lookup.synced:
         return False
     if not _to_be_queued(new, request, context):
@@ -293,12 +299,12 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     if _runs_with_owner(old, request, context):  # as it was: an owner may come with the same write
         return False
     workload = context.lookup.workload_of(meta.uid(new))
-    return not kind.ended(new) and (workload is None or not _may_run(workload))
+    return kind.finished(new) is None and (workload is None or not _may_run(workload))
 
 
 def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> tuple[str, ...]:
     """The warning that suspending a running job does not hold it, and what does."""
-    stopped = _switched_off(kind, new) and not _switched_off(kind, old)
+    stopped = kind.held(new) and not kind.held(old)
     if not stopped or meta.deleting(new) or context.account().wrote(request):
         return ()
     if _pods(kind, old) != _pods(kind, new):  # a resize, which suspends the job in the same write
@@ -310,7 +316,7 @@ def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         return ()
     hold = "to hold the job, set spec.active: false on"
     return (
-        f"{'.'.join(kind.suspend)}: true stops the pods of this job and requeues it: it may start again at once",
+        f"{dotted(kind.hold(new).path)}: true stops the pods of this job and requeues it: it may start again at once",
         fitted(f"{hold} Workload {workload.key.name}", f"{hold} the Workload with label job-uid={workload.job_uid}"),
     )
 
@@ -327,7 +333,7 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
     runs_with = _running_pods(kind, old, new)
     if (
         not _to_be_queued(new, request, context)
-        or not (_switched_off(kind, new) or runs_with)
+        or not (kind.held(new) or runs_with)
         or _queued_by_owner(new, request, context)
     ):
         return None
@@ -368,7 +374,7 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
 
 def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:
     """With how many pods a job runs that is to have more or fewer; 0 for any other."""
-    if old is None or meta.deleting(new) or _switched_off(kind, old):
+    if old is None or meta.deleting(new) or kind.held(old):
         return 0
     before, after = _pods(kind, old), _pods(kind, new)
     return before if before != after else 0

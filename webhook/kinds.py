@@ -8,12 +8,12 @@ from api import validate as rules
 from api.errors import FieldError, required
 from api.feature_gates import Gates
 from api.names import Finalizer
+from core.jobs.admission.form import METADATA, Form, ListOf
 from core.model import Raw
 from webhook import patch
 from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
-from webhook.shape import METADATA, Form, ListOf
 
 _FORM: Final = Form({"metadata": METADATA})
 _PARTIAL: Final = Form({"spec": {"podSets": ListOf({"minCount": int})}})

@@ -13,14 +13,14 @@ from core.feedback.jobs import of_template
 from core.feedback.keys import Keys, of_keys
 from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
 from core.jobs import meta, owners
+from core.jobs.admission.form import METADATA, Form
+from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
-from webhook.job_kinds import BATCH_JOB
 from webhook.jobs import keys_of, submission_of
 from webhook.kinds import malformed
 from webhook.policy import judge
 from webhook.review import Request, Response, allow
 from webhook.settings import Context
-from webhook.shape import METADATA, Form
 
 
 def advise(request: Request, context: Context) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.jobs.kind import Patch
+from core.jobs.kind import Write
 from core.model import Key, Raw, Workload
 
 
@@ -65,17 +65,17 @@ class WorkloadStatus:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The job is admitted: patches of the job, in order."""
+    """The job is admitted: the writes that start it, in order."""
 
-    patches: Sequence[Patch]
+    writes: Sequence[Write]
     cluster_queue: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The job must not run (any more): patches of the job, in order. Told people as ``message`` if it did run."""
+    """The job must not run (any more): the writes that stop it, in order. Told people as ``message`` if it did run."""
 
-    patches: Sequence[Patch]
+    writes: Sequence[Write]
     reason: str
     message: str
     was_running: bool

@@ -108,11 +108,11 @@ def child(s: Situation) -> Action | None:
         return None
     if not s.ancestor_admitted and not s.suspended and s.outcome is None:
         return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
-    if s.suspended and not s.kind.active(s.job) and (own := deleted(s.workloads)):
+    if s.suspended and not s.active and (own := deleted(s.workloads)):
         return own  # made before the job above it was queued
-    if s.ancestor_admitted and s.suspended and s.outcome is None and owners.below_job(s.job):
-        pods = [Injection(each["name"], each["count"]) for each in s.kind.pod_sets(s.job)]
-        return Start(s.kind.start(s.job, pods), "of the job above it")
+    if s.ancestor_admitted and s.suspended and s.outcome is None and owners.started_by_us(s.job):
+        pods = [Injection(each["name"], each["count"]) for each in s.pod_sets]
+        return Start(s.start(pods), "of the job above it")
     return Nothing()
 
 
@@ -124,7 +124,7 @@ def without_match(s: Situation) -> Action | None:
     """
     if s.match is not None:
         return None
-    started = len(s.others) == 1 and workload.as_started(s.others[0], s.kind, s.job)
+    started = len(s.others) == 1 and s.as_started(s.others[0])
     if s.outcome is None and (started or not s.suspended):
         known = s.others[0]["spec"]["podSets"] if len(s.others) == 1 else []
         stop = _stop(s, known, "NoMatchingWorkload", _NO_MATCH if known else _NO_WORKLOAD)
@@ -142,7 +142,7 @@ def superfluous(s: Situation) -> Action | None:
     """
     unused = [raw for raw in s.others if s.owns(raw) or awaits_pods(raw, s.pods_gone) is None]
     in_use = any(s.owns(raw) and holds_quota(read(raw)) for raw in unused)
-    if in_use and s.match is None and s.outcome is None and s.kind.active(s.job):
+    if in_use and s.match is None and s.outcome is None and s.active:
         return Nothing()
     return deleted(unused)
 
@@ -186,7 +186,7 @@ def finished_workload(s: Situation) -> Action | None:
 def _could_start(s: Situation) -> bool:
     """Whether a start with the assignment that the Workload had would succeed now."""
     try:
-        return s.found.admission is not None and bool(s.kind.start(s.job, template.injections(s.found, s.flavors)))
+        return s.found.admission is not None and bool(s.start(template.injections(s.found, s.flavors)))
     except (FlavorMissingError, ConflictError):
         return False
 
@@ -212,12 +212,14 @@ def no_workload(s: Situation) -> Action | None:
     """A job without Workload gets one, once its pods are gone."""
     if s.match is not None:
         return None
-    if s.kind.active(s.job):
+    if s.active:
         return Nothing()
-    found = priority.of_job(meta.priority_class(s.job), s.kind.pod_sets(s.job), s.classes)
+    if not s.pod_sets:
+        return Nothing()  # the templates are those of a related object, which is not there yet
+    found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
     if isinstance(found, Missing):
         return _missing(found)
-    return CreateWorkload(workload.manifest(s.kind, s.job, found, labels_to_copy=s.labels_to_copy))
+    return CreateWorkload(workload.manifest(s.kind, s.job, found, related=s.related, labels_to_copy=s.labels_to_copy))
 
 
 def reclaim(s: Situation) -> Action | None:
@@ -225,7 +227,7 @@ def reclaim(s: Situation) -> Action | None:
     if not s.reclaimable_pods:
         return None
     sizes = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
-    free = {name: min(count, sizes.get(name, count)) for name, count in s.kind.reclaimable(s.job).items()}
+    free = {name: min(count, sizes.get(name, count)) for name, count in s.kind.reclaimable(s.job, s.related).items()}
     return _status(s, replace(s.found, reclaimable=free), "reclaim")
 
 
@@ -253,7 +255,7 @@ def eviction(s: Situation) -> Action | None:
     if stop is not None:
         return stop
     if s.found.holds(names.Condition.QUOTA_RESERVED):
-        if s.kind.active(s.job):
+        if s.active:
             return Nothing()
         return _status(s, transitions.released(s.found, s.now), "release")
     retention = s.retention_after_deactivation
@@ -268,7 +270,7 @@ def suspended_job(s: Situation) -> Action | None:
     """A suspended job starts when its Workload is admitted, and may change its queue until then."""
     if not s.suspended or s.match is None:
         return None
-    if not s.found.holds(names.Condition.QUOTA_RESERVED) and workload.as_started(s.match, s.kind, s.job):
+    if not s.found.holds(names.Condition.QUOTA_RESERVED) and s.as_started(s.match):
         stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # what the start put in is still there
         if stop is not None:
             return stop
@@ -276,13 +278,13 @@ def suspended_job(s: Situation) -> Action | None:
         return _queue_change(s)
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
         try:
-            patches = s.kind.start(s.job, template.injections(s.found, s.flavors))
+            writes = s.start(template.injections(s.found, s.flavors))
         except FlavorMissingError as missing:
             return Problem(names.Event.ERR_WORKLOAD_COMPOSE, str(missing))
         except ConflictError as conflict:
             after = transitions.finished(s.found, FinishedReason.FAILED_TO_START, str(conflict), s.now)
             return _status(s, after, "finish")
-        return Start(patches, s.found.admission.cluster_queue)
+        return Start(writes, s.found.admission.cluster_queue)
     return _queue_change(s)
 
 
@@ -330,7 +332,8 @@ def _update_to_match(s: Situation, raw: Raw) -> Action:
     followed = priority.followed(raw, meta.priority_class(s.job), s.classes)
     if isinstance(followed, Missing):
         return _missing(followed)
-    return UpdateWorkload(workload.key(raw), workload.matching_patch(s.kind, s.job, raw, followed), "matching")
+    patch = workload.matching_patch(s.kind, s.job, raw, followed, s.related)
+    return UpdateWorkload(workload.key(raw), patch, "matching")
 
 
 def _queue_change(s: Situation) -> Action | None:
@@ -341,14 +344,14 @@ def _queue_change(s: Situation) -> Action | None:
 
 
 def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
-    patches = s.kind.stop(s.job, pod_sets)
-    return Stop(patches, reason, message, was_running=not s.suspended) if patches else None
+    writes = s.stop(pod_sets)
+    return Stop(writes, reason, message, was_running=not s.suspended) if writes else None
 
 
 def _at_rest(s: Situation, raw: Raw, message: str) -> Action | None:
     """Before a Workload goes its job is stopped, its pods go, and its template is restored; None once that is so."""
     stop = _stop(s, raw["spec"]["podSets"], "WorkloadDeleted", message)
-    return Nothing() if stop is None and s.kind.active(s.job) else stop
+    return Nothing() if stop is None and s.active else stop
 
 
 def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
@@ -374,7 +377,7 @@ def _readiness(s: Situation) -> tuple[bool, str, str]:
         return False, reasons.WAIT_FOR_START, not_ready
     old = s.found.condition(names.Condition.PODS_READY)
     broke = old is not None and old.reason in (reasons.WAIT_FOR_RECOVERY, reasons.RECOVERED)
-    if s.kind.pods_ready(s.job):
+    if s.kind.pods_ready(s.job, s.related):
         reason = reasons.RECOVERED if broke else reasons.STARTED
         return True, reason, "All pods reached readiness and the workload is running"
     if old is not None and (old.status or old.reason == reasons.WAIT_FOR_RECOVERY):

@@ -1,25 +1,94 @@
-"""What queueing needs to know of a kind of job. One kind is one file beside this, and one entry in ``core.jobs.KINDS``.
+"""What Seiretsu needs to know of a kind of job: ``JobKind``, with one subclass a kind in a file of ``core/jobs/kinds``.
 
-Jobs stay raw dicts: they are read, and patched with what differs, never rebuilt.
+All else follows from the table of kinds (``core.jobs.kinds``): the rules (``core.jobs.decide``), webhooks and their
+match conditions, rights, watches, ``simulate`` and ``explain``. A kind says where its API is served, where its pod
+templates are and what its status means; what it does not say has the default here. Jobs stay raw dicts: they are read,
+and patched with what differs, never rebuilt. Everything is a pure function of the job and of ``related`` objects.
+
+How other shapes of jobs are carried:
+
+* Several pod sets: ``slots`` names one template each. A list that holds templates is patched as a whole.
+* What keeps a job from running is one field and its value (``hold``, ``release``): by default ``spec.suspend``; for
+  pods the list ``spec.schedulingGates`` with and without our gate; ``managedBy`` where it decides who runs the job.
+* Counts, readiness or templates that another object has: its kind is in ``related``, ``belongs_to`` leads from it to
+  the job, and it is passed to every function. As long as what is needed is not there, ``pod_sets`` returns nothing, and
+  no Workload is made.
+* Start and stop that are more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion
+  of the job or of a related object. ``stop`` is asked again until it returns none, so it may take several rounds. What
+  a start overwrites and the Workload does not hold is kept in an annotation of the job by that same start.
+* One Workload for many objects (a pod group): the job is the member by whose name the group is known, the others are
+  ``related`` to it, ``slots`` counts them, and start and stop return a write for each.
+* Owners to any depth: the controller walks up through the kinds of the table; ``runs_children`` says who starts what a
+  job of this kind owns.
+* A kind whose CRD is installed later is ``optional``: its watch begins when the API server serves it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, NamedTuple, TypeAlias
 
-from core.jobs.template import Injection
+from api.errors import FieldError, forbidden
+from api.feature_gates import Enabled
+from core.jobs import meta, template
+from core.jobs.admission import metadata, topology
+from core.jobs.admission.form import Form
+from core.jobs.fields import Path, Setting, at, changed, dotted
+from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Key, Raw
 from core.model.owner import Owner
 
 
+class Served(NamedTuple):
+    """Where the API server serves a kind. The core group is the empty string."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        """What objects have in ``apiVersion``: ``v1`` or ``batch/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class Target(NamedTuple):
+    """The object that a write goes to, where it is not the job itself."""
+
+    served: Served
+    key: Key
+
+
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A merge patch of an object, or of its subresource."""
+    """A merge patch of an object (the job, if no other is named), or of its subresource."""
 
     body: Raw
     subresource: str = ""
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The deletion of the object that has this uid (the job, if no other is named)."""
+
+    uid: str
+    target: Target | None = None
+
+
+Write: TypeAlias = Patch | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A pod template of a job and for how many pods it is; with ``min_count`` the job may start with fewer."""
+
+    name: str
+    count: int
+    path: Path
+    min_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,58 +99,236 @@ class Outcome:
     message: str
 
 
-class JobKind(Protocol):
-    """A kind of job. ``framework`` is its name in ``integrations.frameworks`` of the Configuration."""
+class JobKind:
+    """A kind of job; a subclass defines the first group of attributes, ``slots``, ``active`` and ``finished``."""
 
-    framework: str
-    api_version: str
-    kind: str
-    plural: str
+    framework: ClassVar[str]
+    """Its name in ``integrations.frameworks`` of the Configuration."""
+    served: ClassVar[Served]
+    form: ClassVar[Form]
+    """The types of the fields that are read at admission."""
+    pods_path: ClassVar[Path]
+    """The field that holds all pod templates, or the only one."""
 
-    def pod_sets(self, job: Raw) -> list[Raw]:
-        """``spec.podSets`` of the Workload that stands for the job."""
-        ...
+    optional: ClassVar[bool] = True
+    """Whether its definition may be missing, as that of a CRD; it is watched when it is served."""
+    suspend_path: ClassVar[Path] = ("spec", "suspend")
+    managed_by: ClassVar[Setting | None] = None
+    """The field that names the controller which runs the job, and that controller where the field is not set."""
+    related: ClassVar[tuple[Served, ...]] = ()
+    """Kinds to watch whose objects belong to jobs of this kind (``belongs_to``)."""
+    runs_children: ClassVar[bool] = True
+    """Whether its own controller starts the jobs that a job of this kind owns; else we do, when it is admitted."""
+    uid_label: ClassVar[str]
+    """The label by which pods have the uid of their job."""
+    run_labels: ClassVar[frozenset[str]] = frozenset()
+    """Labels in the templates that belong to one run, and are no part of what the Workload is."""
+    kept_labels: ClassVar[frozenset[str]] = frozenset()
+    """Labels in the templates that a stop leaves as they are: those the kind's controller sets."""
+    elastic: ClassVar[bool] = False
+    """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.served.group
+
+    @property
+    def version(self) -> str:
+        """The version of the API."""
+        return self.served.version
+
+    @property
+    def api_version(self) -> str:
+        """What jobs have in ``apiVersion``."""
+        return self.served.api_version
+
+    @property
+    def kind(self) -> str:
+        """What jobs have in ``kind``."""
+        return self.served.kind
+
+    @property
+    def plural(self) -> str:
+        """The resource, as in URLs and RBAC."""
+        return self.served.plural
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case, as names of webhooks and arguments of commands have it."""
+        return self.served.kind.lower()
+
+    # What a job is
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """The pod templates of a job, in the order of the pod sets of its Workload."""
+        raise NotImplementedError
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether it still has pods. Asked of jobs that have not finished: some statuses go on counting afterwards."""
+        raise NotImplementedError
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """How it ended, if it did."""
+        raise NotImplementedError
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether all its pods are ready or have succeeded."""
+        raise NotImplementedError
+
+    def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
+        """Pods by pod set that will not be needed any more although the job runs on."""
+        return {}
+
+    def rounds(self, job: Raw) -> int:
+        """How many times as long as one of its pods it runs; only ``simulate`` asks."""
+        return 1
+
+    def pod_sets(self, job: Raw, related: Sequence[Raw] = ()) -> list[Raw]:
+        """``spec.podSets`` of the Workload that stands for the job; nothing as long as its templates are not there."""
+        if not job.get("metadata"):
+            return []
+        return [
+            template.pod_set(
+                found, name=slot.name, count=slot.count, drop_labels=self.run_labels, min_count=slot.min_count
+            )
+            for slot in self.slots(job, related)
+            if (found := self.template_of(job, slot, related))
+        ]
+
+    def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
+        """The pod template of a slot."""
+        found: Raw | None = at(job, slot.path)
+        return found
+
+    def skip(self, job: Raw) -> bool:
+        """Whether this job is none of ours whatever its queue, for example one that uses a cluster which is there."""
+        return False
+
+    def priority_class(self, job: Raw) -> str:
+        """The PriorityClass that the job names outside of its pod templates, '' for none."""
+        return ""
+
+    def belongs_to(self, related: Raw) -> str:
+        """The name of the job of this kind that a related object belongs to, '' for none: its controller."""
+        by = meta.controller(related)
+        mine = by is not None and str(by.get("apiVersion") or "").rpartition("/")[0] == self.group
+        return str(by["name"]) if by is not None and mine and by.get("kind") == self.kind else ""
+
+    # How it starts and stops
+
+    def hold(self, job: Raw) -> Setting:
+        """The field that keeps the job from running, with the value that does so."""
+        return Setting(self.suspend_path, True)
+
+    def release(self, job: Raw) -> Setting:
+        """The same field with the value that lets the job run."""
+        return Setting(self.suspend_path, False)
+
+    def held(self, job: Raw) -> bool:
+        """Whether the job's own field keeps it from running.
+
+        Admission goes by this, not by ``suspended``: there Kueue's annotation for a job that is still being stopped
+        counts as well, and anybody who creates a job can write that one.
+        """
+        path, value = self.hold(job)
+        found = at(job, path)
+        return type(found) is type(value) and bool(found == value)
 
     def suspended(self, job: Raw) -> bool:
-        """Whether it is wanted not to run."""
-        ...
+        """Whether the job is wanted not to run, and nothing is left to do about that."""
+        return self.held(job)
 
-    def active(self, job: Raw) -> bool:
-        """Whether it still has pods."""
-        ...
+    def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Release it with the nodes, counts and marks it was given; raises ``template.ConflictError``."""
+        return self.difference(job, changed(self.injected(job, injections, related), *self.release(job)))
 
-    def finished(self, job: Raw) -> Outcome | None:
-        """How it ended, if it did."""
-        ...
-
-    def pods_ready(self, job: Raw) -> bool:
-        """Whether all its pods are ready or have succeeded."""
-        ...
-
-    def reclaimable(self, job: Raw) -> Mapping[str, int]:
-        """Pods by pod set that will not be needed any more although the job runs on."""
-        ...
-
-    def start(self, job: Raw, injections: Sequence[Injection]) -> list[Patch]:
-        """Let it run with the nodes, counts and marks it was given; raises ``template.ConflictError``."""
-        ...
-
-    def stop(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Patch]:
-        """Suspend it and undo what ``start`` put in; the pod sets of its Workload say what was there (none: unknown).
+    def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Hold it and undo what ``start`` put in; the pod sets of its Workload say what was there (none: unknown).
 
         Empty when nothing is left to do, so that a stop cut short is finished by asking again.
         """
-        ...
+        return self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
+
+    def injected(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Raw:
+        """The job with what each pod set was given in its template, in the order of the slots."""
+        slots = self.slots(job, related)
+        if len(slots) != len(injections):
+            raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
+        for slot, injection in zip(slots, injections, strict=True):
+            job = changed(job, slot.path, template.inject(at(job, slot.path), injection))
+        return job
+
+    def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """The job with its templates as its Workload has them; unchanged where that has other pod sets, or none."""
+        slots = self.slots(job, related)
+        if len(slots) != len(pod_sets):
+            return job
+        for slot, original in zip(slots, pod_sets, strict=True):
+            found = template.restore(at(job, slot.path), original["template"], keep_labels=self.kept_labels)
+            job = changed(job, slot.path, found)
+        return job
+
+    def difference(self, job: Raw, after: Raw, *, version: bool = True) -> list[Patch]:
+        """The patch that makes ``after`` of the job, with ``version`` only of the job as it was read; none for none."""
+        body = merge_diff(job, after)
+        if not body:
+            return []
+        return [Patch({**body, "metadata": {**body.get("metadata", {}), **guard(job, version=version)}})]
+
+    # What admission checks and changes
+
+    def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
+        """Fields that are set when a job is created and lacks them, beside queue, priority class and suspension."""
+        return []
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """What is wrong with a new job, beside the metadata that all kinds share (``core.jobs.admission.metadata``)."""
+        errors = self.topology_errors(job, enabled)
+        if enabled("TopologyAwareScheduling"):
+            errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)])
+        if not self.elastic and meta.elastic(job):
+            detail = f'elastic job is not supported for "{self.api_version}, Kind={self.kind}"'
+            errors.append(forbidden(metadata.ELASTIC, detail))
+        return errors
+
+    def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """What is wrong with a changed job."""
+        return self.validate_create(new, enabled)
+
+    def warnings(self, old: Raw | None, new: Raw) -> list[str]:
+        """What a person is warned of who creates or changes a job, and only for this kind."""
+        return []
+
+    def topology_errors(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """What is wrong with the topology annotations of each pod template."""
+        if not enabled("TopologyAwareScheduling"):
+            return []
+        slots = (self._annotated(job, slot) for slot in self.slots(job))
+        elastic = meta.elastic(job)
+        return [error for each in slots for error in topology.errors(each, elastic=elastic, enabled=enabled)]
+
+    def _annotated(self, job: Raw, slot: Slot) -> topology.Annotated:
+        found = meta.annotations(self.template_of(job, slot) or {})
+        return topology.Annotated(dotted((*slot.path, "metadata")), found, slot.count)
+
+
+def outcome(job: Raw, *, success: str, failure: str) -> Outcome | None:
+    """How a job ended by its conditions, whichever of these two holds."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in (success, failure) and condition["status"] == "True":
+            return Outcome(condition["type"] == success, condition.get("message", ""))
+    return None
 
 
 def group_of(kind: JobKind) -> str:
     """The API group of a kind of job."""
-    return kind.api_version.rpartition("/")[0]
+    return kind.group
 
 
 def owner_of(kind: JobKind, job: Key) -> Owner:
     """A job of this kind as the owner of its Workload."""
-    return Owner(group_of(kind), kind.kind, job.namespace, job.name)
+    return Owner(kind.group, kind.kind, job.namespace, job.name)
 
 
 def guard(job: Raw, *, version: bool) -> Raw:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 
 from api import names
 from core.jobs import meta
-from core.jobs.kind import group_of
-from core.jobs.kinds import KINDS
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL
 from core.model import Raw, Workload
 from core.model.owner import Owner
 
@@ -42,10 +42,21 @@ def queued_for(
 
 
 def below_job(job: Raw) -> bool:
-    """Whether a job of a kind that is queued here controls this one: no controller but us starts it then."""
+    """Whether a job of a kind that is queued here controls this one."""
+    return kind_above(job) is not None
+
+
+def started_by_us(job: Raw) -> bool:
+    """Whether a job controls this one whose own controller starts no jobs: nobody but us starts it then."""
+    above = kind_above(job)
+    return above is not None and not above.runs_children
+
+
+def kind_above(job: Raw) -> JobKind | None:
+    """The kind of the job that controls this one; None where no job does."""
     owner = meta.controller(job) or {}
     kind, group = owner.get("kind"), str(owner.get("apiVersion") or "").rpartition("/")[0]
-    return any((kind, group) == (each.kind, group_of(each)) for each in KINDS.values())
+    return next((each for each in ALL if (kind, group) == (each.kind, each.group)), None)
 
 
 def kind_and_group(framework: str) -> tuple[str, str]:

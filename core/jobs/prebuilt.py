@@ -50,12 +50,12 @@ def _waits(s: Situation) -> Action:
     """Stop the job, then let go of its other Workloads and of those of earlier jobs of its name, unless pods use their
     quota: nothing else would.
     """
-    patches = s.kind.stop(s.job, []) if s.outcome is None else None
-    if patches:
-        return Stop(patches, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
+    writes = s.stop([]) if s.outcome is None else None
+    if writes:
+        return Stop(writes, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
     before = [raw for raw in s.workloads if not s.owns(raw) and awaits_pods(raw, s.pods_gone) is None]
     own = [raw for raw in s.workloads if s.owns(raw) and raw["metadata"]["name"] != s.prebuilt_name]
-    return deleted([*before, *([] if s.kind.active(s.job) else own)]) or Nothing()
+    return deleted([*before, *([] if s.active else own)]) or Nothing()
 
 
 def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:

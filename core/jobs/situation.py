@@ -5,13 +5,13 @@ Separate from the rules (`core.jobs.decide`, `core.jobs.prebuilt`), which are fu
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from api import names
 from core.jobs import meta, template, workload
-from core.jobs.kind import JobKind, Outcome
+from core.jobs.kind import JobKind, Outcome, Write
 from core.jobs.release import read
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
@@ -26,6 +26,7 @@ class Situation:
     ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
     ``reclaimable_pods``: the feature gate ReclaimablePods.
     ``prebuilt_name`` is the Workload that the job brings along, by label or annotation, and ``prebuilt`` that Workload.
+    ``related``: the objects of other kinds that belong to the job (``JobKind.related``).
     ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
     """
 
@@ -42,18 +43,37 @@ class Situation:
     labels_to_copy: tuple[str, ...] = ()
     reclaimable_pods: bool = True
     pods_gone: Container[str] = frozenset()
+    related: tuple[Raw, ...] = ()
     prebuilt_name: str = ""
     prebuilt: Raw | None = None
 
     @cached_property
     def outcome(self) -> Outcome | None:
         """How the job ended, if it did."""
-        return self.kind.finished(self.job)
+        return self.kind.finished(self.job, self.related)
 
     @cached_property
     def suspended(self) -> bool:
         """Whether the job is wanted not to run."""
         return self.kind.suspended(self.job)
+
+    @cached_property
+    def active(self) -> bool:
+        """Whether the job still has pods."""
+        return self.kind.active(self.job, self.related)
+
+    @cached_property
+    def pod_sets(self) -> list[Raw]:
+        """The pod sets of the job as it is."""
+        return self.kind.pod_sets(self.job, self.related)
+
+    def stop(self, pod_sets: Sequence[Raw]) -> Sequence[Write]:
+        """What is left to do until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""
+        return self.kind.stop(self.job, pod_sets, self.related)
+
+    def start(self, injections: Sequence[Injection]) -> Sequence[Write]:
+        """What starts the job with what its pod sets were given."""
+        return self.kind.start(self.job, injections, self.related)
 
     @cached_property
     def match(self) -> Raw | None:
@@ -87,7 +107,12 @@ class Situation:
         """Whether this Workload is that of the job as the job is now."""
         value = read(raw)
         admitted = value.holds(names.Condition.ADMITTED)
-        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=_running(value, self.flavors))
+        running = _running(value, self.flavors)
+        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=running, related=self.related)
+
+    def as_started(self, raw: Raw) -> bool:
+        """Whether the job's pod templates still are as a start with this Workload left them."""
+        return workload.as_started(raw, self.kind, self.job, self.related)
 
 
 def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:

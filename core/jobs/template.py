@@ -73,6 +73,19 @@ def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection
     return found
 
 
+def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[str], min_count: int | None) -> Raw:
+    """A pod set of a job: its template as it is, without what belongs to one run and without doubled variables."""
+    metadata = {key: value for key, value in (pod_template.get("metadata") or {}).items() if key != "creationTimestamp"}
+    if labels := metadata.get("labels"):
+        metadata["labels"] = {key: value for key, value in labels.items() if key not in drop_labels}
+    spec = dict(pod_template.get("spec") or {})
+    for part in ("containers", "initContainers"):
+        if spec.get(part):
+            spec[part] = [_without_doubles(container) for container in spec[part]]
+    found: Raw = {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
+    return found if min_count is None else {**found, "minCount": min_count}
+
+
 def inject(template: Raw, injection: Injection) -> Raw:
     """The template with the injection; raises ConflictError where it says something else already."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
@@ -126,6 +139,13 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
         else:
             patch[key] = None if _empty(after) else after
     return patch
+
+
+def _without_doubles(container: Raw) -> Raw:
+    """Of several environment variables of one name the last one counts; the Workload's API refuses doubles."""
+    variables = container.get("env") or []
+    last = {variable["name"]: variable for variable in variables}
+    return container if len(last) == len(variables) else {**container, "env": list(last.values())}
 
 
 def _empty(value: Any) -> bool:

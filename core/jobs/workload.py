@@ -12,7 +12,7 @@ from typing import Any
 from api import names, quantity
 from api.syntax import label_value
 from core.jobs import meta, template
-from core.jobs.kind import JobKind, group_of
+from core.jobs.kind import JobKind
 from core.jobs.template import Injection
 from core.model import Key, Raw
 
@@ -29,14 +29,14 @@ def max_execution_seconds(job: Raw) -> int | None:
 def name(kind: JobKind, job: Raw) -> str:
     """``kind-name-hash``: five hex digits over kind, group, name and uid keep apart what would otherwise collide."""
     metadata = job["metadata"]
-    digest = hashlib.sha1(
-        "\n".join((kind.kind, group_of(kind), metadata["name"], metadata["uid"])).encode()
-    ).hexdigest()
+    digest = hashlib.sha1("\n".join((kind.kind, kind.group, metadata["name"], metadata["uid"])).encode()).hexdigest()
     prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"
 
 
-def manifest(kind: JobKind, job: Raw, priority: Raw, *, labels_to_copy: Iterable[str] = ()) -> Raw:
+def manifest(
+    kind: JobKind, job: Raw, priority: Raw, *, related: Sequence[Raw] = (), labels_to_copy: Iterable[str] = ()
+) -> Raw:
     """The Workload to create for a job; ``priority`` is what ``core.workload.priority.of_job`` says."""
     metadata = job["metadata"]
     labels = {key: metadata["labels"][key] for key in sorted(labels_to_copy) if key in (metadata.get("labels") or {})}
@@ -60,7 +60,7 @@ def manifest(kind: JobKind, job: Raw, priority: Raw, *, labels_to_copy: Iterable
             "finalizers": [names.Finalizer.RESOURCE_IN_USE],
             "ownerReferences": [owner_reference(kind, job)],
         },
-        "spec": {**_spec(kind, job), **priority["spec"]},
+        "spec": {**_spec(kind, job, related), **priority["spec"]},
     }
 
 
@@ -76,13 +76,13 @@ def owner_reference(kind: JobKind, job: Raw) -> Raw:
     }
 
 
-def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None) -> Raw:
+def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None, related: Sequence[Raw] = ()) -> Raw:
     """What makes a Workload without reservation match its changed job; ``priority`` is
     ``core.workload.priority.followed``.
     """
     patch: Raw = {
         "metadata": {key: workload["metadata"][key] for key in ("uid", "resourceVersion")},
-        "spec": {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job)},
+        "spec": {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related)},
     }
     if priority:
         patch["metadata"] |= priority.get("metadata", {})
@@ -90,20 +90,15 @@ def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None)
     return patch
 
 
-def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[str], min_count: int | None) -> Raw:
-    """A pod set of a job: its template as it is, without what belongs to one run and without doubled variables."""
-    metadata = {key: value for key, value in (pod_template.get("metadata") or {}).items() if key != "creationTimestamp"}
-    if labels := metadata.get("labels"):
-        metadata["labels"] = {key: value for key, value in labels.items() if key not in drop_labels}
-    spec = dict(pod_template.get("spec") or {})
-    for part in ("containers", "initContainers"):
-        if spec.get(part):
-            spec[part] = [_without_doubles(container) for container in spec[part]]
-    found: Raw = {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
-    return found if min_count is None else {**found, "minCount": min_count}
-
-
-def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, running: Sequence[Injection] | None) -> bool:
+def stands_for(
+    workload: Raw,
+    kind: JobKind,
+    job: Raw,
+    *,
+    admitted: bool,
+    running: Sequence[Injection] | None,
+    related: Sequence[Raw] = (),
+) -> bool:
     """Whether the Workload is that of the job as the job is now.
 
     While quota is reserved the job may look as started (``running`` says with what) or, suspended, as before.
@@ -117,7 +112,7 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
     spec = workload.get("spec") or {}
     if spec.get("maximumExecutionTimeSeconds") != max_execution_seconds(job):
         return False
-    wanted = kind.pod_sets(job)
+    wanted = kind.pod_sets(job, related)
     before = spec.get("podSets") or []
     if running is not None:
         started = _started(before, running)
@@ -127,13 +122,13 @@ def stands_for(workload: Raw, kind: JobKind, job: Raw, *, admitted: bool, runnin
             return False
     if not _equal_pod_sets(wanted, before, tolerations=not admitted):
         return False
-    return running is not None or as_started(workload, kind, job) or _equal_placement(wanted, before)
+    return running is not None or as_started(workload, kind, job, related) or _equal_placement(wanted, before)
 
 
-def as_started(workload: Raw, kind: JobKind, job: Raw) -> bool:
+def as_started(workload: Raw, kind: JobKind, job: Raw, related: Sequence[Raw] = ()) -> bool:
     """Whether the job's pod templates still are as a start with this Workload left them: they have its name."""
     name: str = workload["metadata"]["name"]
-    return any(_marked(each, name) for each in kind.pod_sets(job)) and not any(
+    return any(_marked(each, name) for each in kind.pod_sets(job, related)) and not any(
         _marked(each, name) for each in (workload.get("spec") or {}).get("podSets") or ()
     )
 
@@ -148,20 +143,13 @@ def key(raw: Raw) -> Key:
     return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
 
 
-def _spec(kind: JobKind, job: Raw) -> Raw:
+def _spec(kind: JobKind, job: Raw, related: Sequence[Raw]) -> Raw:
     queue, seconds = meta.queue_name(job), max_execution_seconds(job)
     return {
         **({"queueName": queue} if queue else {}),
-        "podSets": kind.pod_sets(job),
+        "podSets": kind.pod_sets(job, related),
         **({"maximumExecutionTimeSeconds": seconds} if seconds is not None else {}),
     }
-
-
-def _without_doubles(container: Raw) -> Raw:
-    """Of several environment variables of one name the last one counts; the Workload's API refuses doubles."""
-    variables = container.get("env") or []
-    last = {variable["name"]: variable for variable in variables}
-    return container if len(last) == len(variables) else {**container, "env": list(last.values())}
 
 
 def _started(pod_sets: Sequence[Raw], running: Sequence[Injection]) -> list[Raw] | None:

@@ -36,14 +36,16 @@ class Missing:
         return f'{self.kind} "{self.name}" not found'
 
 
-def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses) -> Raw | Missing:
+def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *, of_pods: str = "") -> Raw | Missing:
     """The parts of a new Workload that tell its priority (``spec`` fields, annotation), or the class that is missing.
 
-    ``class_name`` is that of the job's label, '' for none.
+    ``class_name`` is that of the job's label, '' for none, and ``of_pods`` the PriorityClass that the job names
+    outside of its pod templates.
     """
     if class_name:
         return _of_workload_class(class_name, classes)
-    name = next((found for pod_set in pod_sets if (found := _pod_class(pod_set))), classes.default)
+    named = (of_pods, *map(_pod_class, pod_sets))
+    name = next((found for found in named if found), classes.default)
     if name is None:
         return {"spec": {"priority": names.DEFAULT_PRIORITY}}
     value = classes.pod.get(name)

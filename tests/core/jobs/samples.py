@@ -1,9 +1,11 @@
 """A Job and what belongs to it, as the API server shows them; a case says only what matters to it."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from core.jobs import workload
+from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, PodSetAssignment, Raw, Workload
 from core.wire import conditions
@@ -55,6 +57,13 @@ def workload_of(found: Raw, **spec: Any) -> Raw:
     raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
     raw["spec"] |= spec
     return raw
+
+
+def patches(writes: Sequence[Write]) -> list[Patch]:
+    """The writes of one that are nothing but patches."""
+    found = [each for each in writes if isinstance(each, Patch)]
+    assert len(found) == len(writes)
+    return found
 
 
 def merged(target: Raw, patch: Raw) -> Raw:

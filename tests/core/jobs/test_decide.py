@@ -26,7 +26,7 @@ from core.jobs.situation import Situation
 from core.model import Admission, PodSetAssignment, Raw, Workload
 from core.wire import decode
 from core.workload import transitions
-from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
+from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, patches, with_status, workload_of
 
 CONTEXT = decode.WorkloadContext()
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -55,7 +55,7 @@ def evicted(raw: Raw, reason: str = "ClusterQueueStopped", message: str = "The C
 def started(found: Raw, raw: Raw) -> Raw:
     action = decide(situation(found, raw))
     assert isinstance(action, Start)
-    for patch in action.patches:
+    for patch in patches(action.writes):
         found = merged(found, patch.body)
     return found
 
@@ -176,7 +176,7 @@ def test_a_job_starts_when_its_workload_is_admitted() -> None:
     action = decide(situation(job(), admitted(workload_of(job()))))
     assert isinstance(action, Start)
     assert action.cluster_queue == "cq"
-    (patch,) = action.patches
+    (patch,) = patches(action.writes)
     name = workload.name(BATCH_JOB, job())
     assert patch.body["spec"] == {
         "suspend": False,
@@ -232,7 +232,7 @@ def test_an_evicted_job_is_stopped_then_gives_its_quota_back_when_its_pods_are_g
     assert isinstance(stop, Stop)
     assert stop.message == "The ClusterQueue is stopped"
     stopped = running
-    for patch in stop.patches:
+    for patch in patches(stop.writes):
         stopped = merged(stopped, patch.body)
     assert decide(situation({**stopped, "status": {"active": 1}}, gone)) == Nothing()
     release = decide(situation(stopped, gone))
@@ -256,7 +256,7 @@ def test_a_partially_admitted_job_still_has_its_workload_and_gets_its_parallelis
     assert decide(situation(running, raw)) == Nothing()
     stop = decide(situation(running, evicted(raw)))
     assert isinstance(stop, Stop)
-    assert stop.patches[-1].body["spec"]["parallelism"] == 3
+    assert patches(stop.writes)[-1].body["spec"]["parallelism"] == 3
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_job_runs_on_when_its_flavor_is_gone_or_changed(flavors: dict[str, Raw
     assert decide(situation(running, raw, flavors=flavors)) == Nothing()
     stop = decide(situation(running, evicted(raw), flavors=flavors))
     assert isinstance(stop, Stop)
-    assert stop.patches[-1].body["spec"]["parallelism"] == 3
+    assert patches(stop.writes)[-1].body["spec"]["parallelism"] == 3
 
 
 def test_a_suspended_job_that_changes_has_its_workload_changed() -> None:
@@ -291,7 +291,7 @@ def test_a_running_job_that_changes_is_stopped_and_its_workload_deleted() -> Non
     stop = decide(situation(running, raw))
     assert isinstance(stop, Stop)
     assert stop.message == "No matching Workload; restoring pod templates according to existent Workload"
-    for patch in stop.patches:
+    for patch in patches(stop.writes):
         running = merged(running, patch.body)
     running["spec"]["parallelism"] = 2
     action = decide(situation(running, raw))
@@ -354,7 +354,7 @@ def test_a_deleted_workload_stops_its_job_and_goes() -> None:
     stop = decide(situation(running, raw))
     assert isinstance(stop, Stop)
     assert stop.message == "Workload is deleted"
-    for patch in stop.patches:
+    for patch in patches(stop.writes):
         running = merged(running, patch.body)
     assert isinstance(decide(situation(running, raw)), RemoveFinalizer)
 

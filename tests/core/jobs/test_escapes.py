@@ -24,7 +24,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import remain
 from core.model import Key, Raw
 from core.workload import transitions
-from tests.core.jobs.samples import NOW, job, merged, workload_of
+from tests.core.jobs.samples import NOW, job, merged, patches, workload_of
 from tests.core.jobs.test_decide import admitted, after, evicted, facts, situation, started
 
 UID = "job-uid"
@@ -49,7 +49,7 @@ def orphaned(raw: Raw) -> Raw:
 def stopped(found: Raw, raw: Raw) -> Raw:
     """The job after what the rules do to it until something else than the job is to change."""
     while isinstance(action := decide(situation(found, raw)), Stop):
-        for patch in action.patches:
+        for patch in patches(action.writes):
             found = merged(found, patch.body)
     return found
 
@@ -183,7 +183,7 @@ def test_pods_of_a_job_with_a_selector_of_its_own_are_found_by_uid_too() -> None
     found["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "forged"
     action = decide(situation(found, admitted(workload_of(found))))
     assert isinstance(action, Start)
-    running = merged(found, action.patches[-1].body)
+    running = merged(found, patches(action.writes)[-1].body)
     assert running["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] == UID
     assert decide(situation(running, admitted(workload_of(found)))) == Nothing()
 

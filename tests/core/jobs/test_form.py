@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.reviews import MUTATE, review, spoil
-from webhook import batch, shape
-from webhook.shape import QUANTITY, Form, ListOf, MapOf
+from core.jobs.admission import form
+from core.jobs.admission.form import QUANTITY, Form, ListOf, MapOf
+from core.jobs.kinds import BATCH_JOB
 
-FIELDS: shape.Shape = {
+FIELDS: form.Shape = {
     "text": str,
     "count": int,
     "on": bool,
@@ -31,7 +32,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_refused_in_c_has_errors_and_nothing_else_has(value: Any) -> None:
-    assert Form(FIELDS).errors(value) == list(shape._misshapen(value, FIELDS, ""))
+    assert Form(FIELDS).errors(value) == list(form._misshapen(value, FIELDS, ""))
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -39,7 +40,7 @@ def test_a_job_with_junk_anywhere_has_the_same_errors_either_way(seed: int) -> N
     chance = random.Random(seed)
     spoiled = spoil(chance, review(MUTATE, chance)).get("request")
     job = spoiled.get("object") if isinstance(spoiled, dict) else None
-    assert batch.FORM.errors(job) == list(shape._misshapen(job, batch.FORM._shape, ""))
+    assert BATCH_JOB.form.errors(job) == list(form._misshapen(job, BATCH_JOB.form._shape, ""))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +54,9 @@ def test_a_job_with_junk_anywhere_has_the_same_errors_either_way(seed: int) -> N
     ],
 )
 def test_a_wrong_type_is_told_with_its_path(job: Any, error: str) -> None:
-    assert error.partition(": ")[0] in str(batch.FORM.errors(job)[0])
-    assert error.partition(": ")[2] in str(batch.FORM.errors(job)[0])
+    assert error.partition(": ")[0] in str(BATCH_JOB.form.errors(job)[0])
+    assert error.partition(": ")[2] in str(BATCH_JOB.form.errors(job)[0])
 
 
 def test_null_is_as_good_as_absent() -> None:
-    assert batch.FORM.errors({"metadata": None, "spec": {"template": None, "suspend": None}}) == []
+    assert BATCH_JOB.form.errors({"metadata": None, "spec": {"template": None, "suspend": None}}) == []

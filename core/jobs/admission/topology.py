@@ -6,16 +6,16 @@ Source: Kueue's reference for Topology Aware Scheduling, 0.19/0.20.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from api import syntax
 from api.errors import OMITTED, FieldError, duplicate, forbidden, invalid, required
+from api.feature_gates import Enabled
 from api.names import Annotation
-from webhook.literals import boolean, integer
-from webhook.settings import Settings
+from core.jobs.admission.literals import boolean, integer
 
 _MODES: Final = (Annotation.REQUIRED_TOPOLOGY, Annotation.PREFERRED_TOPOLOGY, Annotation.UNCONSTRAINED_TOPOLOGY)
 _GROUP: Final = Annotation.POD_SET_GROUP_NAME
@@ -25,18 +25,24 @@ _LAYERS: Final = Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS
 _MAX_INT32: Final = 2**31 - 1
 
 
-def errors(
-    metadata: str, found: Mapping[str, str], pods: int, *, elastic: bool, settings: Settings
-) -> list[FieldError]:
-    """What is wrong with the annotations ``found`` at ``metadata`` of a pod set of so many pods."""
-    path = f"{metadata}.annotations"
+class Annotated(NamedTuple):
+    """The metadata of a pod template: its path, its annotations, and for how many pods the template is."""
+
+    path: str
+    annotations: Mapping[str, str]
+    pods: int
+
+
+def errors(template: Annotated, *, elastic: bool, enabled: Enabled) -> list[FieldError]:
+    """What is wrong with the annotations of a pod template."""
+    path, found, pods = f"{template.path}.annotations", template.annotations, template.pods
     wrong = _modes(path, found) + _group(path, found) + _unconstrained(path, found)
     wrong += _slice_size(path, found)
     if _SLICE in found and _SIZE not in found:
         wrong.append(required(f"{path}[{_SIZE}]", f"must be set when '{_SLICE}' is specified"))
     if _SIZE in found and _SLICE not in found:
         wrong.append(forbidden(f"{path}[{_SIZE}]", f"may not be set when '{_SLICE}' is not specified"))
-    wrong += _layers(path, found, settings)
+    wrong += _layers(path, found, enabled)
     if wrong:
         return wrong
     if elastic:
@@ -46,6 +52,35 @@ def errors(
             if key in found
         ][:1]
     return wrong or _larger_than(path, found, pods)
+
+
+def groups(templates: Sequence[Annotated]) -> list[FieldError]:
+    """What is wrong with the groups that pod sets of one job form: pairs, one of them a single pod, of one topology."""
+    named: dict[str, list[Annotated]] = {}
+    for each in templates:
+        if _GROUP in each.annotations:
+            named.setdefault(each.annotations[_GROUP], []).append(each)
+    return [error for name, members in named.items() for error in _of_group(name, members)]
+
+
+def _of_group(name: str, members: list[Annotated]) -> list[FieldError]:
+    paths = [f"{each.path}.annotations" for each in members]
+    if len(members) != 2:
+        detail = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
+        return [invalid(f"{path}[{_GROUP}]", name, detail) for path in paths]
+    wrong = []
+    one, other = members
+    if one.pods != 1 and other.pods != 1:
+        detail = (
+            "can only define groups where at least one pod set has only 1 replica, got:"
+            f" {one.pods} replica(s) and {other.pods} replica(s) in the group"
+        )
+        wrong += [invalid(f"{path}[{_GROUP}]", name, detail) for path in paths]
+    asked = [[each.annotations.get(mode) for mode in _MODES[:2]] for each in members]
+    if asked[0] != asked[1] or not any(asked[0]):
+        detail = f"must specify '{_MODES[0]}' or '{_MODES[1]}' topology consistent with '%s' in group '{name}'"
+        wrong += [invalid(path, OMITTED, detail % than) for path, than in zip(paths, reversed(paths), strict=True)]
+    return wrong
 
 
 def _modes(path: str, found: Mapping[str, str]) -> list[FieldError]:
@@ -99,11 +134,11 @@ def _slice_size(path: str, found: Mapping[str, str]) -> list[FieldError]:
     return [] if size >= 1 else [invalid(f"{path}[{_SIZE}]", found[_SIZE], "must be greater than or equal to 1")]
 
 
-def _layers(path: str, found: Mapping[str, str], settings: Settings) -> list[FieldError]:
+def _layers(path: str, found: Mapping[str, str], enabled: Enabled) -> list[FieldError]:
     if _LAYERS not in found:
         return []
     at = f"{path}[{_LAYERS}]"
-    if not settings.enabled("TASMultiLayerTopology"):
+    if not enabled("TASMultiLayerTopology"):
         return [forbidden(at, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")]
     wrong = [forbidden(at, f"may not be set when '{key}' is specified") for key in (_SLICE, _SIZE) if key in found]
     if _GROUP in found:

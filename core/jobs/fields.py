@@ -1,0 +1,52 @@
+"""Fields of a job by their path: the object or list element that is there, and a copy with another value there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from core.model import Raw
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys of objects and indexes of lists, from the job down; ``()`` is the job itself."""
+
+
+class Setting(NamedTuple):
+    """A field and the value it has or gets."""
+
+    path: Path
+    value: Any
+
+
+def at(job: Raw, path: Path) -> Any:
+    """The value at a path; None where there is none."""
+    found: Any = job
+    for step in path:
+        if isinstance(step, int):
+            found = found[step] if isinstance(found, list) and step < len(found) else None
+        else:
+            found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def changed(job: Raw, path: Path, value: Any) -> Raw:
+    """A copy of the job with ``value`` at a path; what does not lie on the path is shared with the job."""
+    result: Raw = _changed(job, path, value)
+    return result
+
+
+def dotted(path: Path) -> str:
+    """The path as messages have it, for example ``spec.replicatedJobs[0].template``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def _changed(holder: Any, path: Path, value: Any) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return [_changed(each, rest, value) if place == step else each for place, each in enumerate(holder)]
+    holder = holder or {}
+    return {**holder, step: _changed(holder.get(step), rest, value)}

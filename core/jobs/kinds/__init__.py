@@ -1,0 +1,22 @@
+"""The table of the kinds of jobs: one line a kind, whose file beside this one says all the rest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.jobs.kind import JobKind
+from core.jobs.kinds.job import BATCH_JOB
+from core.model import Raw
+
+__all__ = ["ALL", "BATCH_JOB", "KINDS", "kind_of"]
+
+ALL: Final[tuple[JobKind, ...]] = (BATCH_JOB,)
+
+KINDS: Final[dict[str, JobKind]] = {kind.framework: kind for kind in ALL}
+"""By name in ``integrations.frameworks`` of the Configuration."""
+
+
+def kind_of(raw: Raw) -> JobKind | None:
+    """The kind of job that an object is, by its ``apiVersion`` and ``kind``; None for any other object."""
+    named = (raw.get("apiVersion"), raw.get("kind"))
+    return next((each for each in ALL if (each.api_version, each.kind) == named), None)

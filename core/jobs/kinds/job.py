@@ -1,0 +1,249 @@
+"""batch/v1 Job: how many pods it wants, how it starts and stops, when it is done, and what is checked of it.
+
+Suspending and resuming is the Job controller's own mechanism (``spec.suspend``); the API lets templates change only
+while a Job is suspended and has no start time, hence the order of the patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from api import names
+from api.errors import FieldError, forbidden, invalid
+from api.feature_gates import Enabled
+from api.names import Annotation
+from core.jobs import meta
+from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form
+from core.jobs.admission.literals import boolean, integer
+from core.jobs.admission.metadata import ANEW, IMMUTABLE
+from core.jobs.fields import Setting, changed
+from core.jobs.kind import JobKind, Outcome, Patch, Served, Slot, guard, outcome
+from core.jobs.template import Injection
+from core.model import Raw
+
+MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"
+SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]"
+_JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+class BatchJob(JobKind):
+    """The ``batch/job`` framework."""
+
+    framework = "batch/job"
+    served = Served("batch", "v1", "jobs", "Job")
+    optional = False
+    pods_path = ("spec", "template")
+    managed_by = Setting(("spec", "managedBy"), "kubernetes.io/job-controller")
+    runs_children = False
+    uid_label = names.JobControllerLabel.CONTROLLER_UID
+    run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
+    kept_labels = run_labels | {_JOB_NAME}
+    elastic = True
+    form = Form(
+        {
+            "metadata": METADATA,
+            "spec": {
+                "suspend": bool,
+                "parallelism": int,
+                "completions": int,
+                "completionMode": str,
+                "managedBy": str,
+                "template": POD_TEMPLATE,
+            },
+        }
+    )
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """One pod set ``main`` of as many pods as run at once."""
+        return [Slot(names.DEFAULT_POD_SET, _count(job), self.pods_path, min_parallelism(job))]
+
+    def suspended(self, job: Raw) -> bool:
+        """A Job that is still being stopped (by Kueue, whose mark this is) is not yet suspended."""
+        return self.held(job) and meta.annotations(job).get(Annotation.STOPPING) != "true"
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether it has pods that run or are about to."""
+        return bool((job.get("status") or {}).get("active"))
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """Complete or Failed, with the Job controller's message."""
+        return outcome(job, success="Complete", failure="Failed")
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether as many pods are ready or have succeeded as run at once."""
+        status = job.get("status") or {}
+        uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or []
+        ready: int = status.get("succeeded", 0) + status.get("ready", 0) + len(uncounted)
+        return ready >= _count(job)
+
+    def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
+        """Parallel slots for which no work is left."""
+        spec = job["spec"]
+        parallelism = spec.get("parallelism", 1)
+        completions = spec["completions"] if spec.get("completions") is not None else parallelism
+        done = _done(job, completions)
+        free = parallelism - max(completions - done, 0)
+        return {names.DEFAULT_POD_SET: free} if parallelism > 1 and done > 0 and free > 0 else {}
+
+    def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> list[Patch]:
+        """Unsuspend with the injection; a start time left from an earlier run is taken back first.
+
+        Its pods have the Job's uid as a label, by which they are found when the Job is deleted: the API server sees to
+        that, but for a Job with a selector of its own.
+        """
+        (injection,) = injections
+        if job["spec"].get("manualSelector"):
+            injection = replace(injection, labels={**injection.labels, self.uid_label: meta.uid(job)})
+        after = _with_count(changed(self.injected(job, [injection]), *self.release(job)), injection.count)
+        resets = _start_time_reset(job)
+        return [*resets, *self.difference(job, after, version=not resets)]
+
+    def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> list[Patch]:
+        """Suspend, forget the start time, restore template and parallelism: each only where it is needed.
+
+        The API server lets nobody change the template as long as the Job's status counts pods.
+        """
+        writes: list[Patch] = []
+        if not self.held(job):
+            writes.append(Patch({"metadata": guard(job, version=True), "spec": {"suspend": True}}))
+        writes += _start_time_reset(job)
+        after = job
+        if pod_sets and not self.active(job):
+            after = _with_count(self.restored(job, pod_sets), pod_sets[0]["count"])
+        if Annotation.STOPPING in meta.annotations(job):
+            after = changed(after, ("metadata", "annotations", Annotation.STOPPING), None)
+        return [*writes, *self.difference(job, after, version=False)]
+
+    def rounds(self, job: Raw) -> int:
+        """As many as completions take with so many pods at once."""
+        parallelism, completions = _spec(job).get("parallelism", 1), _spec(job).get("completions")
+        if not isinstance(parallelism, int) or not isinstance(completions, int) or parallelism < 1:
+            return 1
+        return max(1, -(-completions // parallelism))
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """The rules for a new Job: partial admission, synced completions, topology."""
+        return _min_parallelism(job) + _sync_completions(job) + self.topology_errors(job, enabled)
+
+    def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """The rules for a changed Job: those for a new one as far as they may have changed, and what must stay."""
+        errors: list[FieldError] = []
+        if _annotation(old, Annotation.MIN_PARALLELISM) != _annotation(new, Annotation.MIN_PARALLELISM):
+            errors += _min_parallelism(new)
+        errors += _sync_completions(new) + self.topology_errors(new, enabled)
+        partial = _annotation(old, Annotation.MIN_PARALLELISM) is not None
+        if partial and not self.held(old) and _parallelism(old) != _parallelism(new):
+            detail = f"cannot change when partial admission is enabled and the job is not suspended: {ANEW}"
+            errors.append(forbidden("spec.parallelism", detail))
+        if not self.suspended(old) and not self.suspended(new) and _synced(old) != _synced(new):
+            errors.append(forbidden(SYNC, f"{IMMUTABLE} while the job is not suspended: {ANEW}"))
+        return errors
+
+
+BATCH_JOB: Final = BatchJob()
+
+
+def min_parallelism(job: Raw) -> int | None:
+    """With how many pods the Job would start if need be; None where the annotation is absent or no number."""
+    text = meta.annotations(job).get(Annotation.MIN_PARALLELISM)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _spec(job: Raw) -> Raw:
+    return job.get("spec") or {}
+
+
+def _parallelism(job: Raw) -> int:
+    found = _spec(job).get("parallelism")
+    return 1 if found is None else int(found)
+
+
+def _count(job: Raw) -> int:
+    """How many pods run at once: parallelism, bounded by completions."""
+    completions = _spec(job).get("completions")
+    return _parallelism(job) if completions is None else min(_parallelism(job), completions)
+
+
+def _with_count(job: Raw, count: int) -> Raw:
+    """The Job with so many pods at once, where it may start with fewer than it asks for."""
+    if min_parallelism(job) is None:
+        return job
+    if meta.annotations(job).get(Annotation.COMPLETIONS_EQUAL_PARALLELISM, "").lower() in ("true", "t", "1"):
+        job = changed(job, ("spec", "completions"), count)
+    return changed(job, ("spec", "parallelism"), count)
+
+
+def _start_time_reset(job: Raw) -> list[Patch]:
+    if (job.get("status") or {}).get("startTime") is None:
+        return []
+    return [Patch({"metadata": guard(job, version=False), "status": {"startTime": None}}, subresource="status")]
+
+
+def _done(job: Raw, completions: int) -> int:
+    """Pods that will never run again: succeeded ones, or for an Indexed Job completed and finally failed indexes."""
+    status = job.get("status") or {}
+    if job["spec"].get("completionMode") != "Indexed":
+        done: int = status.get("succeeded", 0)
+        return done
+    indexes: set[int] = set()
+    for text in (status.get("completedIndexes"), status.get("failedIndexes")):
+        for interval in (text or "").split(","):
+            first, _, last = interval.partition("-")
+            if first.isdigit() and (not last or last.isdigit()):
+                indexes |= set(range(int(first), min(int(last or first), completions - 1) + 1))
+    return len(indexes)
+
+
+def _annotation(job: Raw, key: str) -> str | None:
+    found = meta.annotations(job).get(key)
+    return None if found is None else str(found)
+
+
+def _min_parallelism(job: Raw) -> list[FieldError]:
+    text = _annotation(job, Annotation.MIN_PARALLELISM)
+    if text is None:
+        return []
+    errors = []
+    try:
+        least = integer(text)
+    except ValueError as error:
+        errors.append(invalid(MIN_PARALLELISM, text, str(error)))
+    else:
+        if not 0 < least < _count(job):
+            errors.append(invalid(MIN_PARALLELISM, least, f"should be between 0 and {_count(job) - 1}"))
+    if meta.elastic(job):
+        detail = "partial admission and elastic job cannot be used together"
+        errors.append(invalid(MIN_PARALLELISM, text, detail))
+    return errors
+
+
+def _sync_completions(job: Raw) -> list[FieldError]:
+    text = _annotation(job, Annotation.COMPLETIONS_EQUAL_PARALLELISM)
+    if text is None:
+        return []
+    try:
+        enabled = boolean(text)
+    except ValueError as error:
+        return [invalid(SYNC, text, str(error))]
+    if not enabled:
+        return []
+    errors = []
+    if _spec(job).get("completionMode") in (None, "NonIndexed"):
+        errors.append(invalid(SYNC, text, "should not be enabled for NonIndexed jobs"))
+    completions = _spec(job).get("completions")
+    if _parallelism(job) != (1 if completions is None else completions):
+        detail = f"should be equal to parallelism when {Annotation.COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
+        errors.append(invalid("spec.completions", completions, detail))
+    return errors
+
+
+def _synced(job: Raw) -> bool:
+    try:
+        return boolean(_annotation(job, Annotation.COMPLETIONS_EQUAL_PARALLELISM) or "false")
+    except ValueError:
+        return False
