@@ -55,9 +55,10 @@ format: $(STAMP) ## Put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(STAMP) ## Make the generated files anew: CRDs and webhooks of the chart, docs/feedback.md
+generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
+	$(BIN)/python -m controller.rights charts/seiretsu/templates/_rules.tpl
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 

@@ -10,18 +10,16 @@ import asyncio
 
 import structlog
 
-from api import crds, names
+from api import crds
 from api.names import API_VERSION, Finalizer, Kind
 from app.cluster import CRDS, apply
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from controller.kube.resource import Raw, Resource
+from controller.resources import RESOURCE_FLAVORS
 
 log = structlog.get_logger("seiretsu.install")
 
-FLAVORS = Resource(
-    names.GROUP, names.STORAGE_VERSION, names.Resource.RESOURCE_FLAVORS, Kind.RESOURCE_FLAVOR, namespaced=False
-)
 SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 AS_CONTROLLER = {"Impersonate-User": "seiretsu:controller", "Impersonate-Group": "system:masters"}
 ATTEMPTS = 300
@@ -84,7 +82,7 @@ async def await_admission(client: Client) -> None:
     told = "our webhook did not change the object"
     for _ in range(ATTEMPTS):
         try:
-            answer = await client.create(FLAVORS, probe, dry_run=True)
+            answer = await client.create(RESOURCE_FLAVORS, probe, dry_run=True)
             if Finalizer.RESOURCE_IN_USE in (answer["metadata"].get("finalizers") or ()):
                 return
         except ApiError as error:

@@ -47,19 +47,15 @@ from core.wire.timestamps import stamp
 from tests.effort import cases
 
 JOBS = resources.of_kind(BATCH_JOB)
-RESOURCES = {
-    "Namespace": resources.NAMESPACES,
-    "ResourceFlavor": resources.RESOURCE_FLAVORS,
-    "ClusterQueue": resources.CLUSTER_QUEUES,
-    "LocalQueue": resources.LOCAL_QUEUES,
-    "WorkloadPriorityClass": resources.WORKLOAD_PRIORITY_CLASSES,
-}
+TABLE = rows([BATCH_JOB])
+RESOURCES = {row.resource.kind: row.resource for row in TABLE}
+WRITES = {row.resource: row.writes for row in TABLE}
 Running = dict[str, str]
 """The flavor by Job."""
 
 
 class Memory:
-    """Objects of an API server that never fails; ``tell`` hears of every change."""
+    """Objects of an API server that never fails and grants the rights of the table; ``tell`` hears of every change."""
 
     def __init__(self, tell: Callable[[Resource, Raw], None], now: Callable[[], float]) -> None:
         self.objects: dict[tuple[Resource, str, str], Raw] = {}
@@ -75,6 +71,7 @@ class Memory:
         return copy.deepcopy(raw)
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", **_: Any) -> Raw:
+        assert "create" in WRITES[resource][""]
         uid = body["metadata"]["ownerReferences"][0]["uid"]  # as in the simulation, where ties end in the uid
         given = {"uid": uid, "creationTimestamp": stamp(self.now())}
         return self.put(resource, copy.deepcopy(body) | {"metadata": {**body["metadata"], **given}})
@@ -82,7 +79,10 @@ class Memory:
     async def get(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
         return copy.deepcopy(self._found(resource, name, namespace))
 
-    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
+    async def patch(
+        self, resource: Resource, name: str, namespace: str, body: Raw, subresource: str = "", **_: Any
+    ) -> Raw:
+        assert "patch" in WRITES[resource][subresource]
         found = self._found(resource, name, namespace)
         if body["metadata"].get("resourceVersion") not in (None, found["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", "the object has been modified")
@@ -90,6 +90,7 @@ class Memory:
         return self.put(resource, _merged(found, {**body, "metadata": metadata}))
 
     async def delete(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
+        assert "delete" in WRITES[resource][""]
         self._found(resource, name, namespace)
         del self.objects[resource, namespace, name]
         return {"kind": "Status"}
@@ -129,7 +130,7 @@ class Controlled:
     history: list[tuple[float, Running]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.caches = Caches(State(self.policy), rows([BATCH_JOB]))
+        self.caches = Caches(State(self.policy), TABLE)
         self.server = Memory(self._changed, lambda: self.now)
         writer, metrics, told = Writer(self.server, self.caches.stores), Metrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)
@@ -150,7 +151,7 @@ class Controlled:
         for document in self.scenario.objects:
             self._enter(RESOURCES[document.raw["kind"]], document.raw)
         self.caches.start()
-        self.wakes.connect(wakes_of(rows([BATCH_JOB])))
+        self.wakes.connect(wakes_of(TABLE))
         self.wakes.everything()
         waiting = list(enumerate(self.scenario.submissions))
         async with asyncio.TaskGroup() as group:

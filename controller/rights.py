@@ -1,0 +1,66 @@
+"""The rights of the controller, from the table of watched resources, as rules of a ClusterRole.
+
+``python -m controller.rights FILE`` writes them as a template of the chart; a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from controller import resources
+from controller.kube.events import EVENTS
+from controller.watched import READ, Watched, rows
+from core.jobs.kinds import KINDS
+from core.model import Raw
+
+UNWATCHED: Final = (
+    (resources.PODS, ("list",)),  # the quota of a deleted job is held until its pods are gone
+    (EVENTS, ("create", "patch")),
+)
+"""Resources that are used without a watch."""
+
+HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -}}
+{{- define "seiretsu.rules" -}}
+"""
+TAIL: Final = "{{- end -}}\n"
+
+
+def rules(table: Iterable[Watched]) -> list[Raw]:
+    """The rules of a role with which everything in the table can be followed and written: one for all resources of a
+    group that have the same verbs.
+    """
+    granted: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in table:
+        verbs = {"": (), **row.writes}
+        for subresource, writes in verbs.items():
+            name = f"{row.resource.plural}/{subresource}" if subresource else row.resource.plural
+            given = writes if subresource else (*READ, *writes)
+            granted.setdefault((row.resource.group, given), []).append(name)
+    for resource, given in UNWATCHED:
+        granted.setdefault((resource.group, given), []).append(resource.plural)
+    return [
+        {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
+        for (group, verbs), names in sorted(granted.items())
+    ]
+
+
+def template() -> str:
+    """The chart's template of these rules, for every kind of job there is."""
+    lines = []
+    for rule in rules(rows(KINDS.values())):
+        groups, names, verbs = (", ".join(each or '""' for each in words) for words in rule.values())
+        lines += [f"- apiGroups: [{groups}]\n", f"  resources: [{names}]\n", f"  verbs: [{verbs}]\n"]
+    return HEAD + "".join(lines) + TAIL
+
+
+def main(arguments: list[str]) -> int:
+    """Write the template to the file that is named."""
+    Path(arguments[0]).write_text(template())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
