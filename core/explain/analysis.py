@@ -189,14 +189,14 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
         return (f"name a LocalQueue that exists ({known})",)
     queue = state.holdings.cluster_queues.get(local.cluster_queue)
     if queue is None:
-        return (f"an administrator has to create ClusterQueue {local.cluster_queue}",)
+        return (f"an administrator must create ClusterQueue {local.cluster_queue}",)
     stopped: tuple[tuple[str, LocalQueue | ClusterQueue], ...]
     stopped = ((f"LocalQueue {workload.queue}", local), (f"ClusterQueue {queue.name}", queue))
     held = [name for name, each in stopped if each.stop_policy != StopPolicy.NONE]
     if held:
-        return tuple(f"an administrator has to set spec.stopPolicy of {name} to None" for name in held)
+        return tuple(f"an administrator must set spec.stopPolicy of {name} to None" for name in held)
     if not state.holdings.standing(queue.name).active:
-        return (f"ClusterQueue {queue.name} is inactive: an administrator has to make it active",)
+        return (f"ClusterQueue {queue.name} is inactive: an administrator must make it active",)
     return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
 
 

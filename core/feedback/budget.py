@@ -16,7 +16,7 @@ of their environment. Kubernetes itself has no limit but the size of the whole.
 """
 
 TOO_LARGE: Final = Finding(
-    NOT_JUDGED, f"too large for advice: the pods have more than {MOST_FIELDS:,} fields; the queue is not affected"
+    NOT_JUDGED, f"too large to check: the pods have more than {MOST_FIELDS:,} fields; queueing is not affected"
 )
 
 

@@ -106,7 +106,7 @@ def could_run(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amou
 
 
 def _another(job: Submission, lookup: Lookup) -> str:
-    return elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "could hold it")
+    return elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "could run it")
 
 
 def _not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[str, int] | None:
@@ -128,17 +128,17 @@ def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
     asked = quantity.text(found[0], found[1])
     resources = sorted({name for group in queue.groups for name in group.resources})
     covered = ", ".join(resources)
-    gives = f'ClusterQueue "{shortened(queue.name)}" gives no {shortened(found[0])} (asked: {asked})'
+    no_quota = f'ClusterQueue "{shortened(queue.name)}" has no quota for {shortened(found[0])} (asked: {asked})'
     another = _another(job, lookup)
     meant = _meant(found[0], resources)
     if meant is not None:
-        yield fitted(f"{gives}: did you mean {shortened(meant)}?")
+        yield fitted(f"{no_quota}: did you mean {shortened(meant)}?")
     elif covered:
-        mend = another or "ask for none of it"
-        yield fitted(f"{gives}: it covers {covered}; {mend}", f"{gives}; {mend}")
+        fix = another or "remove the request"
+        yield fitted(f"{no_quota}, only for {covered}; {fix}", f"{no_quota}; {fix}")
     else:
-        mend = another or "an administrator has to give it quota"
-        yield fitted(f"{gives}: it has no resourceGroups; {mend}", f"{gives}; {mend}")
+        fix = another or "an administrator must add quota"
+        yield fitted(f"{no_quota}: it has no resourceGroups; {fix}", f"{no_quota}; {fix}")
 
 
 def _meant(resource: str, known: list[str]) -> str | None:
@@ -155,25 +155,25 @@ def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             continue
         able = [each for each in flavors if not lacking(demand.least, each.name, queue, lookup.most)]
         flavors.sort(key=lambda each: each not in able)
-        obstacles, mends = zip(*(_obstacle(demand.pod_set, flavor) for flavor in flavors), strict=True)
+        obstacles, fixes = zip(*(_obstacle(demand.pod_set, flavor) for flavor in flavors), strict=True)
         pods = f"pod set {shortened(demand.pod_set.name)}"
         rest = f"; {len(flavors) - 1} more flavors" if len(flavors) > 1 else ""
         advice = (
-            (mends[0] if len(flavors) == 1 else "ask for one of these")
+            (fixes[0] if len(flavors) == 1 else "select one of these")
             if able
             else _less(demand, flavors, queue, lookup)
         )
         another = _another(job, lookup) or advice
-        mend = f"; {another}" if another else ""
+        fix = f"; {another}" if another else ""
         where = f'ClusterQueue "{shortened(queue.name)}"'
         every = "; ".join(obstacles)
         yield fitted(
-            f"no flavor of {where} takes {pods}: {every}{mend}",
-            f"no flavor takes {pods}: {every}{mend}",
+            f"no flavor of {where} matches {pods}: {every}{fix}",
+            f"no flavor matches {pods}: {every}{fix}",
             or_else=[
-                f"no flavor takes {pods}: {every}",
-                f"no flavor takes {pods}: {obstacles[0]}{rest}{mend}",
-                f"no flavor takes {pods}: {obstacles[0]}{rest}",
+                f"no flavor matches {pods}: {every}",
+                f"no flavor matches {pods}: {obstacles[0]}{rest}{fix}",
+                f"no flavor matches {pods}: {obstacles[0]}{rest}",
             ],
         )
 
@@ -182,7 +182,7 @@ def _less(demand: Demand, flavors: list[ResourceFlavor], queue: ClusterQueue, lo
     """That none of the flavors could hold the pods either."""
     resource = sorted(lacking(demand.least, flavors[0].name, queue, lookup.most))[0]
     most = max(lookup.most(queue.name, FlavorResource(each.name, resource)) for each in flavors)
-    return f"and {demand.asks(resource)}, {quantity.text(resource, most)} can be given"
+    return f"and {demand.asks(resource)}, the maximum is {quantity.text(resource, most)}"
 
 
 def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:
@@ -195,9 +195,9 @@ def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:
     for key, value in sorted(pod_set.placement.node_selector.items()):
         if flavor.node_labels.get(key, value) != value:
             has = f"{shortened(key)}={shortened(flavor.node_labels[key])}"
-            return f"{name} has {has}, not {shortened(value)}", f"ask for {has}"
+            return f"{name} has {has}, not {shortened(value)}", f"select {has}"
     labels = ",".join(f"{shortened(key)}={shortened(value)}" for key, value in sorted(flavor.node_labels.items()))
-    return f"{name} has {labels}, which the node affinity excludes", "loosen it"
+    return f"{name} has {labels}, which the node affinity excludes", "change the affinity"
 
 
 def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -212,13 +212,13 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         detail = split if len(flavors) == 1 and most[flavors[0]] > own else ""
         best = max(flavors, key=lambda name: (most[name], -flavors.index(name)))
         asks, where = demand.asks(resource), f'ClusterQueue "{shortened(queue.name)}"'
-        mend = _another(job, lookup) or _barred(demand, flavors, queue, lookup)
-        mend = mend or _smaller(job, demand, resource, flavors, queue, lookup)
+        fix = _another(job, lookup) or _barred(demand, flavors, queue, lookup)
+        fix = fix or _smaller(job, demand, resource, flavors, queue, lookup)
         yield fitted(
-            f"never starts: {asks}, {where} gives {', '.join(each)}{detail}; {mend}",
-            f"never starts: {asks}, {where} gives {', '.join(each)}; {mend}",
-            f"never starts: {asks}, the ClusterQueue gives {', '.join(each)}; {mend}",
-            f"never starts: {asks}, {quantity.text(resource, most[best])} can be given; {mend}",
+            f"never starts: {asks}, {where} allows {', '.join(each)}{detail}; {fix}",
+            f"never starts: {asks}, {where} allows {', '.join(each)}; {fix}",
+            f"never starts: {asks}, the ClusterQueue allows {', '.join(each)}; {fix}",
+            f"never starts: {asks}, the maximum is {quantity.text(resource, most[best])}; {fix}",
         )
 
 
@@ -239,7 +239,7 @@ def _smaller(
         field = job.words.least if demand.partial else job.words.pods
         return f"set {field} to {fit} or less"
     asked = at_most(demand, resource, flavors, queue, lookup.most)
-    return f"ask for {asked} or less{' a pod' if count > 1 else ''}" if asked else "it has no quota for any"
+    return f"ask for {asked} or less{' a pod' if count > 1 else ''}" if asked else "its quota is too small for any pod"
 
 
 def at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, amount: Amount) -> str:
@@ -271,10 +271,10 @@ def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Itera
             asked, given = (quantity.text(resource, amount) for amount in (demand.least[resource], most))
             least = demand.pod_set.min_count
             asks = f"even {'1 pod asks' if least == 1 else f'{least} pods ask'} for {asked} {shortened(resource)}"
-            mend = _smaller(job, demand, resource, flavors, queue, lookup)
+            fix = _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
-                f'never starts: {asks}, ClusterQueue "{shortened(queue.name)}" gives {given}; {mend}',
-                f"never starts: {asks}, {given} can be given; {mend}",
+                f'never starts: {asks}, ClusterQueue "{shortened(queue.name)}" allows {given}; {fix}',
+                f"never starts: {asks}, the maximum is {given}; {fix}",
             )
 
 
@@ -288,16 +288,16 @@ def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
             resource = sorted(short[0])[0]
             most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
             asked, given = (quantity.text(resource, amount) for amount in (demand.full[resource], most))
-            of, all_ask = f"starts with {fit} of", f"all ask for {asked} {shortened(resource)}"
+            of, all_ask = f"starts with at most {fit} of {count} pods", f"all ask for {asked} {shortened(resource)}"
             set_to = f"set {job.words.pods} to {fit}"
             # The least number of pods has to be less than all.
-            mend = f"{set_to} without {job.words.least}" if fit == demand.pod_set.min_count else set_to
+            fix = f"{set_to} without {job.words.least}" if fit == demand.pod_set.min_count else set_to
             where = f'ClusterQueue "{shortened(queue.name)}"'
             yield fitted(
-                f"{of} its {count} pods at most: {all_ask}, {where} gives {given}; {mend}",
-                f"{of} its {count} pods at most: {all_ask}, {given} can be given; {mend}",
-                f"{of} {count} pods at most: {all_ask}, {given} can be given; {mend}",
-                or_else=[f"{of} its {count} pods at most: {all_ask}, {given} can be given; {set_to}"],
+                f"{of}: {all_ask}, {where} allows {given}; {fix}",
+                f"{of}: {all_ask}, the maximum is {given}; {fix}",
+                f"{of}: {all_ask}, maximum {given}; {fix}",
+                or_else=[f"{of}: {all_ask}, the maximum is {given}; {set_to}"],
             )
 
 
@@ -342,14 +342,14 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
         if not demand.partial and _unlent(queue, resource, flavors, lookup):
             own = max(_quota(queue, name, resource).nominal for name in flavors)
             owned, cohort = quantity.text(resource, own), shortened(queue.cohort)
-            mend = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
+            fix = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
-                f'never starts: {demand.asks(resource)}, ClusterQueue "{shortened(queue.name)}" owns {owned},'
-                f' nobody in cohort "{cohort}" lends; {mend}',
-                f'never starts: {demand.asks(resource)}, "{shortened(queue.name)}" owns {owned},'
-                f' nobody in cohort "{cohort}" lends; {mend}',
-                f"never starts: {demand.asks(resource)}, {owned} is its own, nobody in its cohort lends; {mend}",
-                f"never starts: {demand.asks(resource)}, {owned} is its own, nobody lends; {mend}",
+                f'never starts: {demand.asks(resource)}, ClusterQueue "{shortened(queue.name)}" has {owned},'
+                f' cohort "{cohort}" lends none; {fix}',
+                f'never starts: {demand.asks(resource)}, "{shortened(queue.name)}" has {owned},'
+                f' cohort "{cohort}" lends none; {fix}',
+                f"never starts: {demand.asks(resource)}, own quota is {owned}, its cohort lends none; {fix}",
+                f"never starts: {demand.asks(resource)}, own quota is {owned}, cohort lends none; {fix}",
             )
 
 
@@ -364,12 +364,12 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
         flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of what is asked for
         resource = min(beyond[flavor])
         own, missing = _quota(queue, flavor, resource).nominal, quantity.text(resource, beyond[flavor][resource])
-        asks = f"{demand.asks(resource)}, {quantity.text(resource, own)} is its own in {shortened(flavor)}"
+        asks = f"{demand.asks(resource)}, own quota in {shortened(flavor)} is {quantity.text(resource, own)}"
         owned = {name: _quota(queue, flavor, name).nominal for name in sorted(beyond[flavor])}
-        mend = f"; ask for {_amounts(owned, resource)} or less" if all(owned.values()) else ""
+        fix = f"; ask for {_amounts(owned, resource)} or less" if all(owned.values()) else ""
         yield fitted(
-            f'{asks}: starts only while {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{mend}',
-            f"{asks}: starts only while {missing} can be borrowed{mend}",
+            f'{asks}: starts only when {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{fix}',
+            f"{asks}: starts only when {missing} can be borrowed{fix}",
         )
 
 

@@ -36,9 +36,9 @@ def drained(change: Change[_Stoppable], count: Callable[[_Stoppable], int]) -> I
         return
     running = count(old)
     if running == 1:
-        yield "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish"
+        yield "HoldAndDrain evicts 1 running workload, which then waits; Hold lets it finish"
     elif running:
-        yield f"HoldAndDrain stops {running} running workloads, which then wait; Hold lets them finish"
+        yield f"HoldAndDrain evicts {running} running workloads, which then wait; Hold lets them finish"
 
 
 def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str) -> Iterable[str]:
@@ -93,6 +93,6 @@ def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:
         circle = " -> ".join(map(shortened, around))
         nothing = "nothing is admitted there; change a parentName"
         yield fitted(
-            f"the parents of cohort {shortened(start)} run in a circle: {circle}; {nothing}",
-            f"the {len(around) - 1} parents of cohort {shortened(start)} run in a circle; {nothing}",
+            f"the parents of cohort {shortened(start)} form a cycle: {circle}; {nothing}",
+            f"the {len(around) - 1} parents of cohort {shortened(start)} form a cycle; {nothing}",
         )

@@ -37,8 +37,8 @@ def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent 
 
 def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     named = [name for group in change.new.groups for name in group.flavors] if change.new else []
-    nothing = "the ClusterQueue admits nothing until"
-    yield from missing_flavors(named, lookup, f"{nothing} it does", f"{nothing} they do")
+    inactive = "the ClusterQueue is inactive"
+    yield from missing_flavors(named, lookup, inactive, inactive)
 
 
 def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -46,10 +46,10 @@ def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     if queue is None:
         return
     if not queue.groups:
-        yield "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota"
+        yield "no resourceGroups: a job that requests anything never starts; add resources, flavors and their quota"
     elif not queue.cohort and all(quota.nominal == 0 for quota in queue.quotas.values()):
         zeros = f"{len(queue.quotas)} nominalQuotas are 0" if len(queue.quotas) > 1 else "nominalQuota is 0"
-        yield f"{zeros} and no cohort lends: a job that requests anything never starts; set nominalQuota or cohortName"
+        yield f"{zeros} and no cohort is set: a job that requests anything never starts; set nominalQuota or cohortName"
 
 
 def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -70,7 +70,7 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
             "AdmissionCheck",
             name,
             lookup.admission_check_names(),
-            f'AdmissionCheck "{shortened(name)}" does not exist, the ClusterQueue admits nothing until it does',
+            f'AdmissionCheck "{shortened(name)}" does not exist, the ClusterQueue is inactive',
             several="AdmissionChecks",
         )
 
@@ -78,13 +78,14 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
 def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
-        inactive = f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing until {controller} runs it'
-        yield fitted(f"{inactive}; start that or drop the check", f"{inactive}; start it", or_else=[inactive])
+        inactive = f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing'
+        start = f"{inactive}; start its controller {controller}"
+        yield fitted(f"{start} or remove the check", start, or_else=[inactive])
 
 
 def _no_namespaces(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     if change.new is not None and change.new.namespace_selector is None:
-        yield "no namespace is admitted: namespaceSelector is not set; {} admits all of them"
+        yield "namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces"
 
 
 def _cycle_of_queue(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -105,10 +106,10 @@ def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
         limit = queue.quotas[fr].borrowing_limit
         if limit is not None and limit > lent:
             amounts = [quantity.text(fr.resource, amount) for amount in (limit, lent)]
-            of = f"borrowingLimit {amounts[0]} of {shortened(fr.resource)} in {shortened(fr.flavor)} never matters"
+            of = f"borrowingLimit {amounts[0]} of {shortened(fr.resource)} in {shortened(fr.flavor)} has no effect"
             yield fitted(
-                f'{of}: cohort "{shortened(queue.cohort)}" lends {amounts[1]} at most; lower or remove it',
-                f"{of}: the cohort lends {amounts[1]} at most; lower or remove it",
+                f'{of}: cohort "{shortened(queue.cohort)}" lends at most {amounts[1]}; lower or remove it',
+                f"{of}: the cohort lends at most {amounts[1]}; lower or remove it",
             )
 
 
@@ -118,16 +119,16 @@ def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[
         return
     chosen = queue.fungibility
     if not preempts(queue):
-        nothing = "does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one"
+        nothing = "has no effect: withinClusterQueue, reclaimWithinCohort are Never; change one"
         if chosen.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
             yield f"whenCanPreempt: MayStopSearch {nothing}"
         if chosen.preference == Fungibility.PREEMPTION_OVER_BORROWING:
             yield f"preference: PreemptionOverBorrowing {nothing}"
     if chosen.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR and queue.groups:
         if not queue.cohort:
-            yield "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or remove it"
+            yield "whenCanBorrow: TryNextFlavor has no effect: no cohort to borrow from; set cohortName or remove it"
         elif all(len(group.flavors) == 1 for group in queue.groups):
-            yield "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or remove it"
+            yield "whenCanBorrow: TryNextFlavor has no effect: each resource has 1 flavor; add a flavor or remove it"
 
 
 def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -137,10 +138,10 @@ def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
     preemption, never = queue.preemption, PreemptionPolicy.NEVER
     if preemption.reclaim_within_cohort != never and not queue.cohort:
         policy = f"reclaimWithinCohort: {preemption.reclaim_within_cohort}"
-        yield f"{policy} does nothing: the ClusterQueue is in no cohort; set cohortName or remove it"
+        yield f"{policy} has no effect: the ClusterQueue is in no cohort; set cohortName or remove it"
     if preemption.max_priority_threshold is not None and preemption.borrow_within_cohort == never:
         threshold = f"maxPriorityThreshold {preemption.max_priority_threshold}"
-        yield f"{threshold} does nothing: borrowWithinCohort.policy is Never; set LowerPriority or remove it"
+        yield f"{threshold} has no effect: borrowWithinCohort.policy is Never; set LowerPriority or remove it"
 
 
 def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -154,8 +155,8 @@ def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterabl
         Fungibility.MAY_STOP_SEARCH,
     ):
         yield (
-            "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
-            " TryNextFlavor would take that"
+            "whenCanPreempt: MayStopSearch preempts even if a later flavor has free quota; TryNextFlavor would use"
+            " that flavor"
         )
 
 
@@ -182,10 +183,10 @@ def _less(fr: FlavorResource, before: int, after: Quota, used: int, queue: Clust
     limit = after.borrowing_limit if queue.cohort else 0
     beyond = 0 if limit is None else max(0, over - limit)
     texts = [quantity.text(fr.resource, amount) for amount in (before, after.nominal, used, beyond or over)]
-    then = f"{texts[3]} must be released before anything starts" if beyond else f"{texts[3]} is borrowed from now on"
+    then = f"{texts[3]} must be released before anything starts" if beyond else f"{texts[3]} is then borrowed"
     goes = f"{shortened(fr.resource)} in {shortened(fr.flavor)} goes from {texts[0]} to {texts[1]}"
     return fitted(
-        f"{goes}, but {texts[2]} is in use: {then}; keep {texts[2]} to avoid it",
+        f"{goes}, but {texts[2]} is in use: {then}; keep {texts[2]} to avoid this",
         f"{goes}, but {texts[2]} is in use; keep {texts[2]}",
     )
 
@@ -212,8 +213,8 @@ def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
         beyond = lookup.usage(old.name, fr) - old.quotas[fr].nominal
         if beyond > 0:
             borrowed = f"{quantity.text(fr.resource, beyond)} {shortened(fr.resource)}"
-            have = "has" if running == 1 else "have"
-            until = f"nothing starts until {workloads(running)} {have} released it"
+            release = "releases" if running == 1 else "release"
+            until = f"nothing starts until {workloads(running)} {release} it"
             yield fitted(
                 f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}; drain the queue first',
                 f"leaving the cohort with {borrowed} borrowed: {until}; drain the queue first",
@@ -228,8 +229,8 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
     then = new if new is not None else replace(old, cohort="")
     for fr, lacking in sorted(lookup.overdrawn(then, old.cohort).items()):
         amount = quantity.text(fr.resource, lacking)
-        short = f"is then short of {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
-        released = f"nobody borrows there until that is released; add {amount} first"
+        short = f"then lacks {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+        released = f"no borrowing there until it is released; add {amount} first"
         yield fitted(
             f'cohort "{shortened(old.cohort)}" {short}: {released}',
             f"the cohort {short}: {released}",
@@ -247,12 +248,13 @@ def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]
     if running:
         holds = "holds" if running == 1 else "hold"
         waits = "waits" if waiting == 1 else "wait"
-        ends = "it goes when the last has finished; HoldAndDrain ends them now"
+        ends = "deleted when the last one finishes; HoldAndDrain evicts them now"
         yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: {ends}"
     elif waiting:
         waits = "waits here and stays" if waiting == 1 else "wait here and stay"
         them = "it" if waiting == 1 else "them"
-        yield f"{workloads(waiting)} {waits} pending until a ClusterQueue of this name is made again; move {them} first"
+        again = f"until a ClusterQueue of this name is created again; move {them} first"
+        yield f"{workloads(waiting)} {waits} pending {again}"
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
@@ -260,17 +262,14 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "flavor-not-found",
         "A ClusterQueue names a ResourceFlavor that does not exist.",
         _missing_flavors,
-        example=(
-            'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does: did'
-            ' you mean "standard"?'
-        ),
+        example=('ResourceFlavor "standrad" does not exist, the ClusterQueue is inactive: did you mean "standard"?'),
     ),
     Rule(
         "no-quota",
-        "A ClusterQueue that has no resource to give.",
+        "A ClusterQueue without quota.",
         _no_quota,
         example=(
-            "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota"
+            "no resourceGroups: a job that requests anything never starts; add resources, flavors and their quota"
         ),
     ),
     Rule(
@@ -283,70 +282,67 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "admission-check-not-found",
         "A ClusterQueue names an AdmissionCheck that does not exist.",
         _missing_checks,
-        example=(
-            'AdmissionCheck "budgte" does not exist, the ClusterQueue admits nothing until it does:'
-            ' did you mean "budget"?'
-        ),
+        example=('AdmissionCheck "budgte" does not exist, the ClusterQueue is inactive: did you mean "budget"?'),
     ),
     Rule(
         "admission-check-inactive",
-        "A ClusterQueue names an AdmissionCheck that no controller looks after.",
+        "The controller of an AdmissionCheck of the ClusterQueue does not run.",
         _inactive_checks,
         example=(
-            'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it;'
-            " start it"
+            'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; start its controller'
+            " example.com/budget"
         ),
     ),
     Rule(
         "no-namespace-admitted",
-        "A ClusterQueue has no namespaceSelector, so admits nobody.",
+        "A ClusterQueue has no namespaceSelector and so admits no workload.",
         _no_namespaces,
-        example="no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+        example="namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces",
     ),
     Rule(
         "cohort-cycle",
-        "The parents of a cohort run in a circle.",
+        "The parents of a cohort form a cycle.",
         _cycle_of_queue,
         example=(
-            "the parents of cohort research run in a circle: research -> research;"
+            "the parents of cohort research form a cycle: research -> research;"
             " nothing is admitted there; change a parentName"
         ),
     ),
     Rule(
         "borrowing-limit-idle",
-        "A borrowingLimit above all that the cohort could ever lend.",
+        "A borrowingLimit is higher than what the cohort can ever lend.",
         _idle_limits,
-        example="borrowingLimit 20 of cpu in standard never matters: cohort"
-        ' "research" lends 8 at most; lower or remove it',
+        example='borrowingLimit 20 of cpu in standard has no effect: cohort "research" lends at most 8; lower or'
+        " remove it",
     ),
     Rule(
         "fungibility-idle",
-        "A setting of flavorFungibility that can do nothing as the others are.",
+        "A setting of flavorFungibility has no effect with the other settings.",
         _idle_fungibility,
         example=(
-            "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one"
+            "whenCanPreempt: MayStopSearch has no effect: withinClusterQueue, reclaimWithinCohort are Never; change one"
         ),
     ),
     Rule(
         "fungibility-contradiction",
-        "Preemption is preferred to a later flavor's free quota.",
+        "Preemption is preferred to free quota in a later flavor.",
         _stops_and_preempts,
         example=(
-            "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
-            " TryNextFlavor would take that"
+            "whenCanPreempt: MayStopSearch preempts even if a later flavor has free quota; TryNextFlavor would use"
+            " that flavor"
         ),
     ),
     Rule(
         "preemption-idle",
-        "A preemption setting that can do nothing as the others are.",
+        "A preemption setting has no effect with the other settings.",
         _idle_preemption,
-        example="reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
+        example="reclaimWithinCohort: Any has no effect: the ClusterQueue is in no cohort; set cohortName or remove it",
     ),
     Rule(
         "quota-below-usage",
-        "Quota, or a borrowingLimit, is lowered below what is in use.",
+        "Quota or a borrowingLimit is set lower than what is in use.",
         _below_usage,
-        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
+        example="cpu in standard goes from 8 to 4, but 10 is in use: 6 is then borrowed; keep 10 to avoid this",
     ),
     Rule(
         "cohort-left-in-debt",
@@ -354,27 +350,26 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         _cohort_changed,
         example=(
             'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
-            " workloads have released it; drain the queue first"
+            " workloads release it; drain the queue first"
         ),
     ),
     Rule(
         "cohort-left-short",
-        "A ClusterQueue leaves its cohort, or is deleted, while others there use its quota.",
+        "A ClusterQueue leaves its cohort, or is deleted, while other members use its quota.",
         _lender_leaves,
-        example='cohort "research" is then short of 2 cpu in standard: nobody borrows'
-        " there until that is released; add 2 first",
+        example='cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
     ),
     Rule(
         "drain-stops-workloads",
-        "HoldAndDrain is set on a ClusterQueue whose workloads run.",
+        "HoldAndDrain is set on a ClusterQueue with running workloads.",
         _drains,
-        example="HoldAndDrain stops 2 running workloads, which then wait; Hold lets them finish",
+        example="HoldAndDrain evicts 2 running workloads, which then wait; Hold lets them finish",
     ),
     Rule(
         "cluster-queue-in-use",
         "A ClusterQueue with workloads is deleted.",
         _queue_in_use,
-        example="2 workloads hold quota here and 1 waits: it goes when the last has"
-        " finished; HoldAndDrain ends them now",
+        example="2 workloads hold quota here and 1 waits: deleted when the last one finishes; HoldAndDrain evicts"
+        " them now",
     ),
 )

@@ -33,9 +33,14 @@ def _without_placement(spec: Raw) -> Raw:
     return kept
 
 
+_TEXT: Final = (
+    "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
+)
+
+
 def _immutable(change: Change[PodSpecs], lookup: Lookup) -> Iterable[str]:
     if change.old is not None and change.new is not None and change.old != change.new:
-        yield "a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does"
+        yield _TEXT
 
 
 FIXED_RULES: Final[tuple[Rule[Change[PodSpecs]], ...]] = (
@@ -43,6 +48,6 @@ FIXED_RULES: Final[tuple[Rule[Change[PodSpecs]], ...]] = (
         "pods-immutable",
         "The pod template of a queued Job is changed, which Kubernetes refuses.",
         _immutable,
-        example="a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does",
+        example=_TEXT,
     ),
 )

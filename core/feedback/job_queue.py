@@ -29,7 +29,7 @@ def cluster_queue_of(job: Submission, lookup: Lookup) -> ClusterQueue | None:
 def no_queue(job: Submission, lookup: Lookup) -> Iterable[str]:
     """A job without a queue, and in which queues it could run."""
     if not job.queue:
-        waits = f"names no queue and waits until it does: set {job.words.queue}"
+        waits = f"has no queue name and waits: set {job.words.queue}"
         there = taking(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most))
         yield fitted(*(f"{waits} to {' or '.join(there[:most])}" for most in (3, 2, 1) if there), waits)
 
@@ -54,7 +54,7 @@ def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             "ClusterQueue",
             queue.cluster_queue,
             lookup.cluster_queue_names(),
-            f'LocalQueue "{shortened(job.queue)}" leads to ClusterQueue "{shortened(queue.cluster_queue)}", which does'
+            f'LocalQueue "{shortened(job.queue)}" points to ClusterQueue "{shortened(queue.cluster_queue)}", which does'
             " not exist",
             several="ClusterQueues",
         )
@@ -62,7 +62,7 @@ def cluster_queue_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 def _instead(job: Submission, lookup: Lookup) -> str:
     """Another queue that is open, as the end of a sentence."""
-    other = elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "is open")
+    other = elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "is active")
     return f"; {other}" if other else ""
 
 
@@ -84,11 +84,11 @@ def cluster_queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 def _stopped(stopped: str, policy: StopPolicy, waiting: int, instead: str) -> str:
     others = f" with {waiting} other{'' if waiting == 1 else 's'}" if waiting else ""
-    waits = f"it waits{others} until {'resumed' if instead else 'an administrator resumes it'}{instead}"
+    waits = f"the job waits{others} until {'resumed' if instead else 'an administrator resumes it'}{instead}"
     return fitted(
         f"{stopped} (stopPolicy {policy}): {waits}",
         f"{stopped} ({policy}): {waits}",
-        or_else=[f"{stopped} ({policy}): it waits{others} until resumed"],
+        or_else=[f"{stopped} ({policy}): the job waits{others} until resumed"],
     )
 
 
@@ -102,14 +102,14 @@ def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
         return
     standing, name = lookup.standing(queue.name), shortened(queue.name)
     if queue.deleting:
-        deleted = f'ClusterQueue "{name}" is being deleted: it waits until one of its name is made again'
+        deleted = f'ClusterQueue "{name}" is being deleted: the job waits until it is created again'
         yield fitted(f"{deleted}{_instead(job, lookup)}", or_else=[deleted])
     elif (
         standing is not None and not standing.active and standing.reason != ClusterQueueReason.ADMISSION_CHECK_INACTIVE
     ):
         why = standing.message.removeprefix(_PREFIX).rstrip(".")
         yield fitted(
-            f'ClusterQueue "{name}" admits nothing until an administrator fixes it: {why}',
+            f'ClusterQueue "{name}" is inactive until an administrator fixes it: {why}',
             f'ClusterQueue "{name}" admits nothing: {why}',
             f"the ClusterQueue admits nothing: {standing.reason}: {why}",
         )
@@ -129,14 +129,14 @@ def not_admitted(queue: ClusterQueue, namespace: str, labels: Labels) -> Iterabl
     if queue.namespace_selector is None:
         yield fitted(f"{name} admits no namespace at all: its namespaceSelector is not set ({{}} admits all)")
     elif not placement.matches(queue.namespace_selector, labels):
-        mend = _mend(queue.namespace_selector, labels)
+        fix = _fix(queue.namespace_selector, labels)
         yield fitted(
-            f'{name} does not admit namespace "{shortened(namespace)}": {mend}',
-            f"{name} does not admit this namespace: {mend}",
+            f'{name} does not admit namespace "{shortened(namespace)}": {fix}',
+            f"{name} does not admit this namespace: {fix}",
         )
 
 
-def _mend(selector: Selector, labels: Labels) -> str:
+def _fix(selector: Selector, labels: Labels) -> str:
     """What to do about the first requirement that the labels of a namespace do not meet."""
     unmet = next(each for each in selector.requirements if not placement.holds(each, labels))
     key, found = shortened(unmet.key), labels.get(unmet.key)
@@ -144,14 +144,16 @@ def _mend(selector: Selector, labels: Labels) -> str:
     match unmet.operator:
         case "In":
             wanted = _either(unmet)
-            return f"{has} has to be {wanted}" if has else f"label it {key}={wanted}"
+            if found is None:
+                return f"it needs label {key}={wanted}"
+            return f"its label {key} is {shortened(found)}, must be {wanted}"
         case "NotIn":
-            return f"{has} keeps it out; change it"
+            return f"{has} excludes it; change it"
         case "DoesNotExist":
-            return f"{has} keeps it out; remove it"
+            return f"{has} excludes it; remove it"
         case "Exists":
-            return f"give it the label {key}"
-    return f"its label {key} has to be {unmet.operator} {', '.join(unmet.values)}"
+            return f"it needs label {key}"
+    return f"its label {key} must be {unmet.operator} {', '.join(unmet.values)}"
 
 
 def _either(requirement: Requirement) -> str:

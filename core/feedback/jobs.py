@@ -40,11 +40,12 @@ def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[
 def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:
     before, after = job.runs_with, job.pods
     if before is not None and before != after:
-        pods = "1 pod" if before == 1 else f"{before} pods"
         instead = (
-            f"submit another job for {after - before} more instead" if after > before else f"with {before} it runs on"
+            f"for {after - before} more pods submit another job"
+            if after > before
+            else f"with {before} it continues to run"
         )
-        yield f"suspends this running job of {pods} and requeues it with {after}; {instead}"
+        yield f"changing from {before} to {after} pods suspends this running job and requeues it; {instead}"
 
 
 def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -73,8 +74,8 @@ def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
 def _no_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.silent and not any(pod_set.requests for pod_set in job.pod_sets):
         yield fitted(
-            f"no container requests anything ({_named(job.silent)}): the job takes no quota; add resources.requests",
-            "no container requests anything: the job takes no quota; add resources.requests",
+            f"no container requests anything ({_named(job.silent)}): the job uses no quota; add resources.requests",
+            "no container requests anything: the job uses no quota; add resources.requests",
         )
     elif job.silent:
         yield fitted(
@@ -103,13 +104,13 @@ def _tiny(job: Submission, lookup: Lookup) -> Iterable[str]:
     for container, resource, amount in job.tiny:
         where = f"container {shortened(container)}"
         if amount.endswith("m"):
-            of = f"{shortened(amount)} of {resource} is in thousandths of a byte"
+            of = f"{resource} {shortened(amount)} means thousandths of a byte"
             yield fitted(f"{where}: {of}; write {amount[:-1]}Mi for mebibytes")
         elif amount.isdigit() and len(amount) <= _MOST_DIGITS:
-            of = f"{amount} of {resource} is {amount} {'byte' if amount == '1' else 'bytes'}"
+            of = f"{resource} {amount} means {amount} {'byte' if amount == '1' else 'bytes'}"
             yield fitted(f"{where}: {of}; write {amount}Gi for gibibytes, {amount}Mi for mebibytes")
         else:
-            yield fitted(f"{where}: {shortened(amount)} of {resource} is less than a mebibyte; units are Mi and Gi")
+            yield fitted(f"{where}: {resource} {shortened(amount)} is less than a mebibyte; units are Mi and Gi")
 
 
 def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -123,7 +124,7 @@ def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
         flavors = [found for name in names if (found := lookup.flavor(name)) is not None]
         if flavors and all(lacks_nodes(flavor, lookup) for flavor in flavors):
             name, labels = shortened(flavors[0].name), written(flavors[0].node_labels)
-            then = "its pods stay pending until one is added"
+            then = "its pods stay pending until such a node is added"
             yield fitted(
                 f'no node has the labels of flavor "{name}" ({labels}): {then}',
                 f'no node has the labels of flavor "{name}": {then}',
@@ -144,9 +145,9 @@ def _of_queue(says: capacity.Judgement) -> capacity.OfJob:
 
 RESIZED: Final = Rule(
     "running-job-resized",
-    "The number of pods of a job that runs is changed.",
+    "The number of pods of a running job is changed.",
     _resized,
-    example="suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead",
+    example="changing from 3 to 5 pods suspends this running job and requeues it; for 2 more pods submit another job",
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules of which a job that is stopped for its new size should know."""
@@ -168,9 +169,9 @@ _REFERENCES: Final = frozenset(
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
         "no-queue",
-        "The job names no queue, and jobs without one wait here (`manageJobsWithoutQueueName`).",
+        "The job has no queue name, and jobs without one are suspended (`manageJobsWithoutQueueName`).",
         job_queue.no_queue,
-        example="names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main",
+        example="has no queue name and waits: set label kueue.x-k8s.io/queue-name to main",
     ),
     Rule(
         "local-queue-not-found",
@@ -186,15 +187,15 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "cluster-queue-not-found",
-        "The LocalQueue leads to a ClusterQueue that is not there.",
+        "The ClusterQueue of the LocalQueue does not exist.",
         job_queue.cluster_queue_not_found,
-        example='LocalQueue "main" leads to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
+        example='LocalQueue "main" points to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
     ),
     Rule(
         "namespace-not-selected",
         "The ClusterQueue does not admit the namespace.",
         job_queue.namespace_not_selected,
-        example='ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
+        example='ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
     ),
     Rule(
         "invalid-pods",
@@ -204,47 +205,48 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "resource-quota-too-small",
-        "A ResourceQuota of the namespace never lets all pods be created: the job would hold quota without them.",
+        "A ResourceQuota of the namespace does not allow all pods of the job: it would hold quota without them.",
         resource_quotas.too_small,
         example='no pod can be created: each asks for 4 cpu, ResourceQuota "q0" allows 2; ask for 2 or less',
     ),
     Rule(
         "resource-not-covered",
-        "The ClusterQueue gives none of a resource that the job asks for.",
+        "The ClusterQueue has no quota for a resource that the job asks for.",
         _of_queue(capacity.not_covered),
-        example='ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory; ask for none of it',
+        example='ClusterQueue "team-a" has no quota for nvidia.com/gpu (asked: 4), only for cpu, memory; remove the'
+        " request",
     ),
     Rule(
         "no-matching-flavor",
-        "Node selector, affinity or missing tolerations keep the pods off every flavor of the queue.",
+        "Node selector, affinity or missing tolerations exclude every flavor of the ClusterQueue.",
         _of_queue(capacity.no_flavor),
-        example='no flavor of ClusterQueue "team-a" takes pod set main: standard has'
-        " pool=standard, not fast; ask for pool=standard",
+        example='no flavor of ClusterQueue "team-a" matches pod set main: standard has pool=standard, not fast;'
+        " select pool=standard",
     ),
     Rule(
         "nobody-lends",
-        "More than the queue's own quota is asked, and nobody in its cohort lends any.",
+        "The request is larger than the ClusterQueue's own quota, and the cohort lends none.",
         _of_queue(capacity.nobody_lends),
         example=(
-            'never starts: asks for 40Gi memory, "team-a" owns 32Gi, nobody in cohort'
-            ' "research" lends; ask for 32Gi or less'
+            'never starts: asks for 40Gi memory, ClusterQueue "team-a" has 32Gi, cohort "research" lends none; ask'
+            " for 32Gi or less"
         ),
     ),
     Rule(
         "request-too-large",
-        "No flavor could ever hold the request, with all that can be borrowed.",
+        "The request is larger than any flavor allows, including everything that can be borrowed.",
         _of_queue(capacity.too_large),
         example=(
-            'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+            'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard (8 own, 4 borrowed);'
             " ask for 12 or less"
         ),
     ),
     Rule(
         "min-parallelism-too-large",
-        "Even the least number of pods could never start together.",
+        "The request of job-min-parallelism pods is larger than the ClusterQueue allows.",
         _of_queue(capacity.min_too_large),
         example=(
-            'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+            'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" allows 12;'
             " set job-min-parallelism to 6 or less"
         ),
     ),
@@ -252,14 +254,15 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "local-queue-stopped",
         "The LocalQueue is stopped.",
         job_queue.queue_stopped,
-        example='LocalQueue "main" is stopped (stopPolicy Hold): it waits until an administrator resumes it',
+        example='LocalQueue "main" is stopped (stopPolicy Hold): the job waits until an administrator resumes it',
     ),
     Rule(
         "cluster-queue-stopped",
         "The ClusterQueue is stopped.",
         job_queue.cluster_queue_stopped,
         example=(
-            'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): it waits until an administrator resumes it'
+            'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): the job waits until an administrator'
+            " resumes it"
         ),
     ),
     Rule(
@@ -267,82 +270,84 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "The ClusterQueue is inactive for another reason.",
         job_queue.cluster_queue_inactive,
         example=(
-            'ClusterQueue "team-a" admits nothing until an administrator fixes it: references missing'
+            'ClusterQueue "team-a" is inactive until an administrator fixes it: references missing'
             " ResourceFlavor(s): gone"
         ),
     ),
     Rule(
         "admission-check-inactive",
-        "An AdmissionCheck of the ClusterQueue that no controller looks after.",
+        "The controller of an AdmissionCheck of the ClusterQueue does not run.",
         _of_queue(waiting.check_inactive),
         example=(
-            'AdmissionCheck "budget" is inactive, ClusterQueue "team-a" admits nothing until example.com/budget runs it'
+            'AdmissionCheck "budget" is inactive: ClusterQueue "team-a" admits nothing until controller'
+            " example.com/budget runs"
         ),
     ),
     Rule(
         "no-requests",
-        "Containers request nothing, and so take no quota.",
+        "Containers request nothing and so use no quota.",
         _no_requests,
-        example="no container requests anything (main): the job takes no quota; add resources.requests",
+        example="no container requests anything (main): the job uses no quota; add resources.requests",
     ),
     Rule(
         "limits-as-requests",
-        "Limits without requests: the limit is what counts.",
+        "Limits without requests: the limit counts as the request.",
         _limits_as_requests,
         example="container main limits cpu to 4 but requests none: the limit counts as"
         " request; request less if it needs less",
     ),
     Rule(
         "tiny-memory",
-        "Less than a mebibyte of memory or storage: a unit was forgotten or mistaken.",
+        "Less than a mebibyte of memory or storage: the unit is missing or wrong.",
         _tiny,
-        example="container main: 8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
+        example="container main: memory 8 means 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
     ),
     Rule(
         "flavor-without-nodes",
-        "No node has the labels of any flavor that the job could get.",
+        "No node has the labels of any flavor that the job could use.",
         _of_queue(_without_nodes),
-        example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until one is added',
+        example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until such a'
+        " node is added",
     ),
     Rule(
         "only-by-borrowing",
-        "The request is above the queue's own quota, and what is missing cannot be borrowed now.",
+        "The request is larger than the ClusterQueue's own quota, and the rest cannot be borrowed now.",
         _of_queue(capacity.only_by_borrowing),
-        example="asks for 10 cpu, 8 is its own in standard: starts only while 2 can be borrowed"
+        example="asks for 10 cpu, own quota in standard is 8: starts only when 2 can be borrowed"
         ' in cohort "research"; ask for 8 or less',
     ),
     Rule(
         "only-partly",
         "With job-min-parallelism the job may start, but never with all of its pods.",
         _of_queue(capacity.only_partly),
-        example="starts with 6 of its 10 pods at most: all ask for 20 cpu, ClusterQueue"
-        ' "team-a" gives 12; set parallelism to 6',
+        example="starts with at most 6 of 10 pods: all ask for 20 cpu, ClusterQueue"
+        ' "team-a" allows 12; set parallelism to 6',
     ),
     Rule(
         "will-wait",
-        "The job will not start at once: its queue position, what is ahead of it, and what is missing.",
+        "The job will not start at once: its queue position, and what is missing.",
         _of_queue(waiting.will_wait),
         example=(
-            'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; position 3, 2 workloads ahead;'
-            " it starts by itself"
+            'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 3; starts'
+            " automatically"
         ),
     ),
     Rule(
         "pods-not-ready",
-        "With `waitForPodsReady.blockAdmission`: pods of others must be ready first.",
+        "With `waitForPodsReady.blockAdmission`: the pods of other workloads must be ready first.",
         _of_queue(waiting.pods_not_ready),
         example=(
             "will wait until the pods of 2 workloads are ready (waitForPodsReady.blockAdmission);"
-            " all are of other namespaces"
+            " they are in other namespaces"
         ),
     ),
     Rule(
         "admission-check-pending",
-        "Workloads that have their quota wait for an AdmissionCheck of the ClusterQueue.",
+        "Workloads with quota already wait for an AdmissionCheck of the ClusterQueue.",
         _of_queue(waiting.check_pending),
         example=(
-            'AdmissionCheck "budget": 1 workload with quota waits for it, as this one will; it is decided by'
-            " example.com/budget"
+            'will wait for AdmissionCheck "budget", as 1 workload with quota does; controller example.com/budget'
+            " decides it"
         ),
     ),
     RESIZED,

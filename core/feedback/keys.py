@@ -126,14 +126,14 @@ def _without_prefix(change: Change[Keys]) -> Iterable[str]:
 
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     for key in _without_prefix(change):
-        yield f"label {key} does nothing and the job names no queue: did you mean {Label.QUEUE_NAME}?"
+        yield f"label {key} is ignored and the job has no queue: did you mean {Label.QUEUE_NAME}?"
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None
         told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("correct or remove it",)
         yield fitted(
             *(
-                f"{place.split()[1]} {written} is not known and does nothing: {each}"
+                f"{place.split()[1]} {written} is unknown and ignored: {each}"
                 for written in (key, shortened(key))
                 for each in told
             )
@@ -154,7 +154,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         ),
         _PLACED,
     ),
-    Annotation.ELASTIC_JOB: "a job that is resized while it runs is suspended and requeued; remove it",
+    Annotation.ELASTIC_JOB: "resizing a running job suspends and requeues it; remove the annotation",
 }
 """What Kueue acts on and we only check, and what happens instead."""
 
@@ -167,8 +167,8 @@ def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
             continue  # wherever it stands
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
             yield fitted(
-                f"{key} does nothing as {place}: make it {read[0]}",
-                f"{key} does nothing there: make it {read[0]}",
+                f"{key} has no effect as {place}: make it {read[0]}",
+                f"{key} has no effect there: make it {read[0]}",
             )
 
 
@@ -185,14 +185,14 @@ def _places(change: Change[Keys]) -> Iterable[tuple[str, Labels]]:
 
 def _by_annotation(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     if _queues_changed(change) and change.new is not None and not _queues(change.new)[0] and _queues(change.new)[1]:
-        yield f"the annotation {Label.QUEUE_NAME} still queues this job; make it a label, annotations are v0.1"
+        yield f"annotation {Label.QUEUE_NAME} is from v0.1: this job is queued, but use a label instead"
 
 
 def _twice(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     label, annotation = _queues(change.new) if change.new is not None else ("", "")
     if _queues_changed(change) and label and annotation and label != annotation:
         yield fitted(
-            f'label and annotation name different queues: the label "{shortened(label)}" wins; remove the annotation'
+            f'label and annotation name different queues: label "{shortened(label)}" is used; remove annotation'
             f" {Label.QUEUE_NAME}"
         )
 
@@ -201,8 +201,8 @@ def _withdrawn(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     if change.old is not None and change.new is not None and change.new.left and _queues_changed(change):
         queue = next(filter(None, _queues(change.old)))
         yield fitted(
-            f'leaves LocalQueue "{shortened(queue)}" and its queue position; it stays suspended until somebody starts'
-            " it or names a queue again"
+            f'removes the job from LocalQueue "{shortened(queue)}": its queue position is lost; it stays suspended'
+            f" until resumed or queued again"
         )
 
 
@@ -218,47 +218,43 @@ def _queues_changed(change: Change[Keys]) -> bool:
 KEY_RULES: Final[tuple[Rule[Change[Keys]], ...]] = (
     Rule(
         "unknown-key",
-        "A label or annotation with Kueue's prefix, or nearly, that nobody reads.",
+        "A label or annotation with Kueue's prefix, or a similar one, is unknown.",
         _unknown,
-        example=(
-            "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"
-        ),
+        example=("label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?"),
     ),
     Rule(
         "misplaced-key",
-        "A label written as annotation, an annotation as label, or one of the pods on the job.",
+        "A label is set as an annotation, an annotation as a label, or a key of the pods on the job.",
         _misplaced,
-        example="kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
+        example="kueue.x-k8s.io/priority-class has no effect as an annotation of the job: make it a label of the job",
     ),
     Rule(
         "key-without-effect",
-        "A label or annotation of Kueue's that is not acted on here.",
+        "A label or annotation of Kueue has no effect in Seiretsu.",
         _without_effect,
         example="kueue.x-k8s.io/podset-required-topology has no effect here:"
         " kube-scheduler places the pods; use pod affinity",
     ),
     Rule(
         "queue-by-annotation",
-        "The queue is named by v0.1's annotation.",
+        "The queue is named by the annotation of v0.1.",
         _by_annotation,
-        example=(
-            "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
-        ),
+        example=("annotation kueue.x-k8s.io/queue-name is from v0.1: this job is queued, but use a label instead"),
     ),
     Rule(
         "queue-named-twice",
         "Label and annotation name different queues.",
         _twice,
         example=(
-            'label and annotation name different queues: the label "other" wins; remove the annotation'
+            'label and annotation name different queues: label "other" is used; remove annotation'
             " kueue.x-k8s.io/queue-name"
         ),
     ),
     Rule(
         "queue-withdrawn",
-        "The queue name is taken off a job that waits.",
+        "The queue name of a waiting job is removed.",
         _withdrawn,
-        example='leaves LocalQueue "main" and its queue position; it stays suspended until somebody starts it'
-        " or names a queue again",
+        example='removes the job from LocalQueue "main": its queue position is lost; it stays suspended until'
+        " resumed or queued again",
     ),
 )

@@ -37,7 +37,7 @@ def _leads_nowhere(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
     if queue is not None and lookup.cluster_queue(queue.cluster_queue) is None:
         name = queue.cluster_queue
-        yet = f'ClusterQueue "{shortened(name)}" does not exist yet: this LocalQueue works as soon as it does'
+        yet = f'ClusterQueue "{shortened(name)}" does not exist: jobs of this LocalQueue wait until it is created'
         meant = closest(name, lookup.cluster_queue_names())
         yield fitted(f'{yet}; did you mean "{shortened(meant)}"?' if meant else yet)
 
@@ -58,25 +58,28 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     if change.new is None and change.old is not None:
         running, waiting = lookup.admitted_for(change.old.key), lookup.pending_for(change.old.key)
         if waiting:
-            run = f"; {running} that {'runs goes' if running == 1 else 'run go'} on" if running else ""
-            waits, them = ("waits here", "it") if waiting == 1 else ("wait here", "them")
-            again = f"pending until this LocalQueue is made again; move {them} to another one first"
+            run = f"; {running} running {'continues' if running == 1 else 'continue'}" if running else ""
+            waits, them = ("waits here and stays", "it") if waiting == 1 else ("wait here and stay", "them")
+            again = f"pending until this LocalQueue is created again; move {them} first"
             yield fitted(
-                f"{workloads(waiting)} {waits}, {again}{run}",
-                or_else=[f"{workloads(waiting)} {waits}, {again}"],
+                f"{workloads(waiting)} {waits} {again}{run}",
+                or_else=[f"{workloads(waiting)} {waits} {again}"],
             )
         elif running:
-            holds = "runs from here: it goes on, and holds" if running == 1 else "run from here: they go on, and hold"
-            them = "it" if running == 1 else "them"
-            yield f"{workloads(running)} {holds} quota until the end; HoldAndDrain before that stops {them}"
+            one = running == 1
+            goes_on = (
+                "continues and holds quota until it finishes" if one else "continue and hold quota until they finish"
+            )
+            run = f"{running} running workload{'' if one else 's'} {goes_on}"
+            yield f"{run}; HoldAndDrain evicts {'it' if one else 'them'}"
 
 
 def _name_taken(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     there = lookup.local_queue(change.new.key) if change.new is not None and change.old is None else None
     if there is not None and change.new is not None and there.cluster_queue != change.new.cluster_queue:
         yield fitted(
-            f'LocalQueue "{shortened(there.key.name)}" is there and leads to ClusterQueue'
-            f' "{shortened(there.cluster_queue)}": this Queue changes nothing; take another name'
+            f'LocalQueue "{shortened(there.key.name)}" exists and points to ClusterQueue'
+            f' "{shortened(there.cluster_queue)}": this Queue has no effect; choose another name'
         )
 
 
@@ -84,13 +87,13 @@ def _no_weight(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     queue = change.new
     if queue is not None and queue.weight < 0:
         weight = f"fairSharing.weight {queue.weight:g}"
-        yield f"{weight} counts as 0: jobs from here come after those of all other LocalQueues; set 1"
+        yield f"{weight} counts as 0: jobs of this queue are admitted after those of all other LocalQueues; set 1"
 
 
 def _cohort_missing_flavors(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
     named = sorted({fr.flavor for fr in change.new.quotas}) if change.new else []
-    nobody = "in the cohort is for nobody"
-    yield from missing_flavors(named, lookup, f"its quota {nobody}", f"their quota {nobody}")
+    unusable = "in the cohort cannot be used"
+    yield from missing_flavors(named, lookup, f"its quota {unusable}", f"their quota {unusable}")
 
 
 def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
@@ -101,8 +104,8 @@ def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]
     for fr, lacking in sorted(lookup.overdrawn(new, new.name).items()):
         if lacking > before.get(fr, 0):
             amount = quantity.text(fr.resource, lacking)
-            short = f"the cohort is then short of {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
-            yield fitted(f"{short}: nobody borrows in it until that is released; keep {amount} more")
+            short = f"the cohort then lacks {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+            yield fitted(f"{short}: no borrowing in it until it is released; keep {amount} more")
 
 
 def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
@@ -114,8 +117,8 @@ def _cohort_in_use(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
         lost = [*(["its quota"] if cohort.quotas else []), *(["its parent"] if cohort.parent else [])]
         who = " and ".join(filter(None, (_counted(queues, "ClusterQueue"), _counted(cohorts, "Cohort"))))
         one = queues + cohorts == 1
-        then = "is in it: it stays, but loses" if one else "are in it: they stay together, but lose"
-        yield f"{who} {then} {' and '.join(lost)}; move {'it' if one else 'them'} first"
+        then = "is a member: it stays in the cohort but" if one else "are members: they stay in the cohort but"
+        yield f"{who} {then} {'loses' if one else 'lose'} {' and '.join(lost)}; move {'it' if one else 'them'} first"
 
 
 def _counted(count: int, kind: str) -> str:
@@ -147,10 +150,10 @@ def _flavor_in_use(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[s
         if users:
             several, more = len(users) > 1, f" and {len(users) - 2} more" if len(users) > 2 else ""
             used = f"ClusterQueue{'s' if several else ''} {', '.join(map(shortened, users[:2]))}{more}"
-            they, drop = ("they", "drop") if several else ("it", "drops")
+            they, remove = ("they", "remove") if several else ("it", "removes")
             yield fitted(
-                f"{used} {'use' if several else 'uses'} the flavor: it stays until {they} {drop} it;"
-                " take it out of resourceGroups first"
+                f"{used} {'use' if several else 'uses'} this flavor: it is deleted only after {they} {remove} it"
+                " from resourceGroups"
             )
 
 
@@ -159,54 +162,58 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         "negative-weight",
         "A LocalQueue with a negative `fairSharing.weight`.",
         _no_weight,
-        example=("fairSharing.weight -1 counts as 0: jobs from here come after those of all other LocalQueues; set 1"),
+        example=(
+            "fairSharing.weight -1 counts as 0: jobs of this queue are admitted after those of all other"
+            " LocalQueues; set 1"
+        ),
     ),
     Rule(
         "cluster-queue-not-found",
-        "A LocalQueue leads to a ClusterQueue that is not there.",
+        "The ClusterQueue of the LocalQueue does not exist.",
         _leads_nowhere,
         example=(
-            'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?'
+            'ClusterQueue "taem-b" does not exist: jobs of this LocalQueue wait until it is created; did you mean'
+            ' "team-b"?'
         ),
     ),
     Rule(
         "namespace-not-selected",
         "The ClusterQueue does not admit the LocalQueue's namespace.",
         _not_selected,
-        example='ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
+        example='ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
     ),
     Rule(
         "drain-stops-workloads",
-        "HoldAndDrain is set on a LocalQueue whose workloads run.",
+        "HoldAndDrain is set on a LocalQueue with running workloads.",
         _drains,
-        example="HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+        example="HoldAndDrain evicts 1 running workload, which then waits; Hold lets it finish",
     ),
     Rule(
         "local-queue-in-use",
         "A LocalQueue with workloads is deleted.",
         _queue_in_use,
-        example="1 workload waits here, pending until this LocalQueue is made again; move it to another one first;"
-        " 2 that run go on",
+        example="1 workload waits here and stays pending until this LocalQueue is created again; move it first;"
+        " 2 running continue",
     ),
 )
 QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
     Rule(
         "queue-name-taken",
-        "A LocalQueue of the Queue's name leads somewhere else.",
+        "A LocalQueue with the Queue's name points to another ClusterQueue.",
         _name_taken,
         example=(
-            'LocalQueue "main" is there and leads to ClusterQueue "team-a": this Queue changes nothing;'
-            " take another name"
+            'LocalQueue "main" exists and points to ClusterQueue "team-a": this Queue has no effect; choose another'
+            " name"
         ),
     ),
 )
 COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
     Rule(
         "cohort-cycle",
-        "The parents of a cohort run in a circle.",
+        "The parents of a cohort form a cycle.",
         _cycle_of_cohort,
         example=(
-            "the parents of cohort root run in a circle: root -> research -> root;"
+            "the parents of cohort root form a cycle: root -> research -> root;"
             " nothing is admitted there; change a parentName"
         ),
     ),
@@ -215,21 +222,20 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         "A Cohort has quota of a ResourceFlavor that does not exist.",
         _cohort_missing_flavors,
         example=(
-            'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody: did you mean "standard"?'
+            'ResourceFlavor "standrad" does not exist, its quota in the cohort cannot be used: did you mean "standard"?'
         ),
     ),
     Rule(
         "quota-below-usage",
-        "The quota of a Cohort, or its parent, is taken away while it is in use.",
+        "The quota of a Cohort, or its parent, is removed while it is in use.",
         _cohort_below_usage,
-        example="the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released;"
-        " keep 2 more",
+        example="the cohort then lacks 2 cpu in standard: no borrowing in it until it is released; keep 2 more",
     ),
     Rule(
         "cohort-in-use",
         "A Cohort with members is deleted.",
         _cohort_in_use,
-        example="2 ClusterQueues are in it: they stay together, but lose its quota; move them first",
+        example="2 ClusterQueues are members: they stay in the cohort but lose its quota; move them first",
     ),
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
@@ -243,7 +249,7 @@ FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
         "flavor-in-use",
         "A ResourceFlavor that ClusterQueues use is deleted.",
         _flavor_in_use,
-        example="ClusterQueues team-a, team-b use the flavor: it stays until they drop it;"
-        " take it out of resourceGroups first",
+        example="ClusterQueues team-a, team-b use this flavor: it is deleted only after they remove it from"
+        " resourceGroups",
     ),
 )

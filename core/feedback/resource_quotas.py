@@ -80,12 +80,12 @@ def _too_much(job: Submission, lowest: Mapping[Measure, tuple[int, str, _Counted
 def _one(measure: Measure, amount: int, hard: int, name: str, nothing: str) -> str:
     allows = f'ResourceQuota "{shortened(name)}" allows {_text(measure, hard)}'
     if measure.resource == PODS_RESOURCE:
-        return fitted(f"{nothing}: {allows} pods; an administrator has to raise it")
+        return fitted(f"{nothing}: {allows} pods; an administrator must raise it")
     what = f"{_text(measure, amount)} {shortened(measure.resource)}"
     asks = f"each has a limit of {what}" if measure.limits else f"each asks for {what}"
     less = "set" if measure.limits else "ask for"
-    mend = f"{less} {_text(measure, hard)} or less" if hard else "an administrator has to raise it"
-    return fitted(f"{nothing}: {asks}, {allows}; {mend}", f"{nothing}: {asks}, {allows}")
+    fix = f"{less} {_text(measure, hard)} or less" if hard else "an administrator must raise it"
+    return fitted(f"{nothing}: {asks}, {allows}; {fix}", f"{nothing}: {asks}, {allows}")
 
 
 def _all(job: Submission, measure: Measure, total: int, hard: int, name: str, *, room: int) -> str:
@@ -96,10 +96,10 @@ def _all(job: Submission, measure: Measure, total: int, hard: int, name: str, *,
         verb = "have limits of" if measure.limits else "ask for"
         asks = f"all {verb} {_text(measure, total)} {shortened(measure.resource)}, "
     if len(job.pod_sets) == 1:
-        begin, mend = f"at most {room} of {job.pods} pods at once", f"set {job.words.pods} to {room} or less"
+        begin, fix = f"at most {room} of {job.pods} pods at once", f"set {job.words.pods} to {room} or less"
     else:
-        begin, mend = "not all pods at once", f"set a lower {job.words.pods}"
-    return fitted(f"{begin}: {asks}{allows}; {mend}", f"{begin}: {asks}{allows}")
+        begin, fix = "not all pods at once", f"set a lower {job.words.pods}"
+    return fitted(f"{begin}: {asks}{allows}; {fix}", f"{begin}: {asks}{allows}")
 
 
 def _key(measure: Measure) -> str:

@@ -62,7 +62,7 @@ class Rule(Generic[_Subject]):
     example: str
 
 
-TOO_SLOW = Finding(NOT_JUDGED, "advice took too long: what else may keep this from starting was not looked at")
+TOO_SLOW = Finding(NOT_JUDGED, "checks took too long: other reasons why this may not start were not checked")
 
 
 def findings(
@@ -96,7 +96,7 @@ def _first(rule: Rule[_Subject], subject: _Subject, lookup: Lookup) -> list[str]
     texts = list(rule.texts(subject, lookup))
     if len(texts) <= EACH:
         return texts
-    return [*texts[: EACH - 1], f"... and {len(texts) - EACH + 1} more of the rule {rule.name}"]
+    return [*texts[: EACH - 1], f"... and {len(texts) - EACH + 1} more of rule {rule.name}"]
 
 
 def shortened(name: str) -> str:

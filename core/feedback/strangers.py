@@ -64,14 +64,14 @@ def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
     key = names_queue({key: value for key, value in _come(change).items() if "/" in key})
     if not key:
         return
-    nothing = f"label {shortened(key)} does nothing on a {change.new.kind}: only Jobs wait in queues"
-    yield fitted(f"{nothing}, {'this pod starts' if change.new.kind == 'Pod' else 'its pods start'} at once")
+    nothing = f"label {shortened(key)} has no effect on a {change.new.kind}: only Jobs are queued"
+    yield fitted(f"{nothing}, {'this pod starts' if change.new.kind == 'Pod' else 'its pods start'} immediately")
 
 
 def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
     key = names_queue(_come(change))
     if change.new is not None and key and change.new.kind == "CronJob" and not change.new.jobs_queued:
-        nothing = f"label {shortened(key)} does nothing on the CronJob itself"
+        nothing = f"label {shortened(key)} has no effect on the CronJob itself"
         it = "it" if key == Label.QUEUE_NAME else Label.QUEUE_NAME
         yield fitted(
             f"{nothing}: set {it} in spec.jobTemplate.metadata.labels",
@@ -82,16 +82,16 @@ def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
 def _unmanaged(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
     if change.new is not None and change.new.kind == "Job" and names_queue(_come(change)):
         yield fitted(
-            f'no Job waits in namespace "{shortened(change.new.namespace)}", which is never managed: it starts at once;'
-            " use another namespace"
+            f'namespace "{shortened(change.new.namespace)}" is never managed: this Job is not queued and starts'
+            f" immediately; use another namespace"
         )
 
 
 def _deleted(deletion: Deletion, lookup: Lookup) -> Iterable[str]:
     if deletion.job:
-        then = "is stopped and queues again" if deletion.running else "gets a new one and queues again"
+        then = "is suspended and requeued" if deletion.running else "gets a new Workload"
         job = shortened(deletion.job)
-        end = "to end it delete the Job; to hold it set spec.active: false in its Workload"
+        end = "to end it delete the Job; to hold it set spec.active: false in the Workload"
         yield fitted(f'Job "{job}" {then}; {end}')
 
 
@@ -100,22 +100,22 @@ STRANGER_RULES: Final[tuple[Rule[Change[Stranger]], ...]] = (
         "kind-not-queued",
         "A Pod, Deployment or StatefulSet names a queue.",
         _other_kind,
-        example="label kueue.x-k8s.io/queue-name does nothing on a Deployment: only Jobs wait in queues,"
-        " its pods start at once",
+        example="label kueue.x-k8s.io/queue-name has no effect on a Deployment: only Jobs are queued,"
+        " its pods start immediately",
     ),
     Rule(
         "queue-on-cron-job",
-        "A CronJob has the label of a queue, and its jobTemplate has none.",
+        "A CronJob has a queue label, but its jobTemplate has none.",
         _cron_job,
-        example="label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+        example="label kueue.x-k8s.io/queue-name has no effect on the CronJob itself: set it in"
         " spec.jobTemplate.metadata.labels",
     ),
     Rule(
         "namespace-not-managed",
-        "A Job names a queue in a namespace of the system, or ours.",
+        "A Job names a queue in a system namespace or in Seiretsu's namespace.",
         _unmanaged,
-        example='no Job waits in namespace "kube-system", which is never managed: it starts at once;'
-        " use another namespace",
+        example='namespace "kube-system" is never managed: this Job is not queued and starts immediately; use'
+        " another namespace",
     ),
 )
 DELETION_RULES: Final[tuple[Rule[Deletion], ...]] = (
@@ -123,7 +123,7 @@ DELETION_RULES: Final[tuple[Rule[Deletion], ...]] = (
         "workload-of-job-deleted",
         "Somebody deletes the Workload of a Job.",
         _deleted,
-        example='Job "train" is stopped and queues again; to end it delete the Job; to hold it set spec.active: false'
-        " in its Workload",
+        example='Job "train" is suspended and requeued; to end it delete the Job; to hold it set spec.active: false'
+        " in the Workload",
     ),
 )

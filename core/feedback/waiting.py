@@ -40,10 +40,10 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
                 yield _short_of(waits, job, demand, sorted(short[0])[0], flavors, queue, ahead, lookup)
             return
     if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
-        mend = _with_room(job, lookup) or "it starts by itself"
+        fix = _with_room(job, lookup) or "starts automatically"
         yield fitted(
-            f"will wait: {where} is StrictFIFO and its head does not fit; {_place(ahead)}; {mend}",
-            or_else=[f"will wait: {where} is StrictFIFO and its head does not fit; {_place(ahead)}"],
+            f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}; {fix}",
+            or_else=[f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}"],
         )
 
 
@@ -67,15 +67,16 @@ def _short_of(
     free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
     given, more = quantity.text(resource, free), quantity.text(resource, demand.least[resource] - free)
     asks = f"{waits}: {demand.asks(resource)}, {given} free in"
-    name, mend = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
-    mend = mend or "it starts by itself"
+    name, fix = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
+    fix = fix or "starts automatically"
     return fitted(
-        f'{asks} ClusterQueue "{name}", {more} missing; {_place(ahead)}; {mend}',
-        f'{asks} "{name}", {more} missing; {_place(ahead)}; {mend}',
-        f"{waits}: {demand.asks(resource)}, {given} free; {_place(ahead)}; {mend}",
+        f'{asks} ClusterQueue "{name}", {more} missing; {_position(ahead)}; {fix}',
+        f'{asks} "{name}", {more} missing; {_position(ahead)}; {fix}',
+        f'{asks} "{name}"; {_position(ahead)}; {fix}',
+        f"{waits}: {demand.asks(resource)}, {given} free; {_position(ahead)}; {fix}",
         or_else=[
-            f'{asks} "{name}", {more} missing; {_place(ahead)}',
-            f"{waits}: {demand.asks(resource)}, {given} free; {_place(ahead)}",
+            f'{asks} "{name}", {more} missing; {_position(ahead)}',
+            f"{waits}: {demand.asks(resource)}, {given} free; {_position(ahead)}",
         ],
     )
 
@@ -103,7 +104,7 @@ def _with_room(job: Submission, lookup: Lookup) -> str:
     def room(queue: ClusterQueue) -> bool:
         return not lookup.pending(queue.name) and capacity.could_run(job, queue, lookup, lookup.available)
 
-    return elsewhere(job, lookup, room, "has room")
+    return elsewhere(job, lookup, room, "has free quota")
 
 
 def preempts(queue: ClusterQueue) -> bool:
@@ -121,10 +122,8 @@ def priority(job: Submission, lookup: Lookup) -> int:
     return lookup.pod_priority_class(job.pod_priority_class) or 0
 
 
-def _place(ahead: int) -> str:
-    if not ahead:
-        return "it is next"
-    return f"position {ahead + 1}, {workloads(ahead)} ahead"
+def _position(ahead: int) -> str:
+    return f"queue position {ahead + 1}"
 
 
 def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -133,10 +132,10 @@ def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
     if awaited:
         whose = f"the pods of {workloads(len(awaited))}"
         here = sorted(key.name for key in awaited if key.namespace == job.namespace)
-        mend = f"see {shortened(here[0])}" if here else "all are of other namespaces"
+        fix = f"see {shortened(here[0])}" if here else "they are in other namespaces"
         yield fitted(
-            f"will wait until {whose} are ready: waitForPodsReady.blockAdmission starts one at a time; {mend}",
-            f"will wait until {whose} are ready (waitForPodsReady.blockAdmission); {mend}",
+            f"will wait until {whose} are ready: waitForPodsReady.blockAdmission admits one at a time; {fix}",
+            f"will wait until {whose} are ready (waitForPodsReady.blockAdmission); {fix}",
         )
 
 
@@ -144,10 +143,10 @@ def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
     """A check that no controller looks after: the ClusterQueue admits nothing as long."""
     for check in inactive_checks(queue, lookup):
         yield fitted(
-            f'AdmissionCheck "{shortened(check.name)}" is inactive, ClusterQueue "{shortened(queue.name)}" admits'
-            f" nothing until {shortened(check.controller_name)} runs it",
-            f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until'
-            f" {shortened(check.controller_name)} runs it",
+            f'AdmissionCheck "{shortened(check.name)}" is inactive: ClusterQueue "{shortened(queue.name)}" admits'
+            f" nothing until controller {shortened(check.controller_name)} runs",
+            f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until controller'
+            f" {shortened(check.controller_name)} runs",
         )
 
 
@@ -156,13 +155,9 @@ def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Itera
     for check in _checks(queue, lookup):
         held = lookup.checked(queue.name, check.name) if check.active else 0
         if held:
-            wait = "waits" if held == 1 else "wait"
-            yield fitted(
-                f'AdmissionCheck "{shortened(check.name)}": {workloads(held)} with quota {wait} for it, as this one'
-                f" will; it is decided by {shortened(check.controller_name)}",
-                f'AdmissionCheck "{shortened(check.name)}": {workloads(held)} with quota {wait} for it, as this one'
-                " will",
-            )
+            do = "does" if held == 1 else "do"
+            waits = f'will wait for AdmissionCheck "{shortened(check.name)}", as {workloads(held)} with quota {do}'
+            yield fitted(f"{waits}; controller {shortened(check.controller_name)} decides it", waits)
 
 
 def inactive_checks(queue: ClusterQueue, lookup: Lookup) -> list[AdmissionCheck]:

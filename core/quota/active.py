@@ -38,7 +38,7 @@ def cluster_queue_standing(
         return Standing(False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
     found = [*_faults(queue, flavors, checks)]
     if circular(cohorts, queue.cohort):
-        found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} run in a circle"))
+        found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} form a cycle"))
     if not found:
         return READY
     return Standing(False, found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}.")

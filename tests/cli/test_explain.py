@@ -139,14 +139,14 @@ def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_is_told_so() 
 def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
     told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
     assert told.message == "ClusterQueue team-a is inactive: Can't admit new workloads: is stopped."
-    assert told.ways == ("an administrator has to set spec.stopPolicy of ClusterQueue team-a to None",)
+    assert told.ways == ("an administrator must set spec.stopPolicy of ClusterQueue team-a to None",)
 
 
 @pytest.mark.parametrize(
     ("change", "way"),
     [
-        ({"spec": {"stopPolicy": "Hold"}}, "an administrator has to set spec.stopPolicy of LocalQueue main to None"),
-        ({"spec": {"clusterQueue": "none"}}, "an administrator has to create ClusterQueue none"),
+        ({"spec": {"stopPolicy": "Hold"}}, "an administrator must set spec.stopPolicy of LocalQueue main to None"),
+        ({"spec": {"clusterQueue": "none"}}, "an administrator must create ClusterQueue none"),
     ],
     ids=["its LocalQueue is stopped", "its ClusterQueue does not exist"],
 )

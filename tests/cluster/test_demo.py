@@ -49,7 +49,7 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
     assert clock == sorted(clock), "one clock for all of it"
     for said in (
         "insufficient unused quota for cpu in flavor standard",
-        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard',
+        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard',
         'did you mean "main"?',
         "job-min-parallelism]: Invalid value: 7: should be between 0 and 1",
         "most borrowed: 4",

@@ -137,19 +137,19 @@ DAYS = [
     Day(
         "the key of the label is misspelt",
         job(labels={"kueue.x-k8s.io/queue-nmae": "main"}),
-        ("label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",),
+        ("label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",),
         named("main"),
     ),
     Day(
         "the label has no prefix",
         job(labels={"queue-name": "main"}),
-        ("label queue-name does nothing and the job names no queue: did you mean kueue.x-k8s.io/queue-name?",),
+        ("label queue-name is ignored and the job has no queue: did you mean kueue.x-k8s.io/queue-name?",),
         named("main"),
     ),
     Day(
         "the queue is named in an annotation",
         job(labels={}, annotations={QUEUE: "main"}),
-        ("the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1",),
+        ("annotation kueue.x-k8s.io/queue-name is from v0.1: this job is queued, but use a label instead",),
         named("main"),
     ),
     Day(
@@ -161,7 +161,7 @@ DAYS = [
     Day(
         "the priority class is an annotation",
         job(annotations={CLASS: "urgent"}),
-        ("kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",),
+        ("kueue.x-k8s.io/priority-class has no effect as an annotation of the job: make it a label of the job",),
         named("main", **{CLASS: "urgent"}),
     ),
     Day(
@@ -173,14 +173,14 @@ DAYS = [
     Day(
         "more cpu than there is",
         asking(requests={"cpu": "20"}),
-        ('never starts: asks for 20 cpu, ClusterQueue "main" gives 8 in standard; ask for 8 or less',),
+        ('never starts: asks for 20 cpu, ClusterQueue "main" allows 8 in standard; ask for 8 or less',),
         asking(requests={"cpu": "8"}),
     ),
     Day(
         "more pods than fit",
         asking(requests={"cpu": "2"}, pods=10),
         (
-            'never starts: 10 pods ask for 20 cpu, ClusterQueue "main" gives 8 in standard;'
+            'never starts: 10 pods ask for 20 cpu, ClusterQueue "main" allows 8 in standard;'
             " set parallelism to 4 or less",
         ),
         asking(requests={"cpu": "2"}, pods=4),
@@ -189,7 +189,7 @@ DAYS = [
         "an init container makes the request",
         asking(initContainers=[{"name": "setup", "image": "busybox", "resources": {"requests": {"cpu": "20"}}}]),
         (
-            'never starts: asks for 20 cpu (init container setup), ClusterQueue "main" gives 8 in standard;'
+            'never starts: asks for 20 cpu (init container setup), ClusterQueue "main" allows 8 in standard;'
             " ask for 8 or less",
         ),
         asking(initContainers=[{"name": "setup", "image": "busybox", "resources": {"requests": {"cpu": "8"}}}]),
@@ -198,7 +198,7 @@ DAYS = [
         "a LimitRange makes the request",
         job(namespace="limited", asks=pod_spec(requests={})),
         (
-            'never starts: asks for 20 cpu (default of a LimitRange), ClusterQueue "main" gives 8 in standard;'
+            'never starts: asks for 20 cpu (default of a LimitRange), ClusterQueue "main" allows 8 in standard;'
             " ask for 8 or less",
         ),
         job(namespace="limited", asks=pod_spec()),
@@ -212,19 +212,19 @@ DAYS = [
     Day(
         "a resource that the queue does not have",
         asking(requests={"cpu": "1", "example.com/tpu": "1"}, limits={"example.com/tpu": "1"}),
-        ('ClusterQueue "main" gives no example.com/tpu (asked: 1): it covers cpu, memory; ask for none of it',),
+        ('ClusterQueue "main" has no quota for example.com/tpu (asked: 1), only for cpu, memory; remove the request',),
         asking(),
     ),
     Day(
         "a resource that is misspelt",
         job(labels={QUEUE: "gpu"}, asks=pod_spec(requests={}, limits={"nvidia.com/gpus": "1"})),
-        ('ClusterQueue "gpu" gives no nvidia.com/gpus (asked: 1): did you mean nvidia.com/gpu?',),
+        ('ClusterQueue "gpu" has no quota for nvidia.com/gpus (asked: 1): did you mean nvidia.com/gpu?',),
         job(labels={QUEUE: "gpu"}, asks=pod_spec(requests={}, limits={"nvidia.com/gpu": "1"})),
     ),
     Day(
         "memory without a unit",
         asking(requests={"cpu": "1", "memory": "8"}),
-        ("container main: 8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",),
+        ("container main: memory 8 means 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",),
         asking(requests={"cpu": "1", "memory": "8Gi"}),
     ),
     Day(
@@ -233,14 +233,14 @@ DAYS = [
         (
             'spec.template.spec.containers[0].resources.requests[memory]: fractional byte value "512m" is invalid,'
             " must be an integer",
-            "container main: 512m of memory is in thousandths of a byte; write 512Mi for mebibytes",
+            "container main: memory 512m means thousandths of a byte; write 512Mi for mebibytes",
         ),
         asking(requests={"cpu": "1", "memory": "512Mi"}),
     ),
     Day(
         "no requests at all",
         asking(requests={}),
-        ("no container requests anything (main): the job takes no quota; add resources.requests",),
+        ("no container requests anything (main): the job uses no quota; add resources.requests",),
         asking(),
     ),
     Day(
@@ -256,28 +256,28 @@ DAYS = [
         "nodes that the queue does not have",
         asking(nodeSelector={"pool": "fast"}),
         (
-            'no flavor of ClusterQueue "main" takes pod set main: standard has pool=standard, not fast;'
-            " ask for pool=standard",
+            'no flavor of ClusterQueue "main" matches pod set main: standard has pool=standard, not fast; select'
+            " pool=standard",
         ),
         asking(nodeSelector={"pool": "standard"}),
     ),
     Day(
         "a flavor without nodes",
         named("gone"),
-        ('no node has the labels of flavor "gone" (pool=gone): its pods stay pending until one is added',),
+        ('no node has the labels of flavor "gone" (pool=gone): its pods stay pending until such a node is added',),
     ),
     Day(
         "the queue is on hold, and others cannot run the job",
         job(labels={QUEUE: "held"}, asks=pod_spec(requests={"cpu": "8", "memory": "17Gi"})),
         (
-            'never starts: asks for 17Gi memory, ClusterQueue "main" gives 16Gi in standard; ask for 16Gi or less',
-            'LocalQueue "held" is stopped (stopPolicy Hold): it waits until an administrator resumes it',
+            'never starts: asks for 17Gi memory, ClusterQueue "main" allows 16Gi in standard; ask for 16Gi or less',
+            'LocalQueue "held" is stopped (stopPolicy Hold): the job waits until an administrator resumes it',
         ),
     ),
     Day(
         "the queue is on hold, and another can run the job",
         job(labels={QUEUE: "held"}),
-        ('LocalQueue "held" is stopped (stopPolicy Hold): it waits until resumed; LocalQueue "main" is open',),
+        ('LocalQueue "held" is stopped (stopPolicy Hold): the job waits until resumed; LocalQueue "main" is active',),
         named("main"),
     ),
     Day(
@@ -300,7 +300,7 @@ DAYS = [
     Day(
         "another image for a Job that runs",
         ("set", "image", "job/runs", "main=other", "-n", "team"),
-        ("a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does",),
+        ("a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)",),
         refused=True,
     ),
     Day(
@@ -316,28 +316,28 @@ DAYS = [
     Day(
         "fewer pods for a Job that runs",
         patch("job", "runs", {"parallelism": 1}),
-        ("suspends this running job of 2 pods and requeues it with 1; with 2 it runs on",),
+        ("changing from 2 to 1 pods suspends this running job and requeues it; with 2 it continues to run",),
     ),
     Day(
         "the Workload of a Job that runs is deleted",
         ("delete", "workload", "WORKLOAD", "-n", "team"),
         (
-            'Job "runs" is stopped and queues again; to end it delete the Job; to hold it set spec.active: false in'
-            " its Workload",
+            'Job "runs" is suspended and requeued; to end it delete the Job; to hold it set spec.active: false in'
+            " the Workload",
         ),
     ),
     Day(
         "the label is on a Pod",
         other("Pod", "v1", {QUEUE: "main"}, spec=pod_spec()),
-        ("label kueue.x-k8s.io/queue-name does nothing on a Pod: only Jobs wait in queues, this pod starts at once",),
+        ("label kueue.x-k8s.io/queue-name has no effect on a Pod: only Jobs are queued, this pod starts immediately",),
         named("main"),
     ),
     Day(
         "the label is on a Deployment",
         deployment({QUEUE: "main"}),
         (
-            "label kueue.x-k8s.io/queue-name does nothing on a Deployment: only Jobs wait in queues, its pods start at"
-            " once",
+            "label kueue.x-k8s.io/queue-name has no effect on a Deployment: only Jobs are queued, its pods start"
+            " immediately",
         ),
         deployment({}),
     ),
@@ -345,7 +345,7 @@ DAYS = [
         "the label is on the CronJob itself",
         cron_job({QUEUE: "main"}, {}),
         (
-            "label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+            "label kueue.x-k8s.io/queue-name has no effect on the CronJob itself: set it in"
             " spec.jobTemplate.metadata.labels",
         ),
         cron_job({}, {QUEUE: "main"}),
@@ -353,7 +353,7 @@ DAYS = [
     Day(
         "a typo in the CronJob's jobTemplate",
         cron_job({}, {"kueue.x-k8s.io/queue-nmae": "main"}),
-        ("label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",),
+        ("label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",),
         cron_job({}, {QUEUE: "main"}),
     ),
     Day(
@@ -365,13 +365,16 @@ DAYS = [
     Day(
         "a Job in kube-system",
         job(namespace="kube-system"),
-        ('no Job waits in namespace "kube-system", which is never managed: it starts at once; use another namespace',),
+        (
+            'namespace "kube-system" is never managed: this Job is not queued and starts immediately; use another'
+            " namespace",
+        ),
         named("main"),
     ),
     Day(
         "the LocalQueue comes before its ClusterQueue",
         ours("LocalQueue", "new", "team", clusterQueue="maim"),
-        ('ClusterQueue "maim" does not exist yet: this LocalQueue works as soon as it does; did you mean "main"?',),
+        ('ClusterQueue "maim" does not exist: jobs of this LocalQueue wait until it is created; did you mean "main"?',),
         ours("LocalQueue", "new", "team", clusterQueue="main"),
     ),
     Day(
@@ -386,16 +389,13 @@ DAYS = [
     Day(
         "the ClusterQueue admits no namespace",
         ours("ClusterQueue", "new", resourceGroups=groups("standard", cpu=1)),
-        ("no namespace is admitted: namespaceSelector is not set; {} admits all of them",),
+        ("namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces",),
         ours("ClusterQueue", "new", resourceGroups=groups("standard", cpu=1), namespaceSelector={}),
     ),
     Day(
         "the flavor of the ClusterQueue is misspelt",
         ours("ClusterQueue", "new", resourceGroups=groups("standrad", cpu=1), namespaceSelector={}),
-        (
-            'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does:'
-            ' did you mean "standard"?',
-        ),
+        ('ResourceFlavor "standrad" does not exist, the ClusterQueue is inactive: did you mean "standard"?',),
         ours("ClusterQueue", "new", resourceGroups=groups("standard", cpu=1), namespaceSelector={}),
     ),
     Day(
@@ -492,9 +492,9 @@ def test_of_six_jobs_that_are_created_together_four_are_told_that_they_wait(plan
     done = plane.kubectl("create", "-f", "-", stdin=json.dumps(listed), check=True)
     told = done.stderr.splitlines()
     assert [line.split("; ")[1] for line in told] == [
-        "it is next",
-        "position 2, 1 workload ahead",
-        "position 3, 2 workloads ahead",
-        "position 4, 3 workloads ahead",
+        "queue position 1",
+        "queue position 2",
+        "queue position 3",
+        "queue position 4",
     ]
     assert all(line.startswith("Warning: will wait: asks for 4 cpu, 0 free in") for line in told)

@@ -145,12 +145,12 @@ CASES = [
             (
                 "cluster-queue-not-found",
                 job("lost"),
-                'LocalQueue "lost" leads to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
+                'LocalQueue "lost" points to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
             ),
             (
                 "namespace-not-selected",
                 job(namespace="team-c"),
-                'ClusterQueue "team-a" does not admit namespace "team-c": its label team=c has to be a',
+                'ClusterQueue "team-a" does not admit namespace "team-c": its label team is c, must be a',
             ),
             (
                 "invalid-pods",
@@ -165,99 +165,100 @@ CASES = [
             (
                 "resource-not-covered",
                 job(asks={"example.com/gpu": "4"}, limits={"example.com/gpu": "4"}),
-                'ClusterQueue "team-a" gives no example.com/gpu (asked: 4): it covers cpu, memory; ask for none of it',
+                'ClusterQueue "team-a" has no quota for example.com/gpu (asked: 4), only for cpu, memory; remove the'
+                " request",
             ),
             (
                 "no-matching-flavor",
                 job(nodeSelector={"pool": "fast"}),
-                'no flavor of ClusterQueue "team-a" takes pod set main: standard has'
-                " pool=standard, not fast; ask for pool=standard",
+                'no flavor of ClusterQueue "team-a" matches pod set main: standard has pool=standard, not fast;'
+                " select pool=standard",
             ),
             (
                 "no-matching-flavor",
                 job(namespace="team-b", nodeSelector={"pool": "spot"}),
-                "no flavor takes pod set main: standard has pool=standard, not spot;"
+                "no flavor matches pod set main: standard has pool=standard, not spot;"
                 " spot needs a toleration of spot=true:NoSchedule",
             ),
             (
                 "nobody-lends",
                 job(asks={"memory": "40Gi"}),
-                'never starts: asks for 40Gi memory, "team-a" owns 32Gi, nobody in cohort'
-                ' "research" lends; ask for 32Gi or less',
+                'never starts: asks for 40Gi memory, "team-a" has 32Gi, cohort "research" lends none; ask for 32Gi'
+                " or less",
             ),
             (
                 "request-too-large",
                 job(asks={"cpu": "20"}),
-                'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard'
+                'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard'
                 " (8 own, 4 borrowed); ask for 12 or less",
             ),
             (
                 "min-parallelism-too-large",
                 job(asks={"cpu": "2"}, pods=10, least=7),
-                'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+                'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" allows 12;'
                 " set job-min-parallelism to 6 or less",
             ),
             (
                 "local-queue-stopped",
                 job("stopped"),
-                'LocalQueue "stopped" is stopped (stopPolicy Hold): it waits until resumed; LocalQueue "busy" is open',
+                'LocalQueue "stopped" is stopped (stopPolicy Hold): the job waits until resumed; LocalQueue "busy" is'
+                " active",
             ),
             (
                 "cluster-queue-stopped",
                 job("drained"),
-                'ClusterQueue "drained" is stopped (stopPolicy HoldAndDrain): it waits'
-                ' until resumed; LocalQueue "busy" is open',
+                'ClusterQueue "drained" is stopped (stopPolicy HoldAndDrain): the job waits'
+                ' until resumed; LocalQueue "busy" is active',
             ),
             (
                 "cluster-queue-inactive",
                 job("broken"),
-                'ClusterQueue "broken" admits nothing until an administrator fixes it:'
+                'ClusterQueue "broken" is inactive until an administrator fixes it:'
                 " references missing ResourceFlavor(s): gone",
             ),
             (
                 "only-by-borrowing",
                 job("busy", asks={"cpu": "9"}),
-                "asks for 9 cpu, 8 is its own in standard: starts only while 1 can be borrowed"
+                "asks for 9 cpu, own quota in standard is 8: starts only when 1 can be borrowed"
                 ' in cohort "pair"; ask for 8 or less\n'
-                'will wait: asks for 9 cpu, 6 free in "busy", 3 missing; position 2, 1'
-                ' workload ahead; LocalQueue "main" has room',
+                'will wait: asks for 9 cpu, 6 free in "busy", 3 missing; queue position 2; LocalQueue "main" has'
+                " free quota",
             ),
             ("only-by-borrowing", job(asks={"cpu": "10"}), ""),
             (
                 "resource-not-covered",
                 job("empty"),
-                'ClusterQueue "empty" gives no cpu (asked: 1): it has no resourceGroups;'
-                ' LocalQueue "busy" could hold it',
+                'ClusterQueue "empty" has no quota for cpu (asked: 1): it has no resourceGroups;'
+                ' LocalQueue "busy" could run it',
             ),
             (
                 "only-partly",
                 job(asks={"cpu": "2"}, pods=10, least=3),
-                "starts with 6 of its 10 pods at most: all ask for 20 cpu, ClusterQueue"
-                ' "team-a" gives 12; set parallelism to 6',
+                "starts with at most 6 of 10 pods: all ask for 20 cpu, ClusterQueue"
+                ' "team-a" allows 12; set parallelism to 6',
             ),
             (
                 "will-wait",
                 job("busy", asks={"cpu": "7"}),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; position 2, 1'
-                ' workload ahead; LocalQueue "main" has room',
+                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; queue position 2; LocalQueue "main" has'
+                " free quota",
             ),
             (
                 "will-wait",
                 job("busy", asks={"cpu": "7"}, urgent="urgent"),
                 'will wait: asks for 7 cpu, 6 free in ClusterQueue "busy", 1 missing;'
-                ' it is next; LocalQueue "main" has room',
+                ' queue position 1; LocalQueue "main" has free quota',
             ),
             (
                 "will-wait",
                 job("strict"),
-                'will wait: ClusterQueue "strict" is StrictFIFO and its head does not fit;'
-                " position 2, 1 workload ahead",
+                'will wait: ClusterQueue "strict" is StrictFIFO and its first workload does not fit; queue position 2',
             ),
             (
                 "will-wait",
                 job("preempts", asks={"cpu": "4"}),
-                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; it is next;'
-                ' LocalQueue "checked" has room',
+                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; queue position 1;'
+                ' LocalQueue "checked" has free quota',
             ),
             ("will-wait", job("preempts", asks={"cpu": "4"}, urgent="urgent"), ""),
         )
@@ -268,42 +269,42 @@ CASES = [
             (
                 "admission-check-inactive",
                 job("unchecked"),
-                'AdmissionCheck "idle" is inactive, ClusterQueue "unchecked" admits'
-                " nothing until example.com/idle runs it",
+                'AdmissionCheck "idle" is inactive: ClusterQueue "unchecked" admits nothing until controller'
+                " example.com/idle runs",
             ),
             (
                 "admission-check-pending",
                 job("checked"),
-                'AdmissionCheck "budget": 1 workload with quota waits for it, as this one'
-                " will; it is decided by example.com/budget",
+                'will wait for AdmissionCheck "budget", as 1 workload with quota does; controller example.com/budget'
+                " decides it",
             ),
             (
                 "request-too-large",
                 job("pooled", asks={"cpu": "10"}),
-                'never starts: asks for 10 cpu, ClusterQueue "pooled" gives 4 in'
-                ' standard; LocalQueue "busy" could hold it',
+                'never starts: asks for 10 cpu, ClusterQueue "pooled" allows 4 in'
+                ' standard; LocalQueue "busy" could run it',
             ),
             (
                 "request-too-large",
                 job(asks={"cpu": "16"}),
-                'never starts: asks for 16 cpu, ClusterQueue "team-a" gives 12 in'
-                ' standard; LocalQueue "busy" could hold it',
+                'never starts: asks for 16 cpu, ClusterQueue "team-a" allows 12 in'
+                ' standard; LocalQueue "busy" could run it',
             ),
             (
                 "request-too-large",
                 job(asks={"cpu": "4"}, pods=5),
-                'never starts: 5 pods ask for 20 cpu, ClusterQueue "team-a" gives 12 in'
+                'never starts: 5 pods ask for 20 cpu, ClusterQueue "team-a" allows 12 in'
                 " standard; set parallelism to 3 or less",
             ),
             (
                 "running-job-resized",
                 ("patch", "job", "holds-too", "-n", "team-a", "--type=merge", "-p", '{"spec":{"parallelism":1}}'),
-                "suspends this running job of 2 pods and requeues it with 1; with 2 it runs on",
+                "changing from 2 to 1 pods suspends this running job and requeues it; with 2 it continues to run",
             ),
             (
                 "no-queue",
                 workload(queue=""),
-                "names no queue and waits until it does: set spec.queueName to busy or checked or lends",
+                "has no queue name and waits: set spec.queueName to busy or checked or lends",
             ),
             (
                 "local-queue-not-found",
@@ -313,14 +314,14 @@ CASES = [
             (
                 "request-too-large",
                 workload(cpu="20"),
-                'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard'
+                'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard'
                 " (8 own, 4 borrowed); ask for 12 or less",
             ),
             (
                 "will-wait",
                 workload(queue="busy", cpu="7"),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; position 2, 1'
-                ' workload ahead; LocalQueue "main" has room',
+                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; queue position 2; LocalQueue "main" has'
+                " free quota",
             ),
         )
     ),
@@ -330,26 +331,26 @@ CASES = [
             (
                 "unknown-key",
                 job(annotations={f"{KUEUE}job-min-paralelism": "1"}),
-                "annotation kueue.x-k8s.io/job-min-paralelism is not known and does"
-                " nothing: did you mean job-min-parallelism?",
+                "annotation kueue.x-k8s.io/job-min-paralelism is unknown and ignored: did you mean"
+                " job-min-parallelism?",
             ),
             (
                 "key-without-effect",
                 job(annotations={f"{KUEUE}elastic-job": "true"}),
-                "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs is suspended"
-                " and requeued; remove it",
+                "kueue.x-k8s.io/elastic-job has no effect here: resizing a running job suspends and requeues it;"
+                " remove the annotation",
             ),
             (
                 "queue-named-twice",
                 job(annotations={f"{KUEUE}queue-name": "other"}),
-                'label and annotation name different queues: the label "main" wins; remove'
-                " the annotation kueue.x-k8s.io/queue-name",
+                'label and annotation name different queues: label "main" is used; remove annotation'
+                " kueue.x-k8s.io/queue-name",
             ),
             (
                 "queue-withdrawn",
                 ("label", "job", "waits", "-n", "team-a", f"{KUEUE}queue-name-"),
-                'leaves LocalQueue "busy" and its queue position; it stays suspended until somebody starts it'
-                " or names a queue again",
+                'removes the job from LocalQueue "busy": its queue position is lost; it stays suspended until'
+                " resumed or queued again",
             ),
         )
     ),
@@ -359,12 +360,12 @@ CASES = [
             (
                 "no-quota",
                 cluster_queue(resourceGroups=[]),
-                "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota",
+                "no resourceGroups: a job that requests anything never starts; add resources, flavors and their quota",
             ),
             (
                 "no-quota",
                 cluster_queue(cpu=0),
-                "nominalQuota is 0 and no cohort lends: a job that requests anything never"
+                "nominalQuota is 0 and no cohort is set: a job that requests anything never"
                 " starts; set nominalQuota or cohortName",
             ),
             (
@@ -375,32 +376,30 @@ CASES = [
             (
                 "admission-check-not-found",
                 cluster_queue(**checked("budgte")),
-                'AdmissionCheck "budgte" does not exist, the ClusterQueue admits nothing until it does:'
-                ' did you mean "budget"?',
+                'AdmissionCheck "budgte" does not exist, the ClusterQueue is inactive: did you mean "budget"?',
             ),
             (
                 "admission-check-inactive",
                 cluster_queue(**checked("idle")),
-                'AdmissionCheck "idle" is inactive: the ClusterQueue admits nothing until example.com/idle runs it;'
-                " start it",
+                'AdmissionCheck "idle" is inactive: the ClusterQueue admits nothing; start its controller'
+                " example.com/idle",
             ),
             (
                 "cohort-cycle",
                 cluster_queue(cohortName="knot"),
-                "the parents of cohort knot run in a circle: knot -> knot; nothing is"
-                " admitted there; change a parentName",
+                "the parents of cohort knot form a cycle: knot -> knot; nothing is admitted there; change a parentName",
             ),
             (
                 "borrowing-limit-idle",
                 cluster_queue(cohortName="pair", resourceGroups=groups(1, "standard", borrowingLimit=20)),
-                'borrowingLimit 20 of cpu in standard never matters: cohort "pair" lends 16 at most;'
-                " lower or remove it",
+                'borrowingLimit 20 of cpu in standard has no effect: cohort "pair" lends at most 16; lower or remove'
+                " it",
             ),
             (
                 "fungibility-idle",
                 cluster_queue(flavorFungibility={"whenCanPreempt": "MayStopSearch"}),
-                "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue,"
-                " reclaimWithinCohort are Never; allow one",
+                "whenCanPreempt: MayStopSearch has no effect: withinClusterQueue, reclaimWithinCohort are Never;"
+                " change one",
             ),
             (
                 "fungibility-contradiction",
@@ -410,18 +409,18 @@ CASES = [
                     flavorFungibility={"whenCanPreempt": "MayStopSearch", "whenCanBorrow": "TryNextFlavor"},
                     preemption={"withinClusterQueue": "LowerPriority"},
                 ),
-                "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
-                " TryNextFlavor would take that",
+                "whenCanPreempt: MayStopSearch preempts even if a later flavor has free quota; TryNextFlavor would"
+                " use that flavor",
             ),
             (
                 "preemption-idle",
                 cluster_queue(preemption={"reclaimWithinCohort": "Any"}),
-                "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
+                "reclaimWithinCohort: Any has no effect: the ClusterQueue is in no cohort; set cohortName or remove it",
             ),
             (
                 "quota-below-usage",
                 patch("clusterqueue", "busy", resourceGroups=groups(4, "standard")),
-                "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
+                "cpu in standard goes from 8 to 4, but 10 is in use: 6 is then borrowed; keep 10 to avoid this",
             ),
             (
                 "quota-below-usage",
@@ -433,30 +432,29 @@ CASES = [
                 "quota-below-usage",
                 patch("clusterqueue", "preempts", resourceGroups=groups(5, "standard")),
                 "cpu in standard goes from 8 to 5, but 6 is in use: 1 must be released"
-                " before anything starts; keep 6 to avoid it",
+                " before anything starts; keep 6 to avoid this",
             ),
             (
                 "cohort-left-in-debt",
                 patch("clusterqueue", "busy", cohortName="other"),
                 'leaving cohort "pair" with 2 cpu borrowed: nothing starts until 1 workload'
-                " has released it; drain the queue first",
+                " releases it; drain the queue first",
             ),
             (
                 "cohort-left-short",
                 patch("clusterqueue", "lends", cohortName="other"),
-                'cohort "pair" is then short of 2 cpu in standard: nobody borrows'
-                " there until that is released; add 2 first",
+                'cohort "pair" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
             ),
             (
                 "drain-stops-workloads",
                 patch("clusterqueue", "busy", stopPolicy="HoldAndDrain"),
-                "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+                "HoldAndDrain evicts 1 running workload, which then waits; Hold lets it finish",
             ),
             (
                 "cluster-queue-in-use",
                 delete("clusterqueue", "busy"),
-                "1 workload holds quota here and 1 waits: it goes when the last has"
-                " finished; HoldAndDrain ends them now",
+                "1 workload holds quota here and 1 waits: deleted when the last one finishes; HoldAndDrain evicts"
+                " them now",
             ),
         )
     ),
@@ -466,29 +464,30 @@ CASES = [
             (
                 "cluster-queue-not-found",
                 ours("LocalQueue", "new", "team-a", clusterQueue="taem-b"),
-                'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does;'
+                'ClusterQueue "taem-b" does not exist: jobs of this LocalQueue wait until it is created;'
                 ' did you mean "team-b"?',
             ),
             (
                 "namespace-not-selected",
                 ours("LocalQueue", "new", "team-b", clusterQueue="team-a"),
-                'ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
+                'ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
             ),
             (
                 "negative-weight",
                 ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": -1}),
-                "fairSharing.weight -1 counts as 0: jobs from here come after those of all other LocalQueues; set 1",
+                "fairSharing.weight -1 counts as 0: jobs of this queue are admitted after those of all other"
+                " LocalQueues; set 1",
             ),
             (
                 "drain-stops-workloads",
                 patch("localqueue", "busy", stopPolicy="HoldAndDrain"),
-                "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+                "HoldAndDrain evicts 1 running workload, which then waits; Hold lets it finish",
             ),
             (
                 "local-queue-in-use",
                 delete("localqueue", "busy"),
-                "1 workload waits here, pending until this LocalQueue is made again; move it to another one first;"
-                " 1 that runs goes on",
+                "1 workload waits here and stays pending until this LocalQueue is created again; move it first; 1"
+                " running continues",
             ),
         )
     ),
@@ -498,13 +497,13 @@ CASES = [
             (
                 "queue-name-taken",
                 v01_queue("main", "team-b"),
-                'LocalQueue "main" is there and leads to ClusterQueue "team-a": this'
-                " Queue changes nothing; take another name",
+                'LocalQueue "main" exists and points to ClusterQueue "team-a": this Queue has no effect; choose'
+                " another name",
             ),
             (
                 "cluster-queue-not-found",
                 v01_queue("new", "taem-a"),
-                'ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does;'
+                'ClusterQueue "taem-a" does not exist: jobs of this LocalQueue wait until it is created;'
                 ' did you mean "team-a"?',
             ),
         )
@@ -515,25 +514,24 @@ CASES = [
             (
                 "cohort-cycle",
                 ours("Cohort", "loop", parentName="ring"),
-                "the parents of cohort loop run in a circle: loop -> ring -> loop; nothing"
+                "the parents of cohort loop form a cycle: loop -> ring -> loop; nothing"
                 " is admitted there; change a parentName",
             ),
             (
                 "flavor-not-found",
                 ours("Cohort", "new", resourceGroups=groups(1, "standrad")),
-                'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody:'
+                'ResourceFlavor "standrad" does not exist, its quota in the cohort cannot be used:'
                 ' did you mean "standard"?',
             ),
             (
                 "quota-below-usage",
                 patch("cohort", "pool", resourceGroups=groups(2, "standard")),
-                "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released;"
-                " keep 2 more",
+                "the cohort then lacks 2 cpu in standard: no borrowing in it until it is released; keep 2 more",
             ),
             (
                 "cohort-in-use",
                 delete("cohort", "pool"),
-                "1 ClusterQueue is in it: it stays, but loses its quota; move it first",
+                "1 ClusterQueue is a member: it stays in the cohort but loses its quota; move it first",
             ),
         )
     ),
@@ -548,7 +546,7 @@ CASES = [
             (
                 "flavor-in-use",
                 delete("resourceflavor", "spot"),
-                "ClusterQueue team-b uses the flavor: it stays until it drops it; take it out of resourceGroups first",
+                "ClusterQueue team-b uses this flavor: it is deleted only after it removes it from resourceGroups",
             ),
         )
     ),

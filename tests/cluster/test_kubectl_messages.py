@@ -88,7 +88,7 @@ def test_a_misspelt_queue_is_warned_of_with_the_name_that_was_meant(plane: Contr
 def test_a_request_that_can_never_fit_is_warned_of_with_the_figures(plane: ControlPlane) -> None:
     done = apply(plane, "create", job(cpu="20"), dry_run=True)
     assert done.stderr == (
-        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        'Warning: never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard (8 own, 4 borrowed);'
         " ask for 12 or less\n"
     )
 
@@ -98,7 +98,7 @@ def test_where_the_operator_says_so_it_is_refused(plane: ControlPlane) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         'Error from server (Forbidden): error when creating "STDIN": admission webhook "vjob.kb.io" denied the request:'
-        ' never starts: asks for 20 cpu, ClusterQueue "team-b" gives 16 in standard (8 own, 8 borrowed);'
+        ' never starts: asks for 20 cpu, ClusterQueue "team-b" allows 16 in standard (8 own, 8 borrowed);'
         " ask for 16 or less (rule request-too-large)\n"
     )
 
@@ -146,13 +146,12 @@ def test_administrators_are_warned_in_kubectl_too(plane: ControlPlane) -> None:
     }
     done = apply(plane, "create", queue, dry_run=True)
     assert done.stderr == (
-        'Warning: ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does;'
+        'Warning: ClusterQueue "taem-a" does not exist: jobs of this LocalQueue wait until it is created;'
         ' did you mean "team-a"?\n'
     )
     deleted = plane.kubectl("delete", "resourceflavor", "spot", "--dry-run=server")
     assert deleted.stderr == (
-        "Warning: ClusterQueue team-b uses the flavor: it stays until it drops it;"
-        " take it out of resourceGroups first\n"
+        "Warning: ClusterQueue team-b uses this flavor: it is deleted only after it removes it from resourceGroups\n"
     )
 
 

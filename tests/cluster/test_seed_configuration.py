@@ -43,7 +43,7 @@ def test_seed_0_slide_56_jobs_without_a_queue_wait_where_all_are_managed(tmp_pat
             asyncio.run(eventually(lambda: bool(world.status("main"))))
             again = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(unqueued("told")))
             assert again.stderr == (
-                "Warning: names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main\n"
+                "Warning: has no queue name and waits: set label kueue.x-k8s.io/queue-name to main\n"
             )
             label = ("label", "job", "before", "kueue.x-k8s.io/queue-name=main", "-n", "default")
             plane.kubectl(*label, check=True)

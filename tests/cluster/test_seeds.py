@@ -159,7 +159,7 @@ def test_seed_0_slides_14_to_18_and_seed_3_the_demo(desk: World) -> None:
     desk.until("the Queue acts", lambda: desk.get("localqueues", "main"))
     created = kubectl(desk, "create", seed("s0-slide15-job").text, "-o", "json")
     assert told(created) == [
-        "Warning: the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
+        "Warning: annotation kueue.x-k8s.io/queue-name is from v0.1: this job is queued, but use a label instead"
     ]
     name = json.loads(created.stdout)["metadata"]["name"]
     assert name.startswith("sample-job-")
@@ -169,7 +169,7 @@ def test_seed_0_slides_14_to_18_and_seed_3_the_demo(desk: World) -> None:
         mends = (("generateName: sample-job-", f"name: {wider}"), ('cpu: "1"', f'cpu: "{cpu}"'), (": 3", f": {pods}"))
         more = kubectl(desk, "create", first.mended(*mends))
         never = (
-            'Warning: never starts: 2 pods ask for 7 cpu, ClusterQueue "cluster-total" gives 6 in default;'
+            'Warning: never starts: 2 pods ask for 7 cpu, ClusterQueue "cluster-total" allows 6 in default;'
             " set parallelism to 1 or less"
         )
         assert (never in told(more)) is (wider == "sample3")
@@ -205,7 +205,7 @@ def test_seed_0_slides_31_and_32_who_may_use_a_cluster_queue(desk: World) -> Non
     asks: Raw = {"asks": {}}
     put(desk, "create", local_queue("ns-selector-sample"))
     warned(elsewhere, job("match", **asks), NOTHING_ASKED)
-    unselected = 'ClusterQueue "ns-selector-sample" does not admit namespace "default": label it team=team-a'
+    unselected = 'ClusterQueue "ns-selector-sample" does not admit namespace "default": it needs label team=team-a'
     warned(desk, job("other", **asks), unselected, NOTHING_ASKED)
     put(elsewhere, "create", job("match", **asks))
     put(desk, "create", job("other", **asks))
@@ -223,7 +223,7 @@ def test_seed_0_slides_31_and_32_who_may_use_a_cluster_queue(desk: World) -> Non
 
 
 UNSELECTED = "workload namespace doesn't match ClusterQueue selector"
-NOTHING_ASKED = "no container requests anything (main): the job takes no quota; add resources.requests"
+NOTHING_ASKED = "no container requests anything (main): the job uses no quota; add resources.requests"
 
 
 def test_seed_0_slides_34_and_35_capacity_is_resource_by_flavor(desk: World) -> None:
@@ -242,7 +242,7 @@ def test_seed_0_slides_34_and_35_capacity_is_resource_by_flavor(desk: World) -> 
     warned(
         desk,
         job("x1", asks={"cpu": "1"}, nodeSelector={family: "x1"}),
-        f"no flavor takes pod set main: c2-on-demand has {family}=c2, not x1; 1 more flavors",
+        f"no flavor matches pod set main: c2-on-demand has {family}=c2, not x1; 1 more flavors",
     )
     put(desk, "create", job("any-1", asks={"cpu": "600"}))
     starts(desk, "any-1")
@@ -282,18 +282,18 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
     alone, _, other = tenants.partition("---\n")
     missing, nobody = told(kubectl(desk, "apply", alone))
     assert missing.startswith('Warning: ResourceFlavor "k80" does not exist')
-    assert nobody == "Warning: no namespace is admitted: namespaceSelector is not set; {} admits all of them"
+    assert nobody == "Warning: namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces"
     put(desk, "create", K80)
     put(desk, "create", local_queue("tenant-a"))
     select = ("patch", "clusterqueue", "tenant-a", "--type=merge", "-p", '{"spec":{"namespaceSelector":{}}}')
     desk.plane.kubectl(*select, check=True)
-    owns = "asks for 11 nvidia.com/gpus, 10 is its own, nobody in its cohort lends"
+    owns = "asks for 11 nvidia.com/gpus, own quota is 10, its cohort lends none"
     warned(desk, job("a", **asks_11), f"never starts: {owns}; ask for 10 or less")
     put(desk, "apply", other)
-    nodeless = 'no node has the labels of flavor "k80": its pods stay pending until one is added'
+    nodeless = 'no node has the labels of flavor "k80": its pods stay pending until such a node is added'
     warned(desk, job("a", **asks_11), nodeless)  # what it lacks is borrowed at once
     untolerated = (
-        "no flavor takes pod set main: k80 needs a toleration of cloud.provider.com/preemptible=true:NoSchedule"
+        "no flavor matches pod set main: k80 needs a toleration of cloud.provider.com/preemptible=true:NoSchedule"
     )
     warned(desk, job("a", asks=asks_10["asks"]), untolerated)
     for name in ("a-1", "a-2"):
@@ -308,7 +308,7 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
         return bool(status["usedResources"] == expected and status["admittedWorkloads"] == 2)
 
     desk.until("10 are borrowed", borrowing)
-    never = 'never starts: asks for 21 nvidia.com/gpus, ClusterQueue "tenant-a" gives 20 in k80; ask for 20 or less'
+    never = 'never starts: asks for 21 nvidia.com/gpus, ClusterQueue "tenant-a" allows 20 in k80; ask for 20 or less'
     warned(desk, job("a", **{**asks_10, "asks": {"nvidia.com/gpus": "21"}}), never)
 
 
@@ -385,7 +385,7 @@ def test_seed_1_line_40_flavors_in_order_and_the_sum_of_requests_below_the_quota
     put(desk, "apply", flavor("spot", "on-demand", "vendor1", "vendor2"))
     put(desk, "apply", seed("s1-line40-cluster-queue").text)
     put(desk, "create", local_queue("cluster-queue"))
-    gives = "the ClusterQueue gives 50 in spot, 100 in on-demand"
+    gives = "the ClusterQueue allows 50 in spot, 100 in on-demand"
     most = f"never starts: asks for 101 pods, {gives}; set parallelism to 100 or less"
     warned(desk, job("wide", pods=101, asks={"cpu": "10m", "memory": "1Mi"}), most)
     for name, cpu, expected in (("a", "9", "spot"), ("b", "10", "on-demand"), ("c", "8", "on-demand")):
@@ -430,7 +430,7 @@ def test_seed_1_line_87_two_queues_of_a_cohort_use_the_sum_of_both(desk: World) 
     put(desk, "create", local_queue("cluster-queue"))
     put(desk, "create", local_queue("cohort-queue", "other"))
     for queue, cluster_queue in (("main", "cluster-queue"), ("other", "cohort-queue")):
-        gives = f'ClusterQueue "{cluster_queue}" gives 3200m in default-flavor'
+        gives = f'ClusterQueue "{cluster_queue}" allows 3200m in default-flavor'
         never = f"never starts: asks for 3201m cpu, {gives}; ask for 3200m or less"
         warned(desk, job("never", queue, asks={"cpu": "3201m", "memory": "1Gi"}), never)
     put(desk, "create", job("all", asks={"cpu": "3200m", "memory": "11Gi"}))
@@ -455,8 +455,8 @@ def test_seed_1_lines_134_and_151_limits_of_borrowing_and_lending(desk: World) -
     put(desk, "apply", covered)
     put(desk, "create", local_queue("team-a-cq", "a"))
     put(desk, "create", local_queue("team-b-cq", "b"))
-    most = 'ClusterQueue "team-a-cq" gives 10 in default-flavor'
-    never = f'never starts: asks for 11 cpu, {most}; LocalQueue "b" could hold it'
+    most = 'ClusterQueue "team-a-cq" allows 10 in default-flavor'
+    never = f'never starts: asks for 11 cpu, {most}; LocalQueue "b" could run it'
     warned(desk, job("a", "a", asks={"cpu": "11"}), never)
     put(desk, "apply", covered.replace("        borrowingLimit: 1\n", ""))
     quota = "jsonpath={.spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit}"
@@ -581,7 +581,7 @@ def test_seeds_1_and_2_other_kinds_they_name_are_let_alone_and_python_clients_qu
     desk.until("the queue is ready", lambda: holds(desk.get("localqueues", "main"), "Active"))
     pod = yaml.safe_load(job("pod", asks={"cpu": "1"}))
     plain = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"], "spec": pod["spec"]["template"]["spec"]}
-    only = "label kueue.x-k8s.io/queue-name does nothing on a Pod: only Jobs wait in queues, this pod starts at once"
+    only = "label kueue.x-k8s.io/queue-name has no effect on a Pod: only Jobs are queued, this pod starts immediately"
     assert told(kubectl(desk, "create", json.dumps(plain))) == [f"Warning: {only}"]
     found = desk.get("pods", "pod")
     assert "schedulingGates" not in found["spec"]

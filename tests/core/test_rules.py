@@ -103,7 +103,7 @@ def test_parents_in_a_circle_stop_their_own_queues_say_so_and_stop_nobody_else()
     assert admitted(found) == ["v"]
     (active,) = cluster_queue_status(found, "a", {}, NOW)["conditions"]
     assert (active["type"], active["status"], active["reason"]) == ("Active", "False", "CohortCycle")
-    assert active["message"] == "Can't admit new workloads: the parents of cohort egg run in a circle."
+    assert active["message"] == "Can't admit new workloads: the parents of cohort egg form a cycle."
     found.set_cohort("hen", Cohort("hen"))
     assert admitted(found) == ["w"]
 

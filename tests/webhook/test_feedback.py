@@ -141,7 +141,7 @@ def test_a_warning_about_what_a_change_leaves_alone_is_not_repeated() -> None:
     after = {**made, "spec": {**made["spec"], "preemption": {"reclaimWithinCohort": "Any"}}}  # type: ignore[dict-item]
     body = review_of(after, old=made, resource="clusterqueues")
     (warning,) = ask(f"{FEEDBACK}-clusterqueue", body, knows=world())["warnings"]
-    assert warning.startswith("reclaimWithinCohort: Any does nothing"), "and not again that there is no such flavor"
+    assert warning.startswith("reclaimWithinCohort: Any has no effect"), "and not again that there is no such flavor"
 
 
 def test_a_job_that_is_changed_does_not_wait_behind_itself() -> None:
@@ -150,7 +150,7 @@ def test_a_job_that_is_changed_does_not_wait_behind_itself() -> None:
     old, new = queued(cpu="9"), queued(cpu="10")
     old["metadata"]["uid"] = new["metadata"]["uid"] = "u"
     told = ask(VALIDATE, review(new, old=old), knows=replace(there, job_workload=lambda uid: own))["warnings"]
-    assert "it is next" in told[-1]
+    assert "queue position 1" in told[-1]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_job_that_runs_is_looked_at_when_it_is_resized(before: Raw, after: Raw
     old = {**queued(), "spec": {**queued()["spec"], "suspend": False, "parallelism": 3, "completions": 9, **before}}
     new = {**old, "spec": {**old["spec"], **after}}
     response = ask(VALIDATE, review(new, old=old), knows=world())
-    told = "suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead"
+    told = "changing from 3 to 5 pods suspends this running job and requeues it; for 2 more pods submit another job"
     assert response.get("warnings", []) == ([told] if warned else [])
     if warned:
         settings = policy(Entry("running-job-resized", "Deny"))
@@ -225,7 +225,7 @@ def local_queue(cluster_queue: str, **metadata: Any) -> Raw:
 def test_administrators_are_warned_too() -> None:
     body = review_of(local_queue("taem-a"), resource="localqueues")
     message = (
-        'ClusterQueue "taem-a" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-a"?'
+        'ClusterQueue "taem-a" does not exist: jobs of this LocalQueue wait until it is created; did you mean "team-a"?'
     )
     assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True, "warnings": [message]}
     denied = ask(
@@ -263,12 +263,10 @@ def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | 
     [
         pytest.param(workload(), "", id="a good one"),
         pytest.param(workload("mian"), MISSPELT, id="a misspelt queue"),
-        pytest.param(
-            workload(""), "names no queue and waits until it does: set spec.queueName to main", id="no queue at all"
-        ),
+        pytest.param(workload(""), "has no queue name and waits: set spec.queueName to main", id="no queue at all"),
         pytest.param(
             workload(cpu="4", count=5),
-            'never starts: 5 pods ask for 20 cpu, ClusterQueue "team-a" gives 12 in standard; set count to 3 or less',
+            'never starts: 5 pods ask for 20 cpu, ClusterQueue "team-a" allows 12 in standard; set count to 3 or less',
             id="more than there can be",
         ),
         pytest.param(
@@ -309,7 +307,7 @@ def test_a_workload_that_no_longer_waits_is_told_nothing(kind: str) -> None:
 
 def test_the_priority_that_a_workload_has_says_who_is_before_it() -> None:
     busy = running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 10)
-    for priority, place in ((5, "position 2, 1 workload ahead"), (11, "it is next")):
+    for priority, place in ((5, "queue position 2"), (11, "queue position 1")):
         body = review_of(workload(cpu="4", priority=priority), resource="workloads")
         (warning,) = ask(f"{FEEDBACK}-workload", body, knows=world(busy))["warnings"]
         assert place in warning
@@ -321,9 +319,7 @@ def test_a_job_whose_label_was_to_name_a_queue_is_told_before_it_starts() -> Non
     assert response == {
         "uid": "u-1",
         "allowed": True,
-        "warnings": [
-            "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"
-        ],
+        "warnings": ["label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?"],
     }
 
 
@@ -417,7 +413,7 @@ def test_a_deletion_has_no_new_object_and_is_looked_at() -> None:
     body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
     response = ask(f"{FEEDBACK}-resourceflavor", body, knows=world())
     (warning,) = response["warnings"]
-    assert warning.startswith("ClusterQueue team-b uses the flavor: it stays until it drops it")
+    assert warning.startswith("ClusterQueue team-b uses this flavor: it is deleted only after")
 
 
 def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
@@ -438,7 +434,7 @@ def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
         pytest.param(
             cron_job(JOB_LABEL, {}),
             [
-                "label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+                "label kueue.x-k8s.io/queue-name has no effect on the CronJob itself: set it in"
                 " spec.jobTemplate.metadata.labels"
             ],
             id="the label on the CronJob",
@@ -446,14 +442,14 @@ def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
         pytest.param(cron_job(JOB_LABEL, JOB_LABEL), [], id="the label in both places, as kustomize writes it"),
         pytest.param(
             cron_job({}, {"kueue.x-k8s.io/queue-nmae": "main"}),
-            ["label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?"],
+            ["label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?"],
             id="a typo in the key",
         ),
         pytest.param(cron_job({}, {Label.QUEUE_NAME: "mian"}), [MISSPELT], id="a typo in the queue"),
         pytest.param(
             cron_job({}, JOB_LABEL, cpu="20"),
             [
-                'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+                'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard (8 own, 4 borrowed);'
                 " ask for 12 or less"
             ],
             id="more than there can be",
@@ -474,7 +470,7 @@ def test_before_kubernetes_refuses_another_image_it_is_said_what_to_do() -> None
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     response = ask("/mutate-batch-v1-job-change", review(new, old=old), knows=world())
     assert response["warnings"] == [
-        "a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does"
+        "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
     ]
     assert "patch" not in response
 
@@ -492,8 +488,7 @@ def deleted_workload(group_version: str) -> list[str]:
 
 def test_a_warning_says_how_to_hold_the_job_whose_workload_is_deleted() -> None:
     assert deleted_workload("batch/v1") == [
-        'Job "train" gets a new one and queues again; to end it delete the Job; to hold it set spec.active: false'
-        " in its Workload"
+        'Job "train" gets a new Workload; to end it delete the Job; to hold it set spec.active: false in the Workload'
     ]
 
 

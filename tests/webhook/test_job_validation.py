@@ -343,13 +343,12 @@ def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None
         return [text for text in response.get("warnings", []) if "annotation" in text]
 
     assert warned(review(suspended(annotations=QUEUE))) == [
-        "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1"
+        "annotation kueue.x-k8s.io/queue-name is from v0.1: this job is queued, but use a label instead"
     ]
     assert warned(review(suspended(annotations=QUEUE, labels=QUEUE))) == []
     assert warned(review(job(annotations=QUEUE), old=job(annotations=QUEUE))) == []
     other = suspended(annotations=QUEUE, labels={Label.QUEUE_NAME: "other"})
     assert warned(review(other)) == [
-        'label and annotation name different queues: the label "other" wins; remove the annotation'
-        " kueue.x-k8s.io/queue-name"
+        'label and annotation name different queues: label "other" is used; remove annotation kueue.x-k8s.io/queue-name'
     ]
     assert warned(review(other, old=other)) == []

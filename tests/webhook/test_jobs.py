@@ -300,7 +300,7 @@ def test_where_all_jobs_wait_one_without_a_queue_is_told_what_to_do() -> None:
     told = ask("/validate-batch-v1-job", review(job(suspend=True)), knows=cluster(), settings=settings)
     assert told["allowed"]
     (warning,) = told["warnings"]
-    assert warning.startswith("names no queue and waits until it does: set label kueue.x-k8s.io/queue-name")
+    assert warning.startswith("has no queue name and waits: set label kueue.x-k8s.io/queue-name")
 
 
 RUNS = {"suspend": False, "parallelism": 3, "completions": 9}

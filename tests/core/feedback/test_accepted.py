@@ -44,10 +44,10 @@ def test_the_third_of_six_jobs_that_are_created_together_is_told_that_it_waits()
         accepted.add(f"uid-{number}", asked, 0.0)
     assert found[:2] == [[], []], "12 cpu can be had"
     assert [each[0].split("; ")[1] for each in found[2:]] == [
-        "it is next",
-        "position 2, 1 workload ahead",
-        "position 3, 2 workloads ahead",
-        "position 4, 3 workloads ahead",
+        "queue position 1",
+        "queue position 2",
+        "queue position 3",
+        "queue position 4",
     ]
     assert found[2][0].startswith("will wait: asks for 6 cpu, 0 free in")
 
@@ -83,7 +83,9 @@ def test_behind_one_that_does_not_fit_all_wait_in_strict_order() -> None:
     accepted.add("first", job(requests={"cpu": "6"}), 0.0)
     accepted.add("second", job(requests={"cpu": "6"}), 0.0)
     (text,) = told(job(requests={"cpu": "1"}), accepted.beside(lookup, 0.0))
-    assert text.startswith('will wait: ClusterQueue "team-a" is StrictFIFO and its head does not fit; position 2')
+    assert text.startswith(
+        'will wait: ClusterQueue "team-a" is StrictFIFO and its first workload does not fit; queue position 2'
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ CASES = [
         job(queue=""),
         "",
         "no-queue",
-        "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to main",
+        "has no queue name and waits: set label kueue.x-k8s.io/queue-name to main",
         id="a job without a queue where all jobs wait",
     ),
     *(
@@ -141,11 +141,11 @@ CASES = [
             id=f"{amount} memory",
         )
         for amount, told in (
-            ("8", "8 of memory is 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes"),
-            ("524288", "524288 of memory is less than a mebibyte; units are Mi and Gi"),
-            ("512m", "512m of memory is in thousandths of a byte; write 512Mi for mebibytes"),
-            ("2000m", "2000m of memory is in thousandths of a byte; write 2000Mi for mebibytes"),
-            ("100k", "100k of memory is less than a mebibyte; units are Mi and Gi"),
+            ("8", "memory 8 means 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes"),
+            ("524288", "memory 524288 is less than a mebibyte; units are Mi and Gi"),
+            ("512m", "memory 512m means thousandths of a byte; write 512Mi for mebibytes"),
+            ("2000m", "memory 2000m means thousandths of a byte; write 2000Mi for mebibytes"),
+            ("100k", "memory 100k is less than a mebibyte; units are Mi and Gi"),
         )
     ),
     pytest.param(
@@ -166,36 +166,35 @@ CASES = [
         job(),
         STOPPED,
         "local-queue-stopped",
-        'LocalQueue "main" is stopped (stopPolicy Hold): it waits until an administrator resumes it',
+        'LocalQueue "main" is stopped (stopPolicy Hold): the job waits until an administrator resumes it',
         id="a stopped LocalQueue",
     ),
     pytest.param(
         job(),
         LOST,
         "cluster-queue-not-found",
-        'LocalQueue "main" leads to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
+        'LocalQueue "main" points to ClusterQueue "taem-a", which does not exist: did you mean "team-a"?',
         id="a LocalQueue that leads nowhere",
     ),
     pytest.param(
         job(),
         DRAINED,
         "cluster-queue-stopped",
-        'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): it waits until an administrator resumes it',
+        'ClusterQueue "team-a" is stopped (stopPolicy HoldAndDrain): the job waits until an administrator resumes it',
         id="a ClusterQueue that is drained",
     ),
     pytest.param(
         job(),
         MISSING,
         "cluster-queue-inactive",
-        'ClusterQueue "team-a" admits nothing until an administrator fixes it:'
-        " references missing ResourceFlavor(s): gone",
+        'ClusterQueue "team-a" is inactive until an administrator fixes it: references missing ResourceFlavor(s): gone',
         id="a ClusterQueue without its flavor",
     ),
     pytest.param(
         job(),
         GOING,
         "cluster-queue-inactive",
-        'ClusterQueue "team-a" is being deleted: it waits until one of its name is made again',
+        'ClusterQueue "team-a" is being deleted: the job waits until it is created again',
         id="a ClusterQueue that is being deleted",
     ),
     pytest.param(
@@ -209,7 +208,7 @@ CASES = [
         job(namespace="team-b", queue="other"),
         "[{kind: LocalQueue, metadata: {name: other, namespace: team-b}, spec: {clusterQueue: team-a}}]",
         "namespace-not-selected",
-        'ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
+        'ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
         id="a namespace that is not selected",
     ),
     pytest.param(
@@ -230,7 +229,7 @@ CASES = [
         job(requests={"cpu": "20"}),
         "",
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard (8 own, 4 borrowed);'
         " ask for 12 or less",
         id="more than could ever be borrowed",
     ),
@@ -238,7 +237,7 @@ CASES = [
         job(requests={"cpu": "2"}, count=10),
         "",
         "request-too-large",
-        'never starts: 10 pods ask for 20 cpu, ClusterQueue "team-a" gives 12 in standard;'
+        'never starts: 10 pods ask for 20 cpu, ClusterQueue "team-a" allows 12 in standard;'
         " set parallelism to 6 or less",
         id="so many pods count together",
     ),
@@ -246,7 +245,7 @@ CASES = [
         job(requests={"cpu": "2"}, count=10, min_count=7),
         "",
         "min-parallelism-too-large",
-        'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" gives 12;'
+        'never starts: even 7 pods ask for 14 cpu, ClusterQueue "team-a" allows 12;'
         " set job-min-parallelism to 6 or less",
         id="min-parallelism that cannot fit",
     ),
@@ -254,15 +253,14 @@ CASES = [
         job(requests={"memory": "33Gi"}, count=2, min_count=1),
         "",
         "min-parallelism-too-large",
-        'never starts: even 1 pod asks for 33Gi memory, ClusterQueue "team-a" gives 32Gi; ask for 32Gi or less',
+        'never starts: even 1 pod asks for 33Gi memory, ClusterQueue "team-a" allows 32Gi; ask for 32Gi or less',
         id="a minimum of pods none of which fits",
     ),
     pytest.param(
         job(requests={"cpu": "2"}, count=10, min_count=3),
         "",
         "only-partly",
-        "starts with 6 of its 10 pods at most: all ask for 20 cpu, ClusterQueue"
-        ' "team-a" gives 12; set parallelism to 6',
+        'starts with at most 6 of 10 pods: all ask for 20 cpu, ClusterQueue "team-a" allows 12; set parallelism to 6',
         id="never with all of its pods",
     ),
     pytest.param(job(requests={"cpu": "2"}, count=6, min_count=3), "", "only-partly", "", id="or with all of them"),
@@ -270,45 +268,45 @@ CASES = [
         job(namespace="team-b", requests={"cpu": "20"}, tolerations=[{"key": "spot", "operator": "Exists"}]),
         "",
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-b" gives 16 in standard, 4 in spot; ask for 16 or less',
+        'never starts: asks for 20 cpu, ClusterQueue "team-b" allows 16 in standard, 4 in spot; ask for 16 or less',
         id="two flavors, each with its most",
     ),
     pytest.param(
         job(namespace="team-b", requests={"cpu": "20"}),
         LARGE_SPOT,
         "request-too-large",
-        "never starts: asks for 20 cpu, the ClusterQueue gives 8 in standard;"
+        "never starts: asks for 20 cpu, the ClusterQueue allows 8 in standard;"
         " spot needs a toleration of spot=true:NoSchedule",
-        id="another flavor could hold it, were it tolerated",
+        id="another flavor could run it, were it tolerated",
     ),
     pytest.param(
         job(requests={"memory": "40Gi"}),
         "",
         "nobody-lends",
-        'never starts: asks for 40Gi memory, "team-a" owns 32Gi, nobody in cohort'
-        ' "research" lends; ask for 32Gi or less',
+        'never starts: asks for 40Gi memory, ClusterQueue "team-a" has 32Gi, cohort "research" lends none; ask for'
+        " 32Gi or less",
         id="a cohort in which nobody lends memory",
     ),
     pytest.param(
         job(requests={"nvidia.com/gpu": "2"}, count=2),
         "",
         "resource-not-covered",
-        'ClusterQueue "team-a" gives no nvidia.com/gpu (asked: 4): it covers cpu, memory; ask for none of it',
+        'ClusterQueue "team-a" has no quota for nvidia.com/gpu (asked: 4), only for cpu, memory; remove the request',
         id="a resource that the queue has not",
     ),
     pytest.param(
         job(nodeSelector={"pool": "fast"}),
         "",
         "no-matching-flavor",
-        'no flavor of ClusterQueue "team-a" takes pod set main: standard has'
-        " pool=standard, not fast; ask for pool=standard",
+        'no flavor of ClusterQueue "team-a" matches pod set main: standard has pool=standard, not fast; select'
+        " pool=standard",
         id="a node selector that no flavor has",
     ),
     pytest.param(
         job(namespace="team-b", nodeSelector={"pool": "spot"}),
         "",
         "no-matching-flavor",
-        "no flavor takes pod set main: standard has pool=standard, not spot;"
+        "no flavor matches pod set main: standard has pool=standard, not spot;"
         " spot needs a toleration of spot=true:NoSchedule",
         id="a toleration is missing",
     ),
@@ -316,7 +314,7 @@ CASES = [
         job(requests={}),
         "",
         "no-requests",
-        "no container requests anything (main): the job takes no quota; add resources.requests",
+        "no container requests anything (main): the job uses no quota; add resources.requests",
         id="no requests at all",
     ),
     pytest.param(
@@ -337,7 +335,7 @@ CASES = [
         job(requests={"cpu": "10"}),
         running("big", "team-a", "team-a", "4"),
         "only-by-borrowing",
-        "asks for 10 cpu, 8 is its own in standard: starts only while 2 can be borrowed"
+        "asks for 10 cpu, own quota in standard is 8: starts only when 2 can be borrowed"
         ' in cohort "research"; ask for 8 or less',
         id="only by borrowing",
     ),
@@ -348,7 +346,7 @@ CASES = [
         job(namespace="team-b", requests={"cpu": "9", "memory": "9Gi"}, tolerations=[{"key": "spot"}]),
         running("big", "team-a", "team-a", "12"),
         "only-by-borrowing",
-        "asks for 9 cpu, 8 is its own in standard: starts only while 1 can be borrowed"
+        "asks for 9 cpu, own quota in standard is 8: starts only when 1 can be borrowed"
         ' in cohort "research"; ask for 8 or less',
         id="only by borrowing in the flavor that comes nearest",
     ),
@@ -356,15 +354,15 @@ CASES = [
         job(),
         EMPTY,
         "resource-not-covered",
-        'ClusterQueue "team-a" gives no cpu (asked: 1): it has no resourceGroups; an'
-        " administrator has to give it quota",
+        'ClusterQueue "team-a" has no quota for cpu (asked: 1): it has no resourceGroups; an administrator must add'
+        " quota",
         id="a ClusterQueue that gives nothing at all",
     ),
     pytest.param(
         job(requests={"cpu": "2"}, count=10, min_count=6),
         "",
         "only-partly",
-        "starts with 6 of 10 pods at most: all ask for 20 cpu, 12 can be given;"
+        "starts with at most 6 of 10 pods: all ask for 20 cpu, maximum 12;"
         " set parallelism to 6 without job-min-parallelism",
         id="never with more than the least number of pods",
     ),
@@ -372,7 +370,7 @@ CASES = [
         job(requests={"cpu": "1"}, count=8, min_count=4),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; it is next;'
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a"; queue position 1;'
         " set job-min-parallelism to 2 to start now",
         id="as few pods as fit now",
     ),
@@ -380,35 +378,37 @@ CASES = [
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; ask for 2 to start now',
-        id="it is next",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 1; ask for 2 to start'
+        " now",
+        id="first in the queue",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; position 3, 2 workloads ahead; it starts by itself',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 3; starts automatically',
         id="two ahead",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, priorityClassName="high-priority"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9") + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; it starts by itself',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 1; starts automatically',
         id="the priority of the pods counts where no class of Kueue's is named",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         PREEMPTING + running("big", "team-a", "team-a", "6"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next; ask for 2 to start now',
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 1; ask for 2 to start'
+        " now",
         id="a queue that preempts, but nobody of equal priority",
     ),
     pytest.param(
         job(requests={"cpu": "1"}),
         STRICT + running("big", "team-a", "team-a", "6") + waiting("w-1", "team-a", "4", told=True),
         "will-wait",
-        'will wait: ClusterQueue "team-a" is StrictFIFO and its head does not fit; position 2, 1 workload ahead',
+        'will wait: ClusterQueue "team-a" is StrictFIFO and its first workload does not fit; queue position 2',
         id="a strict queue whose head does not fit",
     ),
     pytest.param(
@@ -422,38 +422,37 @@ CASES = [
         job(requests={"cpu": "4"}, priority_class="urgent"),
         running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 2000) + waiting("w-2", "team-a", "3"),
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; position 2,'
-        " 1 workload ahead; it starts by itself",
+        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 2; starts automatically',
         id="an urgent job goes before those of less priority",
     ),
     pytest.param(
         job(),
         STOPPED + waiting("w-1", "team-a", "1") + waiting("w-2", "team-a", "1") + SPARE,
         "local-queue-stopped",
-        'LocalQueue "main" is stopped (stopPolicy Hold): it waits with 2 others until resumed;'
-        ' LocalQueue "spare" is open',
+        'LocalQueue "main" is stopped (stopPolicy Hold): the job waits with 2 others until resumed;'
+        ' LocalQueue "spare" is active',
         id="a stopped LocalQueue in which others wait, and one that is open",
     ),
     pytest.param(
         job(),
         DRAINED + waiting("w-1", "team-a", "1") + SPARE,
         "cluster-queue-stopped",
-        'ClusterQueue "team-a" is stopped (HoldAndDrain): it waits with 1 other until resumed;'
-        ' LocalQueue "spare" is open',
+        'ClusterQueue "team-a" is stopped (HoldAndDrain): the job waits with 1 other until resumed;'
+        ' LocalQueue "spare" is active',
         id="a stopped ClusterQueue in which another waits",
     ),
     pytest.param(
         job(requests={"cpu": "16"}),
         SPARE,
         "request-too-large",
-        'never starts: asks for 16 cpu, ClusterQueue "team-a" gives 12 in standard; LocalQueue "spare" could hold it',
-        id="more than this queue gives, and another could hold it",
+        'never starts: asks for 16 cpu, ClusterQueue "team-a" allows 12 in standard; LocalQueue "spare" could run it',
+        id="more than this queue gives, and another could run it",
     ),
     pytest.param(
         job(requests={"cpu": "20"}),
         SPARE,
         "request-too-large",
-        'never starts: asks for 20 cpu, ClusterQueue "team-a" gives 12 in standard (8 own, 4 borrowed);'
+        'never starts: asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard (8 own, 4 borrowed);'
         " ask for 12 or less",
         id="more than any queue of the namespace gives",
     ),
@@ -461,44 +460,45 @@ CASES = [
         job(requests={"cpu": "14"}, count=2),
         "",
         "request-too-large",
-        'never starts: 2 pods ask for 28 cpu, ClusterQueue "team-a" gives 12 in standard; ask for 6 or less a pod',
+        'never starts: 2 pods ask for 28 cpu, ClusterQueue "team-a" allows 12 in standard; ask for 6 or less a pod',
         id="pods none of which fits",
     ),
     pytest.param(
         job(tolerations=[], nodeSelector={"pool": "spot"}),
         SPARE,
         "no-matching-flavor",
-        'no flavor of ClusterQueue "team-a" takes pod set main: standard has pool=standard, not spot;'
-        " ask for pool=standard",
+        'no flavor of ClusterQueue "team-a" matches pod set main: standard has pool=standard, not spot; select'
+        " pool=standard",
         id="another queue has the flavor, but not without a toleration",
     ),
     pytest.param(
         job(tolerations=[{"key": "spot", "operator": "Exists"}], nodeSelector={"pool": "spot"}),
         SPARE,
         "no-matching-flavor",
-        'no flavor takes pod set main: standard has pool=standard, not spot; LocalQueue "spare" could hold it',
+        'no flavor matches pod set main: standard has pool=standard, not spot; LocalQueue "spare" could run it',
         id="another queue has the flavor that is asked for",
     ),
     pytest.param(
         job(affinity=NOT_STANDARD),
         "",
         "no-matching-flavor",
-        "no flavor takes pod set main: standard has pool=standard, which the node affinity excludes; loosen it",
+        "no flavor matches pod set main: standard has pool=standard, which the node affinity excludes; change the"
+        " affinity",
         id="an affinity that excludes the flavor",
     ),
     pytest.param(
         job(requests={"cpu": "4"}),
         running("big", "team-a", "team-a", "10") + ELSEWHERE,
         "will-wait",
-        'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next;'
-        ' LocalQueue "other" has room',
+        'will wait: asks for 4 cpu, 2 free in "team-a", 2 missing; queue position 1; LocalQueue "other" has free quota',
         id="another queue has room",
     ),
     pytest.param(
         job(requests={"cpu": "1"}, count=4),
         running("big", "team-a", "team-a", "10"),
         "will-wait",
-        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; it is next; set parallelism to 2 to start now',
+        'will wait: 4 pods ask for 4 cpu, 2 free in "team-a", 2 missing; queue position 1; set parallelism to 2 to'
+        " start now",
         id="as many pods as fit now",
     ),
     *(
@@ -510,36 +510,37 @@ CASES = [
             id=f"a namespace that is kept out by {selector}",
         )
         for selector, mend in (
-            ("{matchLabels: {tier: gold}}", "label it tier=gold"),
+            ("{matchLabels: {tier: gold}}", "it needs label tier=gold"),
             (
                 "{matchExpressions: [{key: team, operator: In, values: [b, c, d]}]}",
-                "its label team=a has to be b, c or d",
+                "its label team is a, must be b, c or d",
             ),
             (
                 "{matchExpressions: [{key: team, operator: In, values: [b, c, d, e, f]}]}",
-                "its label team=a has to be b, c or 3 others",
+                "its label team is a, must be b, c or 3 others",
             ),
             (
                 "{matchExpressions: [{key: team, operator: NotIn, values: [a]}]}",
-                "its label team=a keeps it out; change it",
+                "its label team=a excludes it; change it",
             ),
-            ("{matchExpressions: [{key: team, operator: DoesNotExist}]}", "its label team=a keeps it out; remove it"),
-            ("{matchExpressions: [{key: gold, operator: Exists}]}", "give it the label gold"),
+            ("{matchExpressions: [{key: team, operator: DoesNotExist}]}", "its label team=a excludes it; remove it"),
+            ("{matchExpressions: [{key: gold, operator: Exists}]}", "it needs label gold"),
         )
     ),
     pytest.param(
         job(),
         CHECKED + IDLE_CHECK,
         "admission-check-inactive",
-        'AdmissionCheck "budget" is inactive, ClusterQueue "team-a" admits nothing until example.com/budget runs it',
+        'AdmissionCheck "budget" is inactive: ClusterQueue "team-a" admits nothing until controller'
+        " example.com/budget runs",
         id="a check that nobody looks after",
     ),
     pytest.param(
         job(),
         CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1", check="budget"),
         "admission-check-pending",
-        'AdmissionCheck "budget": 1 workload with quota waits for it, as this one will; it is decided by'
-        " example.com/budget",
+        'will wait for AdmissionCheck "budget", as 1 workload with quota does; controller example.com/budget decides'
+        " it",
         id="a check that keeps another waiting",
     ),
     pytest.param(
@@ -555,7 +556,7 @@ ONE_BY_ONE = [
         job(),
         running("one", "team-a", "team-a", "1"),
         "pods-not-ready",
-        "will wait until the pods of 1 workload are ready: waitForPodsReady.blockAdmission starts one at a time;"
+        "will wait until the pods of 1 workload are ready: waitForPodsReady.blockAdmission admits one at a time;"
         " see one",
         id="the pods of another are not ready",
     ),
@@ -564,7 +565,7 @@ ONE_BY_ONE = [
         running("one", "team-b", "team-b", "1") + running("two", "team-b", "team-b", "1"),
         "pods-not-ready",
         "will wait until the pods of 2 workloads are ready (waitForPodsReady.blockAdmission);"
-        " all are of other namespaces",
+        " they are in other namespaces",
         id="nor those of two in other namespaces",
     ),
     pytest.param(job(), "", "pods-not-ready", "", id="all pods are ready"),
@@ -575,19 +576,19 @@ RESIZED = [
     pytest.param(
         replace(job(count=5), runs_with=3),
         "running-job-resized",
-        "suspends this running job of 3 pods and requeues it with 5; submit another job for 2 more instead",
+        "changing from 3 to 5 pods suspends this running job and requeues it; for 2 more pods submit another job",
         id="more pods",
     ),
     pytest.param(
         replace(job(count=2), runs_with=3),
         "running-job-resized",
-        "suspends this running job of 3 pods and requeues it with 2; with 3 it runs on",
+        "changing from 3 to 2 pods suspends this running job and requeues it; with 3 it continues to run",
         id="fewer pods",
     ),
     pytest.param(
         replace(job(count=50), runs_with=3),
         "request-too-large",
-        'never starts: 50 pods ask for 50 cpu, ClusterQueue "team-a" gives 12 in standard;'
+        'never starts: 50 pods ask for 50 cpu, ClusterQueue "team-a" allows 12 in standard;'
         " set parallelism to 12 or less",
         id="more pods than there can be",
     ),
@@ -663,7 +664,7 @@ HELD = """
     resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: standard, resources: [
       {name: nvidia.com/gpu, nominalQuota: 4}]}]}]
 """
-STUCK = 'LocalQueue "main" is stopped (stopPolicy Hold): it waits until an administrator resumes it'
+STUCK = 'LocalQueue "main" is stopped (stopPolicy Hold): the job waits until an administrator resumes it'
 
 
 @pytest.mark.parametrize(
@@ -675,19 +676,19 @@ STUCK = 'LocalQueue "main" is stopped (stopPolicy Hold): it waits until an admin
         pytest.param(
             job(),
             HELD % "team-b",
-            f'{STUCK.replace(" an administrator resumes it", " resumed")}; LocalQueue "spare" is open',
+            f'{STUCK.replace(" an administrator resumes it", " resumed")}; LocalQueue "spare" is active',
             id="one that takes it",
         ),
         pytest.param(
             job(queue=""),
             HELD % "gpus",
-            "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name",
+            "has no queue name and waits: set label kueue.x-k8s.io/queue-name",
             id="none of those there",
         ),
         pytest.param(
             job(queue=""),
             HELD % "team-b",
-            "names no queue and waits until it does: set label kueue.x-k8s.io/queue-name to spare",
+            "has no queue name and waits: set label kueue.x-k8s.io/queue-name to spare",
             id="the one of those there",
         ),
     ],
@@ -699,7 +700,8 @@ def test_only_a_queue_on_which_the_job_can_run_is_recommended(asked: Submission,
 def test_a_flavor_that_is_too_small_is_not_recommended() -> None:
     (text,) = [each.message for each in of_job(job(requests={"cpu": "30"}, nodeSelector={"pool": "x"}), world())]
     assert (
-        text == "no flavor takes pod set main: standard has pool=standard, not x; and asks for 30 cpu, 12 can be given"
+        text
+        == "no flavor matches pod set main: standard has pool=standard, not x; and asks for 30 cpu, the maximum is 12"
     )
 
 
@@ -716,7 +718,7 @@ GPUS = """
 @pytest.mark.parametrize("written", ["nvidia.com/gpus", "nvidia.com/GPU", "nvidia/gpu", "amd.com/gpu"])
 def test_the_resource_that_was_meant_is_named(written: str) -> None:
     (text,) = [each.message for each in of_job(job(requests={written: "1"}), world(GPUS))]
-    assert text == f'ClusterQueue "team-a" gives no {written} (asked: 1): did you mean nvidia.com/gpu?'
+    assert text == f'ClusterQueue "team-a" has no quota for {written} (asked: 1): did you mean nvidia.com/gpu?'
 
 
 def test_no_job_is_told_to_take_a_priority_class_of_the_system() -> None:
@@ -768,7 +770,7 @@ WITHOUT_NODES = [
     pytest.param(
         [{"pool": "other"}],
         "flavor-without-nodes",
-        'no node has the labels of flavor "standard" (pool=standard): its pods stay pending until one is added',
+        'no node has the labels of flavor "standard" (pool=standard): its pods stay pending until such a node is added',
         id="none with the labels",
     ),
     pytest.param([{"pool": "other"}, {"pool": "standard"}], "", "", id="one with the labels"),
@@ -817,7 +819,7 @@ LONG = {length: "".join(chr(ord("a") + number % 26) for number in range(length))
 
 
 @pytest.mark.parametrize("length", LONG)
-def test_long_names_lose_their_middle_and_numbers_and_mend_stay(length: int) -> None:
+def test_long_names_lose_their_middle_and_numbers_and_fix_stay(length: int) -> None:
     name = LONG[length]
     resource = f"example.com/{name[:60]}"
     more = f"""
@@ -838,7 +840,7 @@ def test_long_names_lose_their_middle_and_numbers_and_mend_stay(length: int) -> 
         ("23", 1, None, ("23", "17", "ask for 17 or less")),
         ("9", 2, None, ("2 pods", "18", "17", "set parallelism to 1 or less")),
         ("9", 4, 2, ("2 pods", "18", "17", "set job-min-parallelism to 1 or less")),
-        ("9", 4, 1, ("1 of its 4 pods", "36", "17", "set parallelism to 1")),
+        ("9", 4, 1, ("1 of 4 pods", "36", "17", "set parallelism to 1")),
     ):
         (message,) = [
             each.message

@@ -39,69 +39,70 @@ CASES = [
     pytest.param(
         keys(labels="queue-nmae"),
         "unknown-key",
-        "label kueue.x-k8s.io/queue-nmae is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        "label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",
         id="a mistyped label",
     ),
     pytest.param(
         Keys({"queue_name": "main"}),
         "unknown-key",
-        "label queue_name does nothing and the job names no queue: did you mean kueue.x-k8s.io/queue-name?",
+        "label queue_name is ignored and the job has no queue: did you mean kueue.x-k8s.io/queue-name?",
         id="no prefix",
     ),
     pytest.param(
         keys(annotations="job-min-paralelism"),
         "unknown-key",
-        "annotation kueue.x-k8s.io/job-min-paralelism is not known and does nothing: did you mean job-min-parallelism?",
+        "annotation kueue.x-k8s.io/job-min-paralelism is unknown and ignored: did you mean"
+        " kueue.x-k8s.io/job-min-parallelism?",
         id="a mistyped annotation",
     ),
     pytest.param(
         keys(pod_annotations="podset-requird-topology"),
         "unknown-key",
-        "annotation kueue.x-k8s.io/podset-requird-topology is not known and does nothing:"
+        "annotation kueue.x-k8s.io/podset-requird-topology is unknown and ignored:"
         " did you mean podset-required-topology?",
         id="a mistyped annotation of the pods",
     ),
     pytest.param(
         Keys({"kueue.k8s.io/queue-name": "main"}),
         "unknown-key",
-        "label kueue.k8s.io/queue-name is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        "label kueue.k8s.io/queue-name is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",
         id="a mistyped prefix",
     ),
     pytest.param(
         Keys({"kueu.x-k8s.io/queue-name": "main"}),
         "unknown-key",
-        "label kueu.x-k8s.io/queue-name is not known and does nothing: did you mean kueue.x-k8s.io/queue-name?",
+        "label kueu.x-k8s.io/queue-name is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",
         id="another mistyped prefix",
     ),
     pytest.param(
         keys(labels="colour"),
         "unknown-key",
-        "label kueue.x-k8s.io/colour is not known and does nothing: correct or remove it",
+        "label kueue.x-k8s.io/colour is unknown and ignored: correct or remove it",
         id="a label like no other",
     ),
     pytest.param(
         keys(annotations="priority-class"),
         "misplaced-key",
-        "kueue.x-k8s.io/priority-class does nothing as an annotation of the job: make it a label of the job",
+        "kueue.x-k8s.io/priority-class has no effect as an annotation of the job: make it a label of the job",
         id="a label written as annotation",
     ),
     pytest.param(
         keys(labels="job-min-parallelism"),
         "misplaced-key",
-        "kueue.x-k8s.io/job-min-parallelism does nothing as a label of the job: make it an annotation of the job",
+        "kueue.x-k8s.io/job-min-parallelism has no effect as a label of the job: make it an annotation of the job",
         id="an annotation written as label",
     ),
     pytest.param(
         keys(pod_annotations="job-min-parallelism"),
         "misplaced-key",
-        "kueue.x-k8s.io/job-min-parallelism does nothing as an annotation of spec.template:"
+        "kueue.x-k8s.io/job-min-parallelism has no effect as an annotation of spec.template:"
         " make it an annotation of the job",
         id="an annotation of the job on the pods",
     ),
     pytest.param(
         keys(pod_annotations="job-completions-equal-parallelism"),
         "misplaced-key",
-        "kueue.x-k8s.io/job-completions-equal-parallelism does nothing there: make it an annotation of the job",
+        "kueue.x-k8s.io/job-completions-equal-parallelism has no effect there: make it an annotation of the job",
         id="a long one",
     ),
     pytest.param(
@@ -114,21 +115,21 @@ CASES = [
     pytest.param(
         Keys(pod_labels=QUEUE),
         "misplaced-key",
-        "kueue.x-k8s.io/queue-name does nothing as a label of spec.template: make it a label of the job",
+        "kueue.x-k8s.io/queue-name has no effect as a label of spec.template: make it a label of the job",
         id="the queue named by the pods alone",
     ),
     pytest.param(Keys(QUEUE, pod_labels=QUEUE), "", "", id="the queue named by the pods as well"),
     pytest.param(
         Keys(annotations=QUEUE),
         "queue-by-annotation",
-        "the annotation kueue.x-k8s.io/queue-name still queues this job; make it a label, annotations are v0.1",
+        "annotation kueue.x-k8s.io/queue-name is from v0.1: this job is queued, but use a label instead",
         id="v0.1's annotation",
     ),
     pytest.param(Keys(QUEUE, QUEUE), "", "", id="label and annotation agree"),
     pytest.param(
         Keys({f"{PREFIX}queue-name": "other"}, QUEUE),
         "queue-named-twice",
-        'label and annotation name different queues: the label "other" wins; remove the annotation'
+        'label and annotation name different queues: label "other" is used; remove annotation'
         " kueue.x-k8s.io/queue-name",
         id="label and annotation differ",
     ),
@@ -141,8 +142,8 @@ CASES = [
     pytest.param(
         Keys(annotations={f"{PREFIX}elastic-job": "true"}),
         "key-without-effect",
-        "kueue.x-k8s.io/elastic-job has no effect here: a job that is resized while it runs is suspended"
-        " and requeued; remove it",
+        "kueue.x-k8s.io/elastic-job has no effect here: resizing a running job suspends and requeues it; remove the"
+        " annotation",
         id="an elastic job",
     ),
     pytest.param(
@@ -172,8 +173,8 @@ WITHDRAWN = [
         Keys(QUEUE),
         Keys(left=True),
         "queue-withdrawn",
-        'leaves LocalQueue "main" and its queue position; it stays suspended until somebody starts it'
-        " or names a queue again",
+        'removes the job from LocalQueue "main": its queue position is lost; it stays suspended until resumed or'
+        " queued again",
         id="taken out of its queue",
     ),
     pytest.param(Keys(QUEUE), Keys(), "", "", id="where jobs without a queue wait, or one that runs"),

@@ -134,7 +134,7 @@ def test_the_closest_flavor_is_looked_for_once_and_for_so_many_names(monkeypatch
     found = [each.message for each in of_cluster_queue(Change(None, queue), world()) if each.rule == "flavor-not-found"]
     assert asked == missing[:HINTS]
     assert len([text for text in found if 'did you mean "standard"?' in text]) == EACH - 1
-    assert found[EACH - 1 :] == [f"... and {HINTS + 1 - (EACH - 1)} more of the rule flavor-not-found"]
+    assert found[EACH - 1 :] == [f"... and {HINTS + 1 - (EACH - 1)} more of rule flavor-not-found"]
 
 
 def of_missing(name: str, others: list[str]) -> list[Finding]:

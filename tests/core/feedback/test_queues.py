@@ -104,8 +104,7 @@ CASES = [
         None,
         "",
         "flavor-not-found",
-        'ResourceFlavor "standrad" does not exist, the ClusterQueue admits nothing until it does:'
-        ' did you mean "standard"?',
+        'ResourceFlavor "standrad" does not exist, the ClusterQueue is inactive: did you mean "standard"?',
         id="a misspelt flavor",
     ),
     pytest.param(
@@ -114,8 +113,8 @@ CASES = [
         "",
         "flavor-not-found",
         [
-            'ResourceFlavor "spt" does not exist, the ClusterQueue admits nothing until it does: did you mean "spot"?',
-            "ResourceFlavors x-1, x-2, x-3 do not exist, the ClusterQueue admits nothing until they do",
+            'ResourceFlavor "spt" does not exist, the ClusterQueue is inactive: did you mean "spot"?',
+            "ResourceFlavors x-1, x-2, x-3 do not exist, the ClusterQueue is inactive",
         ],
         id="several flavors that are not there",
     ),
@@ -124,7 +123,7 @@ CASES = [
         None,
         "",
         "no-quota",
-        "no resourceGroups: a job that requests anything never starts; name resources, flavors and their quota",
+        "no resourceGroups: a job that requests anything never starts; add resources, flavors and their quota",
         id="a ClusterQueue without resources",
     ),
     pytest.param(
@@ -132,7 +131,7 @@ CASES = [
         None,
         "",
         "no-quota",
-        "2 nominalQuotas are 0 and no cohort lends: a job that requests anything"
+        "2 nominalQuotas are 0 and no cohort is set: a job that requests anything"
         " never starts; set nominalQuota or cohortName",
         id="a ClusterQueue of zeros",
     ),
@@ -150,8 +149,7 @@ CASES = [
         None,
         "",
         "admission-check-not-found",
-        'AdmissionCheck "budget" does not exist, the ClusterQueue admits nothing until'
-        " it does: there are no AdmissionChecks yet",
+        'AdmissionCheck "budget" does not exist, the ClusterQueue is inactive: there are no AdmissionChecks yet',
         id="a check that is not there",
     ),
     pytest.param(
@@ -159,7 +157,7 @@ CASES = [
         None,
         IDLE_CHECK,
         "admission-check-not-found",
-        'AdmissionCheck "budgte" does not exist, the ClusterQueue admits nothing until it does: did you mean "budget"?',
+        'AdmissionCheck "budgte" does not exist, the ClusterQueue is inactive: did you mean "budget"?',
         id="a misspelt check",
     ),
     pytest.param(
@@ -167,8 +165,7 @@ CASES = [
         None,
         IDLE_CHECK,
         "admission-check-inactive",
-        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing until example.com/budget runs it;'
-        " start it",
+        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; start its controller example.com/budget',
         id="a check that nobody looks after",
     ),
     pytest.param(
@@ -176,7 +173,8 @@ CASES = [
         None,
         "",
         "negative-weight",
-        "fairSharing.weight -1 counts as 0: jobs from here come after those of all other LocalQueues; set 1",
+        "fairSharing.weight -1 counts as 0: jobs of this queue are admitted after those of all other LocalQueues;"
+        " set 1",
         id="a LocalQueue of negative weight",
     ),
     pytest.param(
@@ -192,7 +190,7 @@ CASES = [
         None,
         "",
         "queue-name-taken",
-        'LocalQueue "main" is there and leads to ClusterQueue "team-a": this Queue changes nothing; take another name',
+        'LocalQueue "main" exists and points to ClusterQueue "team-a": this Queue has no effect; choose another name',
         id="a Queue of v0.1 where a LocalQueue leads elsewhere",
     ),
     pytest.param(
@@ -208,7 +206,8 @@ CASES = [
         None,
         "",
         "cluster-queue-not-found",
-        'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?',
+        'ClusterQueue "taem-b" does not exist: jobs of this LocalQueue wait until it is created; did you mean'
+        ' "team-b"?',
         id="a Queue of v0.1 that leads nowhere",
     ),
     pytest.param(
@@ -216,7 +215,7 @@ CASES = [
         None,
         "",
         "no-namespace-admitted",
-        "no namespace is admitted: namespaceSelector is not set; {} admits all of them",
+        "namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces",
         id="a ClusterQueue for nobody",
     ),
     pytest.param(
@@ -224,7 +223,7 @@ CASES = [
         None,
         "[{kind: Cohort, metadata: {name: research}, spec: {parentName: root}}]",
         "cohort-cycle",
-        "the parents of cohort root run in a circle: root -> research -> root;"
+        "the parents of cohort root form a cycle: root -> research -> root;"
         " nothing is admitted there; change a parentName",
         id="a Cohort that closes a circle",
     ),
@@ -233,7 +232,7 @@ CASES = [
         None,
         "[{kind: Cohort, metadata: {name: research}, spec: {parentName: research}}]",
         "cohort-cycle",
-        "the parents of cohort research run in a circle: research -> research;"
+        "the parents of cohort research form a cycle: research -> research;"
         " nothing is admitted there; change a parentName",
         id="a ClusterQueue joins a circle",
     ),
@@ -242,7 +241,7 @@ CASES = [
         None,
         "",
         "borrowing-limit-idle",
-        'borrowingLimit 20 of cpu in standard never matters: cohort "research" lends 8 at most; lower or remove it',
+        'borrowingLimit 20 of cpu in standard has no effect: cohort "research" lends at most 8; lower or remove it',
         id="a borrowing limit above all there is",
     ),
     pytest.param(
@@ -250,7 +249,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanPreempt: MayStopSearch does nothing: withinClusterQueue, reclaimWithinCohort are Never; allow one",
+        "whenCanPreempt: MayStopSearch has no effect: withinClusterQueue, reclaimWithinCohort are Never; change one",
         id="preemption preferred where none is allowed",
     ),
     pytest.param(
@@ -258,8 +257,8 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "preference: PreemptionOverBorrowing does nothing: withinClusterQueue,"
-        " reclaimWithinCohort are Never; allow one",
+        "preference: PreemptionOverBorrowing has no effect: withinClusterQueue, reclaimWithinCohort are Never;"
+        " change one",
         id="a preference for what is not allowed",
     ),
     pytest.param(
@@ -267,7 +266,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: no cohort to borrow in; set cohortName or remove it",
+        "whenCanBorrow: TryNextFlavor has no effect: no cohort to borrow from; set cohortName or remove it",
         id="rather not borrow where nobody lends",
     ),
     pytest.param(
@@ -275,7 +274,7 @@ CASES = [
         None,
         "",
         "fungibility-idle",
-        "whenCanBorrow: TryNextFlavor does nothing: there is 1 flavor for each resource; add one or remove it",
+        "whenCanBorrow: TryNextFlavor has no effect: each resource has 1 flavor; add a flavor or remove it",
         id="the next flavor of one",
     ),
     pytest.param(
@@ -286,8 +285,8 @@ CASES = [
         None,
         "",
         "fungibility-contradiction",
-        "whenCanPreempt: MayStopSearch preempts in one flavor while a later one has room;"
-        " TryNextFlavor would take that",
+        "whenCanPreempt: MayStopSearch preempts even if a later flavor has free quota; TryNextFlavor would use that"
+        " flavor",
         id="preemption before the next flavor",
     ),
     pytest.param(
@@ -295,7 +294,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "reclaimWithinCohort: Any does nothing: the ClusterQueue is in no cohort; set cohortName or remove it",
+        "reclaimWithinCohort: Any has no effect: the ClusterQueue is in no cohort; set cohortName or remove it",
         id="reclaiming without a cohort",
     ),
     pytest.param(
@@ -303,7 +302,7 @@ CASES = [
         None,
         "",
         "preemption-idle",
-        "maxPriorityThreshold 7 does nothing: borrowWithinCohort.policy is Never; set LowerPriority or remove it",
+        "maxPriorityThreshold 7 has no effect: borrowWithinCohort.policy is Never; set LowerPriority or remove it",
         id="a threshold for nothing",
     ),
     pytest.param(
@@ -311,7 +310,7 @@ CASES = [
         with_cpu(borrowingLimit=8),
         BUSY,
         "quota-below-usage",
-        "cpu in standard goes from 8 to 4, but 10 is in use: 6 is borrowed from now on; keep 10 to avoid it",
+        "cpu in standard goes from 8 to 4, but 10 is in use: 6 is then borrowed; keep 10 to avoid this",
         id="less quota than is in use",
     ),
     pytest.param(
@@ -320,7 +319,7 @@ CASES = [
         BUSY,
         "quota-below-usage",
         "cpu in standard goes from 8 to 4, but 10 is in use: 2 must be released"
-        " before anything starts; keep 10 to avoid it",
+        " before anything starts; keep 10 to avoid this",
         id="less quota than is in use, and not enough may be borrowed",
     ),
     pytest.param(
@@ -346,7 +345,7 @@ CASES = [
         BUSY,
         "quota-below-usage",
         "cpu in standard goes from 8 to 4, but 10 is in use: 6 must be released"
-        " before anything starts; keep 10 to avoid it",
+        " before anything starts; keep 10 to avoid this",
         id="less quota than is in use, and no cohort",
     ),
     pytest.param(
@@ -354,8 +353,7 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released;'
-        " add 2 first",
+        'cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
         id="leaving a cohort that borrows from here",
     ),
     pytest.param(
@@ -363,8 +361,7 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" is then short of 2 cpu in standard: nobody borrows there until that is released;'
-        " add 2 first",
+        'cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
         id="deleting a ClusterQueue that others borrow from",
     ),
     pytest.param(
@@ -372,7 +369,7 @@ CASES = [
         team_a(),
         BUSY,
         "drain-stops-workloads",
-        "HoldAndDrain stops 2 running workloads, which then wait; Hold lets them finish",
+        "HoldAndDrain evicts 2 running workloads, which then wait; Hold lets them finish",
         id="draining a busy ClusterQueue",
     ),
     pytest.param(team_a(stopPolicy="Hold"), team_a(), BUSY, "", "", id="holding a busy ClusterQueue"),
@@ -382,7 +379,7 @@ CASES = [
         BUSY,
         "cohort-left-in-debt",
         'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
-        " workloads have released it; drain the queue first",
+        " workloads release it; drain the queue first",
         id="leaving a cohort in debt",
     ),
     pytest.param(
@@ -390,7 +387,7 @@ CASES = [
         team_a(),
         BUSY,
         "cluster-queue-in-use",
-        "2 workloads hold quota here and 1 waits: it goes when the last has finished; HoldAndDrain ends them now",
+        "2 workloads hold quota here and 1 waits: deleted when the last one finishes; HoldAndDrain evicts them now",
         id="deleting a busy ClusterQueue",
     ),
     pytest.param(
@@ -398,7 +395,7 @@ CASES = [
         team_a(),
         waiting("w", "team-a", "9"),
         "cluster-queue-in-use",
-        "1 workload waits here and stays pending until a ClusterQueue of this name is made again; move it first",
+        "1 workload waits here and stays pending until a ClusterQueue of this name is created again; move it first",
         id="deleting a ClusterQueue in which somebody waits and nobody runs",
     ),
     pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
@@ -407,7 +404,8 @@ CASES = [
         None,
         "",
         "cluster-queue-not-found",
-        'ClusterQueue "taem-b" does not exist yet: this LocalQueue works as soon as it does; did you mean "team-b"?',
+        'ClusterQueue "taem-b" does not exist: jobs of this LocalQueue wait until it is created; did you mean'
+        ' "team-b"?',
         id="a LocalQueue that leads nowhere",
     ),
     pytest.param(
@@ -415,7 +413,7 @@ CASES = [
         None,
         "",
         "namespace-not-selected",
-        'ClusterQueue "team-a" does not admit namespace "team-b": its label team=b has to be a',
+        'ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
         id="a LocalQueue where its ClusterQueue admits nobody",
     ),
     pytest.param(
@@ -423,7 +421,7 @@ CASES = [
         MAIN,
         running("one", "team-a", "team-a", "6"),
         "drain-stops-workloads",
-        "HoldAndDrain stops 1 running workload, which then waits; Hold lets it finish",
+        "HoldAndDrain evicts 1 running workload, which then waits; Hold lets it finish",
         id="draining a busy LocalQueue",
     ),
     pytest.param(
@@ -431,8 +429,8 @@ CASES = [
         MAIN,
         BUSY,
         "local-queue-in-use",
-        "1 workload waits here, pending until this LocalQueue is made again; move it to another one first;"
-        " 2 that run go on",
+        "1 workload waits here and stays pending until this LocalQueue is created again; move it first; 2 running"
+        " continue",
         id="deleting a LocalQueue in which somebody waits",
     ),
     pytest.param(
@@ -440,7 +438,7 @@ CASES = [
         MAIN,
         running("one", "team-a", "team-a", "6"),
         "local-queue-in-use",
-        "1 workload runs from here: it goes on, and holds quota until the end; HoldAndDrain before that stops it",
+        "1 running workload continues and holds quota until it finishes; HoldAndDrain evicts it",
         id="deleting a LocalQueue of which somebody runs",
     ),
     pytest.param(
@@ -448,7 +446,7 @@ CASES = [
         None,
         "",
         "flavor-not-found",
-        'ResourceFlavor "standrad" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
+        'ResourceFlavor "standrad" does not exist, its quota in the cohort cannot be used: did you mean "standard"?',
         id="quota of a cohort in a misspelt flavor",
     ),
     pytest.param(
@@ -457,7 +455,7 @@ CASES = [
         "",
         "flavor-not-found",
         "9 ResourceFlavors do not exist (nothing-l..-it-it-0, nothing-l..-it-it-1, ...):"
-        " their quota in the cohort is for nobody",
+        " their quota in the cohort cannot be used",
         id="quota of a cohort in many flavors that are not there",
     ),
     pytest.param(
@@ -466,9 +464,11 @@ CASES = [
         "",
         "flavor-not-found",
         [
-            'ResourceFlavor "standar0" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
-            'ResourceFlavor "standar1" does not exist, its quota in the cohort is for nobody: did you mean "standard"?',
-            "... and 3 more of the rule flavor-not-found",
+            'ResourceFlavor "standar0" does not exist, its quota in the cohort cannot be used: did you mean'
+            ' "standard"?',
+            'ResourceFlavor "standar1" does not exist, its quota in the cohort cannot be used: did you mean'
+            ' "standard"?',
+            "... and 3 more of rule flavor-not-found",
         ],
         id="one rule says three things at most",
     ),
@@ -477,7 +477,7 @@ CASES = [
         pool(standard=4),
         GREEDY,
         "quota-below-usage",
-        "the cohort is then short of 2 cpu in standard: nobody borrows in it until that is released; keep 2 more",
+        "the cohort then lacks 2 cpu in standard: no borrowing in it until it is released; keep 2 more",
         id="less quota of a cohort than is in use",
     ),
     pytest.param(
@@ -485,7 +485,7 @@ CASES = [
         pool(standard=4),
         "",
         "cohort-in-use",
-        "2 ClusterQueues are in it: they stay together, but lose its quota; move them first",
+        "2 ClusterQueues are members: they stay in the cohort but lose its quota; move them first",
         id="deleting a Cohort that has members",
     ),
     pytest.param(None, ours("Cohort", "nobody", parentName="root"), "", "", "", id="deleting one that has none"),
@@ -511,7 +511,7 @@ CASES = [
         known("ResourceFlavor", "standard"),
         "",
         "flavor-in-use",
-        "ClusterQueues team-a, team-b use the flavor: it stays until they drop it; take it out of resourceGroups first",
+        "ClusterQueues team-a, team-b use this flavor: it is deleted only after they remove it from resourceGroups",
         id="deleting a flavor that is used",
     ),
     pytest.param(
@@ -519,7 +519,7 @@ CASES = [
         known("ResourceFlavor", "spot"),
         "",
         "flavor-in-use",
-        "ClusterQueue team-b uses the flavor: it stays until it drops it; take it out of resourceGroups first",
+        "ClusterQueue team-b uses this flavor: it is deleted only after it removes it from resourceGroups",
         id="deleting a flavor that one ClusterQueue uses",
     ),
 ]

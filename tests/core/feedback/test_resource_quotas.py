@@ -19,7 +19,7 @@ from tests.core.feedback.world import job, world
 RULE = "resource-quota-too-small"
 LIMITED = {"cpu": "2", "memory": "1Gi"}
 GPU = {"nvidia.com/gpu": "1"}
-TAKES_ALL = "an administrator has to raise it"
+TAKES_ALL = "an administrator must raise it"
 
 
 def two(**spec: Any) -> Submission:

@@ -31,26 +31,26 @@ def changed(old: Raw, new: Raw, *, waits: bool = False) -> Change[PodSpecs]:
     return Change(fixed([old], waits=waits), fixed([new], waits=waits))
 
 
-TEMPLATE = "a Job keeps its pod template: delete it and create it again, as kubectl replace --force -f FILE does"
-NOTHING = "does nothing on a {}: only Jobs wait in queues,"
+TEMPLATE = "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
+NOTHING = "has no effect on a {}: only Jobs are queued,"
 MISSPELT = {"kueue.x-k8s.io/queue-nmae": "main"}
 CASES = [
     pytest.param(
         made("Deployment"),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue-name {NOTHING.format('Deployment')} its pods start at once",
+        f"label kueue.x-k8s.io/queue-name {NOTHING.format('Deployment')} its pods start immediately",
         id="a Deployment",
     ),
     pytest.param(
         made("Pod", labels=MISSPELT),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue-nmae {NOTHING.format('Pod')} this pod starts at once",
+        f"label kueue.x-k8s.io/queue-nmae {NOTHING.format('Pod')} this pod starts immediately",
         id="a Pod, misspelt",
     ),
     pytest.param(
         made("StatefulSet", labels={"kueue.x-k8s.io/queue_name": "main", "queue-name": "emails"}),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue_name {NOTHING.format('StatefulSet')} its pods start at once",
+        f"label kueue.x-k8s.io/queue_name {NOTHING.format('StatefulSet')} its pods start immediately",
         id="a StatefulSet",
     ),
     *(
@@ -67,7 +67,7 @@ CASES = [
     pytest.param(
         made("CronJob"),
         "queue-on-cron-job",
-        "label kueue.x-k8s.io/queue-name does nothing on the CronJob itself: set it in"
+        "label kueue.x-k8s.io/queue-name has no effect on the CronJob itself: set it in"
         " spec.jobTemplate.metadata.labels",
         id="a CronJob itself",
     ),
@@ -75,21 +75,21 @@ CASES = [
     pytest.param(
         made("Job", "kube-system"),
         "namespace-not-managed",
-        'no Job waits in namespace "kube-system", which is never managed: it starts at once; use another namespace',
+        'namespace "kube-system" is never managed: this Job is not queued and starts immediately; use another'
+        " namespace",
         id="a Job of the system",
     ),
     pytest.param(
         Deletion("job-train-1a2b3", "train", running=True),
         "workload-of-job-deleted",
-        'Job "train" is stopped and queues again; to end it delete the Job; to hold it set spec.active: false'
-        " in its Workload",
+        'Job "train" is suspended and requeued; to end it delete the Job; to hold it set spec.active: false in the'
+        " Workload",
         id="the Workload of a Job that runs",
     ),
     pytest.param(
         Deletion("job-train-1a2b3", "train", running=False),
         "workload-of-job-deleted",
-        'Job "train" gets a new one and queues again; to end it delete the Job; to hold it set spec.active: false'
-        " in its Workload",
+        'Job "train" gets a new Workload; to end it delete the Job; to hold it set spec.active: false in the Workload',
         id="the Workload of a Job that waits",
     ),
     pytest.param(Deletion("by-hand", "", running=False), "", "", id="a Workload without a Job"),

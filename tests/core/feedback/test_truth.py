@@ -123,8 +123,10 @@ def waiting_text(priority_class: str, more: str = "") -> str:
 
 
 def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = 'asks for 4 cpu, 2 free in "team-a", 2 missing; it is next; ask for 2 to start now'
-    assert waiting_text("") == 'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; it is next;' + (
+    rest = 'asks for 4 cpu, 2 free in "team-a", 2 missing; queue position 1; ask for 2 to start now'
+    assert waiting_text(
+        ""
+    ) == 'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 1;' + (
         " ask for 2 to start now"
     )
     assert waiting_text("urgent") == ""
