@@ -119,6 +119,8 @@ class Queue:
         self.sticky: Key | None = None
         self.preemptor: Key | None = None
         """Who waits for victims to go; in a queue that is not strict it is ``sticky`` as well."""
+        self.blocked: Key | None = None
+        """The head that would have been admitted if the pods of others had been ready; it is ``sticky`` as well."""
         self._entries: dict[Key, Pending] = {}
         self._families: dict[tuple[int, int, Lane], _Family] = {}
         self._orders: dict[Lane, list[tuple[QueueKey, int, _Family]]] = {}
@@ -190,9 +192,11 @@ class Queue:
             self._line_up(entry)
 
     def remove(self, key: Key) -> Pending | None:
-        """Let a workload leave; it is no longer the preemptor that keeps its place either."""
+        """Let a workload leave; it does not keep the first place any more either."""
         if self.sticky == key:
             self.sticky = None
+        if self.blocked == key:
+            self.blocked = None
         if self.preemptor == key:
             self.preemptor = None
         return self._drop(key) if key in self._entries else None

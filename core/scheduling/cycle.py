@@ -135,6 +135,13 @@ class _Cycle:
         return Preemptor(head.workload, head.time, entry.node, self.policy, local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
+        """Those that waited for nothing but the pods of others come first, as in Kueue, which decides about no other
+        head while they wait: one that comes back from its backoff meanwhile does not overtake them.
+        """
+        yield from self._in_order([entry for entry in entries if entry.head.blocked])
+        yield from self._in_order([entry for entry in entries if not entry.head.blocked])
+
+    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
         if self.policy.fair_sharing is not None:
             return tournament(entries, self.policy)
         by_priority, first = self.policy.priority_sorting_within_cohort, self.policy.prioritize_preemptors

@@ -19,7 +19,8 @@ from core.quota.tree import Tree
 class Head(Struct, frozen=True, gc=False):
     """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from.
 
-    ``preemptor`` ones wait for the victims of their preemption to go.
+    ``preemptor`` ones wait for the victims of their preemption to go. ``blocked`` ones would have been admitted
+    before if the pods of others had been ready (``blockAdmission``).
     """
 
     workload: Workload
@@ -28,6 +29,7 @@ class Head(Struct, frozen=True, gc=False):
     time: float
     tried: Tried | None = None
     preemptor: bool = False
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

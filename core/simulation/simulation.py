@@ -13,7 +13,6 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -383,7 +382,7 @@ def _written(workload: Workload) -> Workload:
     conditions = tuple(
         c if c.since == int(c.since) else replace(c, since=float(int(c.since))) for c in workload.conditions
     )
-    return replace(workload, conditions=conditions, requeue_at=workload.requeue_at and float(ceil(workload.requeue_at)))
+    return replace(workload, conditions=conditions, requeue_at=workload.requeue_at and float(int(workload.requeue_at)))
 
 
 def _eventful(workload: Workload) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from api.names import PODS_RESOURCE, Condition
+from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -269,8 +269,9 @@ class State:
             for name in trees[root].queues:
                 entry = self.lines.head(name) if offers_heads(standings[name]) else None
                 if entry is not None:
-                    preemptor = self.lines.queues[name].preemptor == entry.workload.key
-                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried, preemptor))
+                    queue, key = self.lines.queues[name], entry.workload.key
+                    kept = (queue.preemptor == key, queue.blocked == key)
+                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried, *kept))
             if len(found) == before:
                 self._ready.difference_update(trees[root].queues)
         return found
@@ -303,11 +304,10 @@ class State:
             return True
         queue = self.lines.queues[name]
         advanced = entry.try_on(decision.tried)
-        if decision.preempting:
-            queue.preemptor = key
-            queue.sticky = key if not queue.strict else queue.sticky
-        elif queue.preemptor == key:
-            queue.preemptor = queue.sticky = None
+        blocked = decision.reason == PendingReason.WAITING_FOR_PODS_READY
+        queue.preemptor = _claimed(queue.preemptor, key, claims=decision.preempting)
+        queue.blocked = _claimed(queue.blocked, key, claims=blocked)
+        queue.sticky = _claimed(queue.sticky, key, claims=blocked or (decision.preempting and not queue.strict))
         for victim in decision.victims:
             self._expel(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._stirred:
@@ -392,6 +392,13 @@ class State:
         for name in names:
             self._ready.add(name)
             self._stirred.add(name)
+
+
+def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
+    """Who has a place that one workload at a time can have, after a decision about ``key``."""
+    if claims:
+        return key
+    return None if old == key else old
 
 
 def _queue_of(decision: Reserve | Wait) -> str:

@@ -8,7 +8,6 @@ all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import ceil
 
 from msgspec.structs import replace
 
@@ -116,8 +115,8 @@ def _raw_check(check: CheckState) -> Raw:
 def _raw_requeue_state(workload: Workload) -> Raw | None:
     if not workload.requeue_count and workload.requeue_at is None:
         return None
-    at = workload.requeue_at  # rounded up: a backoff is never shorter than its base
-    return {"count": workload.requeue_count or None, "requeueAt": stamp(ceil(at)) if at is not None else None}
+    at = workload.requeue_at
+    return {"count": workload.requeue_count or None, "requeueAt": stamp(at) if at is not None else None}
 
 
 def _raw_eviction(reason: str, cause: str, count: int) -> Raw:

@@ -119,14 +119,19 @@ def leftover(w: Workload, s: Surroundings) -> Step | None:
 
 
 def backoff(w: Workload, s: Surroundings) -> Step | None:
-    """A Workload that was put off is queued when its time is over, which passes also while its pods still stop."""
-    ended = w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
+    """Queues a Workload when its ``requeueAt`` has passed.
+
+    As in Kueue, the backoff also ends while the pods still hold quota, but only where Requeued says that the Workload
+    waits for it; else ``requeueAt`` stays until the quota is released, or for good if the Workload finishes first.
+    """
+    put_off = _kept_out(w) in (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
+    ended = put_off and w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
     if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
         return None
     if w.requeue_at is not None and w.requeue_at > s.now:
         return Rest(w.requeue_at - s.now)
     after = replace(w, requeue_at=None)
-    if _kept_out(w) in (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK):
+    if put_off:
         message = "The workload backoff was finished"
         after = transitions.requeued(after, RequeuedReason.BACKOFF_FINISHED, message, s.now)
     return _update(w, after, "requeue")
@@ -254,7 +259,8 @@ def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
     until = eviction.since + TIME_TO_STOP
     if until <= s.now:
         return _update(w, transitions.released(w, s.now), "release")
-    return Rest((until if w.requeue_at is None else min(until, w.requeue_at)) - s.now)
+    backoff_ends = w.requeue_at if w.requeue_at is not None and w.requeue_at > s.now else until
+    return Rest(min(until, backoff_ends) - s.now)
 
 
 def until_late(w: Workload, s: Surroundings) -> Step | None:

@@ -37,6 +37,7 @@ from core.model import (
     Selector,
     Taint,
     Wait,
+    Workload,
     messages,
 )
 from core.model.policy import Policy
@@ -454,6 +455,40 @@ def test_blocked_admission_lets_in_one_at_a_time_until_its_pods_are_ready() -> N
     running = reserved("w1", 1, "a")
     put(found, replace(running, conditions=(*running.conditions, Condition("PodsReady", True))))
     assert isinstance(cycle(found)["w2"], Reserve)
+
+
+def unready(name: str, queue: str) -> Workload:
+    running = reserved(name, 1, queue)
+    return replace(running, conditions=(*running.conditions, Condition("PodsReady", False)))
+
+
+@pytest.mark.parametrize("policy", [Policy(block_admission=True), dataclasses.replace(FAIR, block_admission=True)])
+@pytest.mark.parametrize("queue", ["a", "b"])
+@pytest.mark.parametrize("strategy", list(QueueingStrategy))
+def test_who_waits_only_for_the_pods_of_others_is_admitted_before_whoever_comes_back_meanwhile(
+    strategy: QueueingStrategy, queue: str, policy: Policy
+) -> None:
+    """As in Kueue, whose cycle waits with it: neither priority nor creation time puts an evicted one before it."""
+    queues = [cluster_queue(name, 5, cohort="all", strategy=strategy) for name in "ab"]
+    found = put(state(*queues, policy=policy, local={"a": "a", "b": "b"}), unready("evicted", "a"))
+    put(found, workload("waits", 1, queue=queue, created=5.0))
+    assert why(cycle(found)["waits"])[0] == "WaitingForPodsReady"
+    put(found, workload("evicted", 1, queue="a", priority=9))
+    admitted = [
+        d.workload.key.name for p in drain(found, found.policy, NOW) for d in p.decisions if isinstance(d, Reserve)
+    ]
+    assert admitted == ["waits"]
+
+
+def test_who_waited_for_the_pods_of_others_and_fits_no_longer_lets_others_go_first() -> None:
+    found = put(state(cluster_queue("a", 5), policy=Policy(block_admission=True)), unready("runs", "a"))
+    put(found, workload("waits", 4, created=5.0))
+    assert why(cycle(found)["waits"])[0] == "WaitingForPodsReady"
+    put(found, workload("urgent", 1, priority=9))
+    assert cycle(found) == {}
+    found.set_cluster_queue("a", cluster_queue("a", 2))
+    assert why(cycle(found)["waits"])[0] == "ExceedsMaxQuota"
+    assert why(cycle(found)["urgent"])[0] == "WaitingForPodsReady"
 
 
 def test_whom_to_preempt_where_the_number_of_pods_is_short_is_looked_for_by_what_the_pods_ask_for() -> None:

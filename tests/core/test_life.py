@@ -297,6 +297,18 @@ def test_a_backoff_ends_in_its_time_also_while_the_pods_still_hold_quota() -> No
     assert facts(over)["QuotaReserved"] == "True/QuotaReserved"
 
 
+def test_the_end_of_a_backoff_stays_recorded_while_the_workload_holds_quota_and_is_not_to_be_requeued() -> None:
+    """As in Kueue: who reads the Workload after it finished sees the backoff of its last eviction."""
+    evicted = transitions.evicted(replace(RUNNING, owner=None, job_uid=""), "PodsReadyTimeout", "late", NOW)
+    backing_off = replace(evicted, requeue_count=1, requeue_at=NOW + 5.0)
+    assert next_step(backing_off, around()) == Rest(5.0)
+    assert next_step(backing_off, around(now=NOW + 10.0)) == Rest(20.0)
+    done = transitions.finished(backing_off, "Succeeded", "done", NOW + 10.0)
+    assert live(done, around(now=NOW + 40.0)).requeue_at == NOW + 5.0
+    released = live(backing_off, around(now=NOW + 30.0))
+    assert (released.requeue_at, facts(released)["QuotaReserved"]) == (None, "False/PendingEvaluation")
+
+
 def test_an_admission_that_was_left_behind_by_who_released_it_is_removed() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)

@@ -154,14 +154,15 @@ def test_deactivation_names_its_cause_and_forgets_the_backoff() -> None:
     assert patch is not None and patch["status"]["requeueState"] is None
 
 
-@given(st.floats(0, 1e6))
-def test_a_backoff_is_never_shorter_as_it_is_written(now: float) -> None:
-    """The API keeps whole seconds."""
-    tired = backed_off(NEW, Backoff(base=1.0), now)
-    patch = status_patch(NEW, tired)
+@given(st.floats(0, 1e6), st.integers(1, 3600))
+def test_all_times_are_written_cut_to_their_second(now: float, base: int) -> None:
+    """As Kueue's metav1.Time: a deadline and the end of a backoff are counted in the same seconds."""
+    after = evicted(backed_off(NEW, Backoff(float(base)), now), "PodsReadyTimeout", "late", now)
+    patch = status_patch(NEW, after)
     assert patch is not None
-    written = epoch(patch["status"]["requeueState"]["requeueAt"])
-    assert 0 <= written - (now + 1.0) < 1
+    (condition,) = patch["status"]["conditions"]
+    assert epoch(condition["lastTransitionTime"]) == int(now)
+    assert epoch(patch["status"]["requeueState"]["requeueAt"]) == int(now) + base
 
 
 def test_nothing_changed_is_no_write() -> None:
