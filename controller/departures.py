@@ -18,7 +18,7 @@ import structlog
 from api import names
 from controller import resources
 from controller.caches import Caches
-from controller.kube.errors import NotFound
+from controller.kube.errors import Forbidden, NotFound, Unauthorized
 from controller.writes import Writer
 from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
 from core.jobs.decide import orphan
@@ -33,11 +33,15 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 15.0
 TOLD_AFTER_SECONDS = 5.0
 """Pods that are deleted with their job are mostly gone by then, and no write is made about them."""
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+MOST_PODS = 100
+"""So many pods of a job are read at most: one is enough to hold its quota."""
+FORGOTTEN_AFTER_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class _Waiting:
     since: float
+    last: float
     looks: int = 0
 
 
@@ -72,30 +76,53 @@ class Departures:
         return None
 
     async def look(self, action: AwaitPods) -> float:
-        """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left."""
-        selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
-        namespace = action.workload.namespace
-        pods = await self.writer.listed(resources.PODS, namespace, labels=selector, fields=UNFINISHED)
-        if not pods:
+        """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left.
+
+        If listing pods is denied, the quota stays held, and nothing else that is done in the same step fails for it.
+        """
+        waiting = self._asked(action.uid)
+        try:
+            pods, more = await self._pods(action)
+        except (Unauthorized, Forbidden):  # the writer has logged it and reports it as a missing right
+            pods, more = [], True
+        if not pods and not more:
             self._gone.add(action.uid)
             self._waiting.pop(action.uid, None)
             return 0.0
-        waiting = self._waiting.setdefault(action.uid, _Waiting(self.clock()))
-        waiting.looks += 1
-        if self.clock() - waiting.since >= TOLD_AFTER_SECONDS:
-            await self._tell(action, pods)
-        return float(min(FIRST_WAIT_SECONDS * 2 ** (waiting.looks - 1), LONGEST_WAIT_SECONDS))
+        if pods and self.clock() - waiting.since >= TOLD_AFTER_SECONDS:
+            await self._tell(action, pods, more=more)
+        return float(min(FIRST_WAIT_SECONDS * 2 ** min(waiting.looks - 1, 10), LONGEST_WAIT_SECONDS))
 
     def forget(self, uid: str) -> None:
         """The Workload of that job has given up its quota: nobody will ask again."""
         self._gone.discard(uid)
+        self._waiting.pop(uid, None)
 
-    async def _tell(self, action: AwaitPods, pods: list[Raw]) -> None:
+    async def _pods(self, action: AwaitPods) -> tuple[list[Raw], bool]:
+        selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
+        return await self.writer.first_of(
+            resources.PODS, action.workload.namespace, labels=selector, fields=UNFINISHED, limit=MOST_PODS
+        )
+
+    def _asked(self, uid: str) -> _Waiting:
+        """What is known of a job that is asked about now. Jobs that were not asked about for long are forgotten: their
+        Workload was deleted by somebody else.
+        """
+        now = self.clock()
+        waiting = self._waiting.pop(uid, None) or _Waiting(since=now, last=now)
+        waiting.last = now
+        waiting.looks += 1
+        self._waiting[uid] = waiting  # the one that was asked about last is the last in order
+        while now - self._waiting[oldest := next(iter(self._waiting))].last > FORGOTTEN_AFTER_SECONDS:
+            del self._waiting[oldest]
+        return waiting
+
+    async def _tell(self, action: AwaitPods, pods: list[Raw], *, more: bool) -> None:
         workload = self.caches.get(action.workload)
         if workload is None:
             return
         kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.JOB_DELETED
-        text = remain(action, [pod["metadata"]["name"] for pod in pods])
+        text = remain(action, [pod["metadata"]["name"] for pod in pods], more=more)
         old = workload.condition(kind)
         if old is not None and old.status:
             return  # the numbers change with every pod that ends, and are not worth a write

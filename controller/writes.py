@@ -81,11 +81,20 @@ class Writer:
         self._entered(resource, answer)
         return answer if answer["metadata"]["uid"] == uid else None
 
-    async def listed(self, resource: Resource, namespace: str, *, labels: str, fields: str) -> list[Raw]:
-        """The objects of a namespace that match both selectors, by a quorum read; stores do not learn of them."""
+    async def first_of(
+        self, resource: Resource, namespace: str, *, labels: str, fields: str, limit: int
+    ) -> tuple[list[Raw], bool]:
+        """At most ``limit`` objects of a namespace that match both selectors, and whether there are more.
+
+        A quorum read; stores do not learn of them.
+        """
         with self._noting(f"list {resource.plural}"):
-            answer = await self.client.list(resource, namespace, label_selector=labels, field_selector=fields)
-        return list(answer["items"])
+            pages = self.client.pages(resource, namespace, label_selector=labels, field_selector=fields, limit=limit)
+            async with contextlib.aclosing(pages):
+                async for page in pages:
+                    if page["items"]:
+                        return list(page["items"]), bool(page["metadata"].get("continue"))
+        return [], False
 
     @contextlib.contextmanager
     def _noting(self, what: str) -> Iterator[None]:

@@ -49,10 +49,14 @@ def awaits_pods(raw: Raw, gone: Container[str]) -> AwaitPods | None:
     return AwaitPods(workload.key(raw), uid)
 
 
-def remain(action: AwaitPods, pods: Sequence[str]) -> str:
-    """The sentence that tells why a Workload without job still holds quota; ``pods`` are the names of those left."""
+def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str:
+    """The sentence that tells why a Workload without job still holds quota; ``pods`` are the names of those left.
+
+    ``more``: there are others beside these.
+    """
     shown = ", ".join([*sorted(pods)[:3], *(["..."] if len(pods) > 3 else [])])
-    few = "1 of its pods still runs" if len(pods) == 1 else f"{len(pods)} of its pods still run"
+    few = f"{'more than ' if more else ''}{len(pods)} of its pods still run"
+    few = "1 of its pods still runs" if len(pods) == 1 and not more else few
     selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
     return (
         f"The job was deleted, but {few} ({shown}): the quota is held until no pod is left. To delete them:"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
-
-import pytest
 
 from controller import resources
 from controller.caches import Caches
-from controller.departures import LONGEST_WAIT_SECONDS, Departures
+from controller.departures import (
+    FORGOTTEN_AFTER_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    MOST_PODS,
+    TOLD_AFTER_SECONDS,
+    Departures,
+)
 from controller.kube.errors import ApiError, Forbidden
 from controller.kube.resource import Resource
 from controller.watched import rows
@@ -31,14 +36,21 @@ class Api:
     def __init__(self, pods: int) -> None:
         self.pods: int | ApiError = pods
         self.asked: list[tuple[str, str, str]] = []
+        self.read = 0
         self.patches: list[tuple[str, Raw]] = []
         self.workload: Raw = {}
 
-    async def list(self, resource: Resource, namespace: str, *, label_selector: str, field_selector: str) -> Raw:
+    async def pages(
+        self, resource: Resource, namespace: str, *, label_selector: str, field_selector: str, limit: int
+    ) -> AsyncGenerator[Raw, None]:
         self.asked.append((namespace, label_selector, field_selector))
         if isinstance(self.pods, ApiError):
             raise self.pods
-        return {"items": [{"metadata": {"name": f"pod-{index}"}} for index in range(self.pods)]}
+        for first in range(0, max(self.pods, 1), limit):
+            last = min(first + limit, self.pods)
+            self.read += last - first
+            more = {"continue": str(last)} if last < self.pods else {}
+            yield {"metadata": more, "items": [{"metadata": {"name": f"pod-{n}"}} for n in range(first, last)]}
 
     async def patch(
         self, resource: Resource, name: str, namespace: str, body: Raw, *, subresource: str, **_: Any
@@ -111,13 +123,43 @@ async def test_pods_that_end_soon_cost_no_write() -> None:
 async def test_where_pods_cannot_be_listed_quota_is_held_and_the_denial_is_reported() -> None:
     world = World(pods=0)
     world.api.pods = Forbidden(403, "Forbidden", "no")
-    with pytest.raises(Forbidden):
-        await world.step()
+    assert [await world.step() for _ in range(6)] == [0.5, 1.0, 2.0, 4.0, 8.0, LONGEST_WAIT_SECONDS]
     assert not world.finished
+    assert world.api.patches == []
     assert "list pods" in world.departures.writer.refused
+    world.api.pods = 0
+    await world.step()
+    assert world.finished
+    assert "list pods" not in world.departures.writer.refused
+
+
+async def test_of_many_pods_only_the_first_page_is_read() -> None:
+    world = World(pods=10_000)
+    await world.step()
+    world.now += TOLD_AFTER_SECONDS
+    await world.step()
+    assert world.api.read == 2 * MOST_PODS
+    found = world.caches.get(KEY)
+    remaining = found.condition("PodsRemain") if found is not None else None
+    assert remaining is not None
+    assert "more than 100 of its pods still run (pod-0, pod-1, pod-10, ...)" in remaining.message
 
 
 async def test_what_is_known_of_a_job_is_forgotten_when_its_workload_has_gone() -> None:
     world = World(pods=0)
     await world.step()
     assert ACTION.uid not in world.departures.gone
+
+
+async def test_a_job_that_nobody_asks_about_any_more_is_forgotten() -> None:
+    """Its Workload was deleted by somebody else, or released by hand: no step of ours says so."""
+    world = World(pods=1)
+    for uid in ("first", "second"):
+        await world.departures.look(AwaitPods(KEY, uid))
+    world.now += FORGOTTEN_AFTER_SECONDS
+    await world.departures.look(AwaitPods(KEY, "second"))
+    world.now += 1
+    await world.departures.look(AwaitPods(KEY, "third"))
+    assert list(world.departures._waiting) == ["second", "third"]
+    world.departures.forget("second")
+    assert list(world.departures._waiting) == ["third"]

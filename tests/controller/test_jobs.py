@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from controller import resources
 from controller.caches import Caches
+from controller.departures import FIRST_WAIT_SECONDS
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
@@ -197,9 +199,9 @@ class NoPods(Answers):
         self.workload = workload
         self.listed = 0
 
-    async def list(self, *_: Any, **__: Any) -> Raw:
+    async def pages(self, *_: Any, **__: Any) -> AsyncGenerator[Raw, None]:
         self.listed += 1
-        return {"items": []}
+        yield {"metadata": {}, "items": []}
 
     async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
         version = str(int(self.workload["metadata"]["resourceVersion"]) + 1)
@@ -224,3 +226,23 @@ async def test_nothing_is_remembered_of_an_earlier_job_once_its_workload_has_gon
     assert decode.key(old) not in {decode.key(raw) for raw in found.caches.workloads_of(Owner("batch", "Job", *KEY))}
     assert api.listed == 1
     assert "before" not in found.departures.gone
+
+
+class Denied(Answers):
+    """A cluster in which pods may not be listed."""
+
+    async def pages(self, *_: Any, **__: Any) -> AsyncGenerator[Raw, None]:
+        raise Forbidden(403, "Forbidden", "no")
+        yield {}
+
+
+async def test_a_new_job_goes_on_although_the_pods_of_an_earlier_one_of_its_name_cannot_be_listed() -> None:
+    found, told = reconciler()
+    old = admitted(workload_of(job()))
+    old["metadata"].update(name="job-j-before", creationTimestamp="2026-01-01T00:00:00Z")
+    old["metadata"]["ownerReferences"][0]["uid"] = "before"
+    found.writer.client = Denied()  # type: ignore[assignment]
+    found.caches.workloads.observe("ADDED", old)
+    assert await found.reconcile(KEY) == FIRST_WAIT_SECONDS
+    assert [event.reason for event in told.events] == ["CreatedWorkload"]
+    assert "list pods" in found.writer.refused

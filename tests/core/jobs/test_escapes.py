@@ -194,3 +194,4 @@ def test_the_sentence_about_remaining_pods_names_some_of_them_and_the_command() 
         " To delete them: kubectl delete pods -n ns -l batch.kubernetes.io/controller-uid=job-uid"
     )
     assert "1 of its pods still runs (a)" in remain(AWAITS, ["a"])
+    assert "more than 4 of its pods still run (a, b, c, ...)" in remain(AWAITS, ["c", "a", "b", "d"], more=True)
