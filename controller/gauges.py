@@ -16,12 +16,13 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from api.names import Condition
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
 from controller.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
 from controller.metrics import Metrics
 from controller.tallies import Tallies
-from core.model import FlavorResource, Key
+from core.model import FlavorResource, Key, Raw, Workload
 from core.queue.queue import Queue
 from core.quota.tree import Tree
 from core.quota.usage import Reservation
@@ -51,6 +52,9 @@ class Gauges:
     LocalQueues are told of, ``hidden`` which families are not there at all.
 
     A scrape also has ``metrics`` forget the series of what is gone or no longer chosen.
+
+    As in Kueue, the series of a Cohort end when its object is deleted. Where ClusterQueues still name it, they begin
+    anew with the next admission below it.
     """
 
     def __init__(
@@ -69,7 +73,11 @@ class Gauges:
         self.version = version
         self.hidden = hidden
         self.tallies = Tallies()
+        self._ended: set[str] = set()
+        """Cohorts that are still named, of which the object was deleted and nothing was admitted since."""
         caches.observers.append(self.tallies.changed)
+        caches.observers.append(self._resume)
+        caches.cohorts.listen(self._end)
 
     @property
     def custom(self) -> CustomLabels:
@@ -111,6 +119,7 @@ class Gauges:
     def _prune(self) -> None:
         """Remove the series of queues and cohorts that are gone, and of LocalQueues that are no longer chosen."""
         cohorts = {name for tree in self.state.holdings.trees.values() for name in tree.cohorts}
+        self._ended &= cohorts
         for kind, key in self.metrics.subjects():
             if kind == COHORT:
                 there = key.name in cohorts
@@ -120,6 +129,17 @@ class Gauges:
                 there = key in self.state.lines.local_queues and self.metrics.local_queues(key)
             if not there:
                 self.metrics.forget(kind, key)
+
+    def _end(self, old: Raw | None, new: Raw | None) -> None:
+        if new is not None:
+            self._ended.discard(new["metadata"]["name"])
+        elif old is not None:
+            self._ended.add(old["metadata"]["name"])
+
+    def _resume(self, old: Workload | None, new: Workload | None) -> None:
+        before = old is not None and old.holds(Condition.ADMITTED)
+        if self._ended and new is not None and new.admission and new.holds(Condition.ADMITTED) and not before:
+            self._ended.difference_update(self.metrics.cohorts(new.admission.cluster_queue))
 
     def _cluster_queue(self, name: str, rows: Rows) -> Iterator[None]:
         spec = self.state.holdings.cluster_queues[name]
@@ -236,6 +256,8 @@ class Gauges:
                 for fr, amount in queue.usage.items():  # all of it: a node's own usage is without what is not lent
                     reserved[above.name][fr] = reserved[above.name].get(fr, 0) + amount
         for node in sorted(tree.cohorts.values(), key=lambda node: node.name):
+            if node.name in self._ended:
+                continue
             rows["cohort_info"].append(((node.name, node.parent.name if node.parent else "", node.root().name), 1))
             rows["cohort_subtree_admitted_active_workloads"].append(((node.name,), admitted[node.name]))
             for family, amounts in (("quota", node.subtree), ("resource_reservations", reserved[node.name])):

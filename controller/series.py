@@ -43,11 +43,9 @@ class Series:
     def _gone(self, kind: str, old: Raw | None, new: Raw | None) -> None:
         if old is None or new is not None:
             return
-        key = decode.key(old)
-        cohort = key.name if kind == COHORT else (old.get("spec") or {}).get("cohortName", "")
-        if kind != COHORT:
-            self.metrics.forget(kind, key)
-        if kind != LOCAL_QUEUE and cohort and not self._has_members(cohort):
+        self.metrics.forget(kind, decode.key(old))
+        cohort = (old.get("spec") or {}).get("cohortName", "")
+        if kind == CLUSTER_QUEUE and cohort and not self._has_members(cohort):
             self.metrics.forget(COHORT, Key("", cohort))
 
     def _has_members(self, cohort: str) -> bool:

@@ -272,12 +272,28 @@ QUEUES = (("LocalQueue", Key("ns", "lq")), ("ClusterQueue", Key("", "cq")), ("Co
 
 
 async def test_a_cohort_that_was_only_named_by_a_cluster_queue_leaves_with_it() -> None:
-    page = busy()
-    page.delete("Cohort", "all")
+    page = Page()
+    page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(cohortName="all"))
+    page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
     name = series("cohort_subtree_admitted_workloads_total", cohort="all", priority_class="")
-    assert name in await page.lines(), "a ClusterQueue still names it"
+    assert name in await page.lines()
     page.put("ClusterQueue", "cq", lambda raw: raw["spec"].pop("cohortName"))
     assert name not in await page.lines()
+
+
+@pytest.mark.parametrize("again", ["another admission below it", "another Cohort of the name"])
+async def test_the_series_of_a_cohort_end_with_its_object_also_where_a_cluster_queue_still_names_it(again: str) -> None:
+    page = busy()
+    there = {name for name in await page.lines() if 'cohort="all"' in name and name.startswith("kueue_cohort_")}
+    assert len({name.partition("{")[0] for name in there}) == 6
+    page.delete("Cohort", "all")
+    assert not there & set(await page.lines())
+    if again == "another admission below it":
+        page.conditions("w", QuotaReserved="False/Pending", Admitted="False/NoReservation")
+        page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
+    else:
+        page.put("Cohort", "all")
+    assert series("cohort_subtree_admitted_active_workloads", cohort="all") in await page.lines()
 
 
 async def test_a_cohort_shows_all_that_is_reserved_below_it_also_of_what_its_queues_do_not_lend() -> None:
