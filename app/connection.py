@@ -94,7 +94,7 @@ class Connection:
         except* (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):  # in groups, from the protocol's tasks
             pass  # gone, or asking for a protocol that is not spoken here
         except* Exception:
-            log.exception("A connection was closed because of a mistake of ours")
+            log.exception("A connection was closed because of a bug in Seiretsu")
         finally:
             self.close()
             self._let_go()

@@ -103,7 +103,7 @@ async def take_name(client: Client) -> None:
         await client.raw("/api")
     except (Forbidden, Unauthorized) as refusal:
         client.impersonate = {}
-        log.info("Writing under the name of whoever started this process", reason=str(refusal))
+        log.info("Writing with the account that started this process", reason=str(refusal))
 
 
 async def user_name(client: Client) -> str:
@@ -112,7 +112,7 @@ async def user_name(client: Client) -> str:
     try:
         answer = await client.create(SELF, review)
     except (Forbidden, NotFound) as refusal:
-        log.warning("The API server does not say which account this process writes with", reason=str(refusal))
+        log.warning("The API server does not report the account of this process", reason=str(refusal))
         return ""
     return str(answer["status"]["userInfo"]["username"])
 

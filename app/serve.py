@@ -103,7 +103,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
         _guard(decided, code)
         stuck = await process.stop()
         if stuck:
-            log.error("Tasks would not stop", tasks=stuck)
+            log.error("Tasks did not stop", tasks=stuck)
     log.info("Stopped", code=code)
     end(code)
 

@@ -47,7 +47,7 @@ class Watchdog:
                 told = False
             elif not told:
                 told = True
-                log.warning("The event loop is held up", seconds=round(late, 2), stack=self._stack())
+                log.warning("The event loop is blocked", seconds=round(late, 2), stack=self._stack())
 
     def _stack(self) -> list[str]:
         frame = sys._current_frames().get(self._watched)

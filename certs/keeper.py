@@ -84,7 +84,7 @@ class Keeper:
             try:
                 await self.tick()
             except Exception as error:
-                log.warning("Certificates could not be checked, serving on with the last good one", error=str(error))
+                log.warning("Certificates could not be checked, the last valid one is still served", error=str(error))
 
     async def tick(self) -> None:
         """One pass. Raises what the store raises; on any error the live context still serves what it served."""
@@ -124,18 +124,18 @@ class Keeper:
         if self.record is None:
             return found
         if complaints or found.signing is None:
-            log.warning("The stored CA is lost or broken: writing back the one in use")
+            log.warning("The stored CA is missing or invalid: storing the one in use again")
             return self.record
         if now < found.signing.certificate.not_before and self.record.signs_at(now):
             log.warning(
-                "The stored CA is not valid yet, somebody's clock was wrong: writing back the one in use",
+                "The stored CA is not valid yet, because a clock was wrong: storing the one in use again",
                 valid_from=found.signing.certificate.not_before.isoformat(),
                 now=now.isoformat(),
             )
             return self.record.retaining(found.signing.certificate, now)
         in_service = self._issuer if self.live.pair is not None and self.live.pair.certificate.valid_at(now) else None
         if in_service is not None and now < in_service.not_after and not found.trusts(in_service):
-            log.warning("The stored CA was replaced: trusting the one in use beside it")
+            log.warning("The stored CA was replaced: the one in use stays trusted too")
             return found.retaining(in_service, now)
         return found
 

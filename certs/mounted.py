@@ -46,7 +46,7 @@ class MountedFiles:
             try:
                 await self.tick()
             except (CertificateError, OSError) as error:
-                log.warning("Mounted certificate not loaded, serving on with the last good one", error=str(error))
+                log.warning("Mounted certificate not loaded, the last valid one is still served", error=str(error))
 
     async def tick(self) -> None:
         """Load the files if they changed. Raises `CertificateError` or `OSError`; then the old pair is still served."""

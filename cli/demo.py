@@ -230,7 +230,7 @@ class Demo:
 
     def queueing(self) -> None:
         """Jobs wait, borrow, start and finish."""
-        self.say("team-a submits five Jobs of 4 cpu: 8 are its own, 4 more it may borrow, so two of them wait")
+        self.say("team-a submits five Jobs of 4 cpu: it has 8 cpu of its own and may borrow 4, so two Jobs wait")
         first = {self.submit("train.yaml") for _ in range(5)}
         look = self.watch("team-a alone", first, lambda look: _three_run_on_borrowed_quota(look, first))
         running = sorted(first & look.started())
@@ -240,18 +240,18 @@ class Demo:
         look = self.watch("two teams", may_start, lambda look: _one_runs_and_one_waits(look, second))
         lent = second - look.started()
         may_start -= lent
-        self.say("an urgent Job of team-a comes last: all 16 cpu are in use, so it waits")
+        self.say("team-a submits an urgent Job last: all 16 cpu are in use, so it waits")
         urgent = self.submit("urgent.yaml")
         self.watch("an urgent Job", may_start, lambda look: look.told(urgent))
-        self.say("a Job of team-a ends: team-b gets back what was borrowed, though the urgent one has more priority")
+        self.say("a Job of team-a ends: team-b gets its quota back, although the urgent Job has a higher priority")
         self.ending[running[0]] = TEAM_A
         may_start |= lent
         self.watch("borrowed quota goes back", may_start, lambda look: look.started() >= lent)
-        self.say("another one ends: the urgent one starts before the two that have waited longer")
+        self.say("another Job ends: the urgent Job starts before the two Jobs that have waited longer")
         self.ending[running[1]] = TEAM_A
         may_start |= {urgent}
         self.watch("the urgent one first", may_start, lambda look: urgent in look.started())
-        self.say("the others end one after the other, and those that waited run")
+        self.say("the other Jobs end one after the other, and the waiting Jobs start")
         everything = {*first, *second, urgent}
         self.ending |= dict.fromkeys(first | {urgent}, TEAM_A) | dict.fromkeys(second, TEAM_B)
         self.watch("to the end", everything, lambda look: look.finished() >= everything)
@@ -261,7 +261,7 @@ class Demo:
         for heading, file, patch in (
             ("kubectl warns: this request can never fit", "too-big.yaml", None),
             ("kubectl warns: there is no such queue", "misspelt-queue.yaml", None),
-            ("kubectl refuses: an annotation that cannot be", "train.yaml", "kueue.x-k8s.io/job-min-parallelism: '7'"),
+            ("kubectl refuses: an invalid annotation", "train.yaml", "kueue.x-k8s.io/job-min-parallelism: '7'"),
         ):
             self.say(heading)
             manifest = (EXAMPLES / "jobs" / file).read_text()
@@ -281,8 +281,8 @@ class Demo:
         story = self.story
         self.say("What happened")
         for line in (
-            f"{story.submitted} Jobs submitted, none of them said `suspend: true`",
-            f"{len(story.waited)} waited their turn, {len(story.finished)} finished",
+            f"{story.submitted} Jobs submitted, none of them with `suspend: true`",
+            f"{len(story.waited)} waited in the queue, {len(story.finished)} finished",
             f"most cpu in use at once: {story.most_used / 1000:g} of 16; most borrowed: {story.most_borrowed / 1000:g}",
             f"{seconds:.0f} s from an empty directory to here",
         ):
@@ -337,7 +337,10 @@ def command(
     if stay:
         with clusters.starting(name, (NODES,)) as plane, _announced_end(console):
             play(plane, console, began)
-        console.print("\nIt stays up. To use it from this shell, with kubectl and seiretsu on PATH:", highlight=False)
+        console.print(
+            "\nThe cluster keeps running. To use it from this shell, with kubectl and seiretsu on PATH:",
+            highlight=False,
+        )
         print(use_line(name))
         console.print("To end it:", highlight=False)
         print(f"{program()} cluster down --name {name}")
@@ -353,5 +356,5 @@ def _announced_end(console: Console) -> Iterator[None]:
         yield
     except BaseException as error:
         what = "Interrupted" if isinstance(error, KeyboardInterrupt) else "Failed"
-        console.print(f"\n{what}: ending what was started.", highlight=False)
+        console.print(f"\n{what}: stopping what was started.", highlight=False)
         raise

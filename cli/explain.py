@@ -104,12 +104,12 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     job = next((each for each in jobs if by_job and each["metadata"]["name"] == wanted), None)
     if not found and (job is None or not meta.queue_name(job)):
         if job is None and seen.hides(resources.of_kind(BATCH_JOB)):
-            return f"your rights show neither Job {wanted} in namespace {namespace} nor its Workload: ask for them"
+            return f"you may not read Job {wanted} in namespace {namespace} or its Workload: ask for that right"
         return _without_workload(jobs, wanted, namespace, by_job=by_job)
     told = _by_status(found[-1]) if found else _by_job(job or {})
     if told.state == "waiting" and not told.message:
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
-        told = replace(told, reason=reason, message=message or "it has not been told why yet")
+        told = replace(told, reason=reason, message=message or "no reason is recorded yet")
     return replace(told, unseen=seen.unseen)
 
 
@@ -163,15 +163,15 @@ def _without_workload(jobs: list[Raw], wanted: str, namespace: str, *, by_job: b
     if not queue:
         return (
             f"Job {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload and "
-            "Kubernetes runs it at once"
+            "Kubernetes runs it immediately"
         )
     if BATCH_JOB.finished(job) is not None:
-        return f"Job {wanted} has finished, and its Workload is gone"
+        return f"Job {wanted} has finished, and its Workload is deleted"
     chosen = meta.priority_class(job)
     known = f"; it names WorkloadPriorityClass {chosen}, which must exist" if chosen else ""
     return (
         f"Job {wanted} names queue {queue} but has no Workload yet{known}; kubectl describe job {wanted} "
-        f"-n {namespace} tells more, if the controller runs and manages the namespace"
+        f"-n {namespace} shows more, if the controller runs and manages the namespace"
     )
 
 
@@ -228,7 +228,7 @@ def text(told: Explanation, jobs: Mapping[str, str] | None = None) -> str:
 
 def _lines(told: Explanation) -> Iterator[str]:
     where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
-    place = f", place {told.place} of {told.waiting}" if told.place else ""
+    place = f", queue position {told.place} of {told.waiting}" if told.place else ""
     priority = f", priority {told.priority}" if told.priority is not None else ""
     yield f"{told.key}: {told.state}{where}{place}{priority}"
     if told.ahead:
@@ -237,11 +237,11 @@ def _lines(told: Explanation) -> Iterator[str]:
     if told.message:
         yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
     if told.before:
-        yield f"  It was stopped before: {told.before}"
+        yield f"  It was evicted before: {told.before}"
     if told.unseen:
         yield ""
         yield f"Your rights do not show {', '.join(told.unseen)}."
-        yield "With the right to list them: its queue position, who holds the quota, and what would let it start."
+        yield "With that right the answer has the queue position, who holds the quota, and what would let it start."
     if told.cells:
         rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
         for c in told.cells:
@@ -260,7 +260,7 @@ def _lines(told: Explanation) -> Iterator[str]:
             yield f"  and {len(told.holders) - 10} more"
     if len(told.shares) > 1:
         yield ""
-        yield "Fair sharing: who borrows the least goes first, in thousandths of what the cohort lends"
+        yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"
         yield from (f"  {name}: {share:.0f}" for name, share in told.shares)
     if told.ways:
         yield ""
@@ -269,4 +269,4 @@ def _lines(told: Explanation) -> Iterator[str]:
     first = [f"{len(told.ahead)} ahead of it"] if told.ahead else []
     others = [*first, *([f"{told.rivals} in other ClusterQueues of the cohort"] if told.rivals else [])]
     if told.place and others:
-        yield f"What becomes free may go to those that wait too: {', '.join(others)}."
+        yield f"Other waiting workloads may get free quota first: {', '.join(others)}."

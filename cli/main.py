@@ -32,8 +32,8 @@ COMMANDS = (
     Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
-    Command("simulate", "cli.simulate", "Show who would be admitted when, without any cluster."),
-    Command("explain", "cli.explain", "Tell why a Job waits, and what would let it start."),
+    Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
+    Command("explain", "cli.explain", "Show why a Job waits, and what would let it start."),
 )
 
 _COMPLETION = "_SEIRETSU_COMPLETE"

@@ -129,9 +129,9 @@ def table(told: Raw, *, most: int = MOST_ROWS) -> str:
     """The summary: workloads in order of arrival (the first ``most``), notes about them, ClusterQueues, quotas."""
     rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON")]
     rows += [_workload_row(w) for w in told["workloads"][:most]]
-    text = columns(rows) if len(rows) > 1 else "No Job came to wait in a queue.\n"
+    text = columns(rows) if len(rows) > 1 else "No Job waited in a queue.\n"
     if len(told["workloads"]) > most:
-        text += f"and {len(told['workloads']) - most} more workloads (-o json tells all)\n"
+        text += f"and {len(told['workloads']) - most} more workloads (-o json shows all)\n"
     text += _notes(told)
     queues: list[tuple[str, ...]] = [
         ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "MOST")
@@ -172,7 +172,7 @@ def _notes(told: Raw) -> str:
                 said[note].append(f"{one['namespace']}/{one['job']}")
     lines = [f"{_names(names)} {note}" for note, names in said.items()]
     if len(lines) > MOST_NOTES:
-        lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more notes (-o json tells all)"]
+        lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more notes (-o json shows all)"]
     lines += told["remarks"]
     return "\nNotes\n" + "".join(f"{wrapped(line, first='  ')}\n" for line in lines) if lines else ""
 

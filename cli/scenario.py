@@ -71,7 +71,7 @@ def read(paths: Iterable[Path]) -> Scenario:
                 left_out[f"{document.raw['kind']} ({document.raw.get('apiVersion')})"] += 1
     named = list(_named(sorted(submissions, key=lambda s: s.at), mistakes))  # stable: among equals files decide
     mistakes.raise_any()
-    remarks = [f"not played: {count} of kind {kind}" for kind, count in sorted(left_out.items())]
+    remarks = [f"not simulated: {count} of kind {kind}" for kind, count in sorted(left_out.items())]
     return Scenario(tuple(objects.values()), tuple(named), tuple(remarks), start=_newest(objects.values()))
 
 
@@ -118,7 +118,7 @@ def changed(scenario: Scenario, patch: Path) -> Scenario:
             if after is not None:
                 objects[_identity(after.raw)] = after
         else:
-            mistakes.add(document.place, "nothing is played of this kind: a change of it means nothing here")
+            mistakes.add(document.place, "this kind is not simulated: a change of it has no effect here")
     named = tuple(_named(sorted(jobs.values(), key=lambda s: s.at), mistakes))
     mistakes.raise_any()
     return replace(scenario, objects=tuple(objects.values()), submissions=named)
@@ -175,7 +175,7 @@ def _files(paths: Iterable[Path], mistakes: Mistakes) -> Iterator[Path]:
         elif path.suffix in SUFFIXES or not path.exists():
             yield path
         else:
-            mistakes.add(path, f"a file to play ends in {', '.join(SUFFIXES)}")
+            mistakes.add(path, f"a file to simulate ends in {', '.join(SUFFIXES)}")
 
 
 def _is_job(raw: Raw) -> bool:

@@ -45,7 +45,7 @@ def command(
         end = scenario.duration(until) if until else None
         rest = scenario.duration(run_for)
         if not files and not from_cluster:
-            raise ScenarioError("name files to play, or --from-cluster")
+            raise ScenarioError("name files to simulate, or --from-cluster")
         base = scenario.read(files or [])
         if from_cluster:
             base = scenario.live(base, live.objects(kubeconfig), float(int(time.time())))

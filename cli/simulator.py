@@ -26,7 +26,7 @@ from core.wire.timestamps import stamp
 from core.workload.priority import Missing
 from webhook.review import Response
 
-Fate = Literal["refused", "not queued", "not ours"]
+Fate = Literal["refused", "not queued", "not managed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Entrance:
         if key.namespace not in self.world.state.namespaces:
             self.world.namespace(key.namespace)
         if not self.world.manages(key.namespace):
-            self._pass(submission, key, "not ours", f"starts at once: namespace {key.namespace} is not managed")
+            self._pass(submission, key, "not managed", f"starts immediately: namespace {key.namespace} is not managed")
             return ()
         try:
             judged, name = self._judged(job)
@@ -124,7 +124,7 @@ class _Entrance:
         if judged.response.warnings:
             self.played.warnings[key] = judged.response.warnings
         if judged.made is None:
-            self._pass(submission, key, "not ours", "starts at once: it names no queue")
+            self._pass(submission, key, "not managed", "starts immediately: it has no queue name")
             return ()
         if isinstance(judged.made, Missing):
             self._pass(submission, key, "not queued", f"{judged.made}: the Job stays suspended until there is one")

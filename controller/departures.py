@@ -129,6 +129,6 @@ class Departures:
         after = transitions.condition(workload, kind, status=True, reason=reason, message=text, now=self.clock())
         patch = status_patch(workload, after)
         if patch is not None:
-            log.info("job deleted, its pods run on", workload=str(action.workload), pods=len(pods))
+            log.info("job deleted, its pods still run", workload=str(action.workload), pods=len(pods))
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.WORKLOADS, action.workload, patch, subresource="status")

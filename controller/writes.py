@@ -102,11 +102,11 @@ class Writer:
             yield
         except (Unauthorized, Forbidden) as error:
             if what not in self.refused:
-                log.error("The API server denies us a write", what=what, error=str(error))
+                log.error("The API server denies a write", what=what, error=str(error))
             self.refused[what] = str(error)
             raise
         if self.refused.pop(what, None) is not None:
-            log.info("The API server allows us the write again", what=what)
+            log.info("The API server allows the write again", what=what)
 
     def _entered(self, resource: Resource, answer: Raw) -> Raw:
         store = self._stores.get(resource)

@@ -316,7 +316,8 @@ def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         return ()
     hold = "to hold the job, set spec.active: false on"
     return (
-        f"{dotted(kind.hold(new).path)}: true stops the pods of this job and requeues it: it may start again at once",
+        f"{dotted(kind.hold(new).path)}: true stops the pods of this job and requeues it: it may start again"
+        f" immediately",
         fitted(f"{hold} Workload {workload.key.name}", f"{hold} the Workload with label job-uid={workload.job_uid}"),
     )
 

@@ -19,8 +19,8 @@ _INTERNAL: Final = Response(
     allowed=False,
     code=500,
     reason="InternalError",
-    message="the admission webhook failed on this object, which is a mistake of ours: its log tells more; nothing was"
-    " changed, and trying again does no harm",
+    message="the admission webhook failed on this object because of a bug in Seiretsu: see its log; nothing was"
+    " changed and the request can be repeated",
 )
 
 Observer = Callable[[Hook, Request, Response], None]

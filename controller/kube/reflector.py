@@ -161,7 +161,7 @@ class Reflector(Generic[T]):
             return False
         if not self._absent:
             log.info(
-                "not served: used when it is", resource=self.resource.plural, api_version=self.resource.api_version
+                "not served yet: used when it is", resource=self.resource.plural, api_version=self.resource.api_version
             )
         self._absent = True
         await self._enter(self.store.listing(), "")
@@ -201,7 +201,7 @@ class Reflector(Generic[T]):
             await asyncio.sleep(0)
         if version and self._absent:
             self._absent = False
-            log.info("served from now on", resource=self.resource.plural, api_version=self.resource.api_version)
+            log.info("served now", resource=self.resource.plural, api_version=self.resource.api_version)
         self._version, self._relist_reason = version, "gone"
         self._last_event_at = self._clock()
         if not self.synced.is_set():

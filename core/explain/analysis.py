@@ -75,7 +75,7 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         return replace(told, reason=decision.reason, message=decision.message, ways=ways)
     if before is not None:
         return replace(told, reason="Behind", message=before.message, ways=(before.way, *before.ways))
-    text = "It fits now, and starts when those ahead of it have been decided." if place > 1 else "It fits now."
+    text = "It fits now and starts after the workloads ahead of it are scheduled." if place > 1 else "It fits now."
     return replace(told, reason="Fits", message=text)
 
 
@@ -100,11 +100,12 @@ def _in_the_way(state: State, order: Sequence[Pending], place: int, now: float) 
     decision = question.answer()
     if isinstance(decision, Reserve):
         return None
-    why = "it waits for those it preempts" if sticky else "the queue is StrictFIFO"
+    why = "it waits for the workloads that it preempts" if sticky else "the queue is StrictFIFO"
     key = head.workload.key
-    message = f"It fits now, but {key} is before it and {why}. {key} waits: {decision.reason}: {decision.message}"
+    blocked = f"It fits now, but {key} is first in the queue and blocks it: {why}"
+    message = f"{blocked}. {key} waits: {decision.reason}: {decision.message}"
     ways = tuple(f"for {key}: {way}" for way in question.ways(decision))
-    return _Ahead(message, f"{key} has to start, or to leave the queue, first: {why}", ways)
+    return _Ahead(message, f"{key} must first start or leave the queue: {why}", ways)
 
 
 def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
@@ -119,8 +120,8 @@ def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanat
         "backing off",
         cluster_queue,
         reason=last.reason if last is not None else "",
-        message=f"{why}It is put back into the queue in {left} s",
-        ways=(f"it is looked at again in {left} s, after eviction {workload.requeue_count}",),
+        message=f"{why}It is requeued in {left} s",
+        ways=(f"it is requeued in {left} s, after eviction {workload.requeue_count}",),
     )
 
 
@@ -131,7 +132,7 @@ def _running(state: State, held: Reservation) -> Explanation:
         message = eviction.message if eviction else ""
         return Explanation(key, "being evicted", held.cluster_queue, message=message)
     amounts = [f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(held.usage.items())]
-    message = f"it holds {', '.join(amounts)}" if amounts else "it asks for nothing that has a quota"
+    message = f"it holds {', '.join(amounts)}" if amounts else "it requests no resource that has quota"
     if held.admitted:
         remain = workload.condition(Condition.PODS_REMAIN)
         message += f". {remain.message}" if remain is not None and remain.status else ""
@@ -141,7 +142,7 @@ def _running(state: State, held: Reservation) -> Explanation:
     message += f"; it waits for admission checks: {', '.join(told)}" if told else ""
     known = state.holdings.checks
     ways = [
-        f"AdmissionCheck {name} has to become Ready, which is up to {known[name].controller_name}"
+        f"AdmissionCheck {name} must become Ready; controller {known[name].controller_name} decides it"
         for name in (check.name for check in open_checks)
         if name in known
     ]
@@ -180,12 +181,12 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     if not workload.active:
         return ("set spec.active of the Workload to true",)
     if workload.gates:
-        return ("whoever set the gate has to take it off the Job",)
+        return ("the controller that set the gate must remove it from the Job",)
     if workload.invalid:
-        return ("a Job whose pods ask for what the namespace and Kubernetes allow",)
+        return ("create a Job whose pods request only what the namespace and Kubernetes allow",)
     local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
     if local is None:
-        known = f"available: {', '.join(here)}" if here else "there is none in the namespace"
+        known = f"available: {', '.join(here)}" if here else "the namespace has none"
         return (f"name a LocalQueue that exists ({known})",)
     queue = state.holdings.cluster_queues.get(local.cluster_queue)
     if queue is None:
@@ -357,7 +358,7 @@ class _Question:
             and node.parent.available(c.flavor_resource) + node.kept_free(c.flavor_resource) >= c.asked
         ]
         name = f"ClusterQueue {self.cluster_queue}"
-        return f"{name}, or its borrowingLimit: the cohort has it" if limited else name
+        return f"{name}, or its borrowingLimit: the cohort has enough" if limited else name
 
     def _priority(self, decision: Wait) -> Iterable[str]:
         """The lowest priority at which it would preempt, if there is one above its own."""

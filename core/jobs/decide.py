@@ -36,7 +36,7 @@ from core.workload import priority, transitions
 from core.workload.priority import Missing
 
 NOT_ADMITTED = "Not admitted by cluster queue"
-_FINISHED = "A job does not run whose workload is finished"
+_FINISHED = "The job cannot run: its workload is finished"
 _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 
@@ -95,7 +95,7 @@ def _withdrawn(s: Situation) -> Action | None:
     others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
     made = [raw for raw in others if not read(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
-        return _at_rest(s, made[0], "Its queue name was taken off") or deleted(made)
+        return _at_rest(s, made[0], "The queue name of the job was removed") or deleted(made)
     return deleted(made)
 
 
@@ -112,7 +112,7 @@ def child(s: Situation) -> Action | None:
         return own  # made before the job above it was queued
     if s.ancestor_admitted and s.suspended and s.outcome is None and owners.started_by_us(s.job):
         pods = [Injection(each["name"], each["count"]) for each in s.pod_sets]
-        return Start(s.start(pods), "of the job above it")
+        return Start(s.start(pods), "of its parent job")
     return Nothing()
 
 

@@ -33,5 +33,5 @@ def test_a_stall_is_told_once_with_the_place_that_causes_it() -> None:
         look()
         watchdog.stop()
     (told,) = logs
-    assert (told["event"], told["seconds"]) == ("The event loop is held up", 1.0)
+    assert (told["event"], told["seconds"]) == ("The event loop is blocked", 1.0)
     assert any(line.endswith("busy_step") for line in told["stack"])

@@ -84,8 +84,8 @@ def test_no_job_that_need_not_end_is_named_among_those_that_must() -> None:
 def test_where_the_borrowing_limit_alone_is_in_the_way_it_is_named() -> None:
     told = explained(*FULL, workload("next", 4, at=3), of="next")
     assert (
-        "with 4 cpu more quota in flavor standard (nominalQuota of ClusterQueue team-a, or its borrowingLimit: the "
-        "cohort has it)"
+        "with 4 cpu more quota in flavor standard (nominalQuota of ClusterQueue team-a, or its borrowingLimit: the"
+        " cohort has enough)"
     ) in told.ways
 
 
@@ -204,8 +204,8 @@ def test_a_job_in_backoff_is_told_how_long_and_after_what() -> None:
     }
     told = explained(raw, of="x")
     assert (told.state, told.reason) == ("backing off", "PodsReadyTimeout")
-    assert told.message == f"{message}. It is put back into the queue in 100 s"
-    assert told.ways == ("it is looked at again in 100 s, after eviction 2",)
+    assert told.message == f"{message}. It is requeued in 100 s"
+    assert told.ways == ("it is requeued in 100 s, after eviction 2",)
 
 
 def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
@@ -225,7 +225,7 @@ def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
     assert told.state == "quota reserved"
     waits = "it waits for admission checks: capacity is Pending (no machines yet)"
     assert told.message == f"it holds 1 cpu in standard; {waits}"
-    assert told.ways == ("AdmissionCheck capacity has to become Ready, which is up to example.com/c",)
+    assert told.ways == ("AdmissionCheck capacity must become Ready; controller example.com/c decides it",)
 
 
 def test_a_gated_job_is_told_by_whom() -> None:
@@ -251,10 +251,11 @@ def test_behind_a_strict_head_that_cannot_start_the_head_and_its_reason_are_name
     told = explained(workload("huge", 20, at=1), workload("small", 1, at=2), of="small", change=STRICT)
     assert told.reason == "Behind"
     assert told.message.startswith(
-        "It fits now, but team-a/job-huge is before it and the queue is StrictFIFO. team-a/job-huge waits: "
+        "It fits now, but team-a/job-huge is first in the queue and blocks it: the queue is StrictFIFO."
+        " team-a/job-huge waits: "
         "ExceedsMaxQuota: "
     )
-    assert told.ways[0] == "team-a/job-huge has to start, or to leave the queue, first: the queue is StrictFIFO"
+    assert told.ways[0] == "team-a/job-huge must first start or leave the queue: the queue is StrictFIFO"
     assert any("for team-a/job-huge: with 8 cpu more quota" in way for way in told.ways)
 
 
@@ -295,11 +296,12 @@ def test_a_job_whose_name_begins_with_workload_is_found() -> None:
 def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
     objects = [*FULL, workload("first", 4, at=3), workload("next", 4, at=4)]
     lines = text(explained(*objects, of="next"), jobs_of(objects)).splitlines()
-    assert lines[0] == "team-a/next (Workload job-next): waiting in ClusterQueue team-a, place 2 of 2, priority 0"
+    first = "team-a/next (Workload job-next): waiting in ClusterQueue team-a, queue position 2 of 2, priority 0"
+    assert lines[0] == first
     assert lines[1] == "  behind team-a/first"
     assert lines.index("Held by") < lines.index("What would let it start")
     assert "  - it fits when team-a/old ends" in lines
-    assert lines[-1] == "What becomes free may go to those that wait too: 1 ahead of it."
+    assert lines[-1] == "Other waiting workloads may get free quota first: 1 ahead of it."
 
 
 def test_a_job_that_was_preempted_is_told_for_whom() -> None:
@@ -313,7 +315,7 @@ def test_a_job_that_was_preempted_is_told_for_whom() -> None:
     preemptor["metadata"]["uid"] = "0ad"
     objects = [preemptor, FULL[1], stopped]
     said = text(explained(*objects, of="low"), jobs_of(objects))
-    assert "It was stopped before: Preempted to accommodate a workload (team-a/high) due to prioritization" in said
+    assert "It was evicted before: Preempted to accommodate a workload (team-a/high) due to prioritization" in said
 
 
 def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wait_too() -> None:
@@ -324,7 +326,7 @@ def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wai
     assert told.shares == (("team-b", 0.0), ("team-a", 250.0))
     said = text(told)
     assert "  team-b: 0\n  team-a: 250\n" in said
-    assert "may go to those that wait too: 1 in other ClusterQueues of the cohort." in said
+    assert "may get free quota first: 1 in other ClusterQueues of the cohort." in said
 
 
 def test_a_path_of_cohorts_that_reads_like_a_workload_is_left_alone() -> None:
@@ -362,7 +364,7 @@ EVENTS = (
     ("objects", "state", "message"),
     [
         ((JOB, *EVENTS), "waiting", "Waits: b"),
-        ((JOB,), "waiting", "it has not been told why yet"),
+        ((JOB,), "waiting", "no reason is recorded yet"),
         ((ADMITTED, *EVENTS), "admitted", "it is not suspended"),
         ((JOB, workload("x", 1, at=1), *EVENTS), "waiting", "Waits: b"),
         ((ADMITTED, workload("x", 1, at=1, holds="team-a")), "admitted", ""),
@@ -378,7 +380,7 @@ def test_what_few_rights_show_is_told_with_what_they_do_not(objects: tuple[Raw, 
 @pytest.mark.parametrize(
     ("unseen", "said"),
     [
-        ("jobs", "your rights show neither Job x in namespace team-a nor its Workload: ask for them"),
+        ("jobs", "you may not read Job x in namespace team-a or its Workload: ask for that right"),
         ("clusterqueues", "there is no Job x in namespace team-a; see kubectl get jobs -n team-a"),
     ],
 )

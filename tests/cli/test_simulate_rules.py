@@ -144,12 +144,12 @@ def test_what_is_not_managed_starts_at_once_and_is_told_so(tmp_path: Path) -> No
     config = "managedJobsNamespaceSelector: {matchLabels: {team: a}}\n"
     found = told(tmp_path, QUEUES, job("a"), config=config)
     assert waited(found) == {}
-    assert found["notQueued"][0]["message"] == "starts at once: namespace default is not managed"
+    assert found["notQueued"][0]["message"] == "starts immediately: namespace default is not managed"
 
 
 def test_a_job_without_queue_waits_for_ever_where_all_jobs_are_managed(tmp_path: Path) -> None:
     jobs = job("a").replace("kueue.x-k8s.io/queue-name: main", "")
-    assert told(tmp_path, QUEUES, jobs)["notQueued"][0]["message"] == "starts at once: it names no queue"
+    assert told(tmp_path, QUEUES, jobs)["notQueued"][0]["message"] == "starts immediately: it has no queue name"
     found = told(tmp_path, QUEUES, jobs, config="manageJobsWithoutQueueName: true\n")
     assert waited(found) == {"a": None}
 
@@ -294,7 +294,7 @@ def test_a_check_that_a_file_names_passes_at_once(tmp_path: Path) -> None:
 
 def test_what_is_not_played_is_told(tmp_path: Path) -> None:
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-    assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not played: 1 of kind Pod (v1)"]
+    assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not simulated: 1 of kind Pod (v1)"]
 
 
 def test_pods_that_follow_each_other_run_one_after_the_other(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
     assert not list(tmp_path.iterdir())
 
     assert "8 Jobs submitted" in told
-    assert "4 waited their turn, 8 finished" in told
+    assert "4 waited in the queue, 8 finished" in told
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_make_up_that_fails_leaves_nothing_running(named: str) -> None:
     said, _ = demo.communicate(timeout=200)
     assert demo.returncode == 1, said
     assert "a real control plane is up" in said
-    assert "Failed: ending what was started." in said
+    assert "Failed: stopping what was started." in said
     assert "Traceback" not in said
     assert nothing_left(named)
 
@@ -113,7 +113,7 @@ def test_ctrl_c_in_the_middle_of_make_up_ends_all_of_it_without_a_traceback(name
     os.killpg(demo.pid, signal.SIGINT)
     rest, _ = demo.communicate(timeout=60)
     assert demo.returncode == 130, said + rest
-    assert "Interrupted: ending what was started." in rest
+    assert "Interrupted: stopping what was started." in rest
     assert "Traceback" not in rest
     assert nothing_left(named)
 

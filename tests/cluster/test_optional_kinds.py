@@ -37,7 +37,7 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
     (tmp_path / "config.yaml").write_text("leaderElection: {leaderElect: false}\n")
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml"), install=False) as process:
         process.ready()
-        absent = [event["resource"] for event in process.events if event["event"] == "not served: used when it is"]
+        absent = [event["resource"] for event in process.events if event["event"] == "not served yet: used when it is"]
         assert sorted(absent) == ["admissionchecks", "cohorts", "queues", "workloadpriorityclasses"]
         of_v01 = next(kind for kind in KINDS if kind.kind == Kind.QUEUE)
         plane.kubectl("create", "-f", "-", stdin=json.dumps(crds.definition(of_v01, None)), check=True)
@@ -50,5 +50,5 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
         }
         await eventually(lambda: plane.kubectl("apply", "-f", "-", stdin=json.dumps(queue)).returncode == 0, within=30)
         await eventually(lambda: plane.kubectl("get", "localqueue", "old", "-n", "default").returncode == 0, within=60)
-        assert process.logged("served from now on")["resource"] == "queues"
+        assert process.logged("served now")["resource"] == "queues"
         assert process.stop() == 0

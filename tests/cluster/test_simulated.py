@@ -209,7 +209,8 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     assert unseen.startswith("Your rights do not show namespaces, limitranges outside")
     assert unseen.endswith(f"workloads, jobs outside {world.namespace}.")
     assert (
-        what_for == "With the right to list them: its queue position, who holds the quota, and what would let it start."
+        what_for
+        == "With that right the answer has the queue position, who holds the quota, and what would let it start."
     )
     assert explained("runs")[:2] == [f"{world.namespace}/runs: admitted", "  it is not suspended"]
 

@@ -101,7 +101,7 @@ def test_an_update_that_may_unsuspend_a_job_is_left_as_it_is(lookup: Lookup) -> 
 
 RUNS = ("QuotaReserved", "Admitted")
 HOLD = [
-    "spec.suspend: true stops the pods of this job and requeues it: it may start again at once",
+    "spec.suspend: true stops the pods of this job and requeues it: it may start again immediately",
     "to hold the job, set spec.active: false on Workload w",
 ]
 

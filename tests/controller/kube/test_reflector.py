@@ -145,7 +145,7 @@ async def test_an_optional_resource_that_is_not_served_is_empty_is_told_once_and
         assert (len(world.store), world.store.synced) == (0, True)
         await world.caught_up()
     assert world.waits == [ABSENT_SECONDS] * 3
-    assert [line["event"] for line in logged] == ["not served: used when it is", "served from now on"]
+    assert [line["event"] for line in logged] == ["not served yet: used when it is", "served now"]
     assert world.told == [(None, "a")]
 
 

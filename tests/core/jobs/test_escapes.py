@@ -102,7 +102,7 @@ def test_a_job_that_could_not_start_stays_suspended_whatever_unsuspends_it() -> 
     sly = job(suspend=False, pod=CONTRADICTS)
     stop = decide(situation(sly, raw))
     assert isinstance(stop, Stop)
-    assert stop.message == "A job does not run whose workload is finished: nodeSelector contradicts"
+    assert stop.message == "The job cannot run: its workload is finished: nodeSelector contradicts"
     waits = job(pod=CONTRADICTS)
     release = decide(situation(waits, raw))
     assert isinstance(release, RemoveFinalizer)
