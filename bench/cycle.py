@@ -149,7 +149,7 @@ def anew(state: State) -> float:
     """Milliseconds of a cycle that remembers no search for flavors."""
 
     def forget() -> None:
-        for tree in state.holdings.trees.values():
+        for tree in state.reservations.trees.values():
             for queue in tree.queues.values():
                 queue.known.clear()
         plan(state)
@@ -162,7 +162,7 @@ def respecified(state: State) -> float:
     steps = itertools.cycle((1, -1))
 
     def change() -> None:
-        queue, step = state.holdings.cluster_queues["cq-0000"], next(steps)
+        queue, step = state.reservations.cluster_queues["cq-0000"], next(steps)
         quotas = {fr: structs.replace(quota, nominal=quota.nominal + step) for fr, quota in queue.quotas.items()}
         state.set_cluster_queue(queue.name, structs.replace(queue, quotas=quotas))
         plan(state)
@@ -294,7 +294,7 @@ def main() -> int:
     fair = preemption(Policy(fair_sharing=DEFAULT_STRATEGIES))
     report("preemption, 200 victims of 1,000 candidates, fair sharing", fair, "ms", 20)
     state = cluster(queues=10, cohorts=1, pending=10_000, admitted=0)
-    for name, queue in list(state.holdings.cluster_queues.items()):
+    for name, queue in list(state.reservations.cluster_queues.items()):
         quotas = {fr: Quota(2_000_000) for fr in queue.quotas}
         state.set_cluster_queue(
             name, ClusterQueue(name=name, cohort="c", groups=queue.groups, quotas=quotas, namespace_selector=Selector())

@@ -92,12 +92,12 @@ def outcome(given: Raw) -> Raw:
     described: Raw = {
         "workloads": _decisions(plan),
         "untouched": sorted(without - looked),
-        "clusterQueues": {name: _cluster_queue(state, name) for name in sorted(state.holdings.cluster_queues)},
+        "clusterQueues": {name: _cluster_queue(state, name) for name in sorted(state.reservations.cluster_queues)},
     }
-    if policy.fair_sharing is not None and state.holdings.cohorts:
-        nodes = {name: node for tree in state.holdings.trees.values() for name, node in tree.cohorts.items()}
+    if policy.fair_sharing is not None and state.reservations.cohorts:
+        nodes = {name: node for tree in state.reservations.trees.values() for name, node in tree.cohorts.items()}
         described["cohortShares"] = {
-            name: _number(share(nodes[name]).weighted) for name in state.holdings.cohorts if name in nodes
+            name: _number(share(nodes[name]).weighted) for name in state.reservations.cohorts if name in nodes
         }
     return described
 
@@ -154,17 +154,17 @@ def _by_flavor(amounts: Mapping[FlavorResource, int]) -> Raw:
 
 
 def _cluster_queue(state: State, name: str) -> Raw:
-    holdings = state.holdings
-    node = holdings.trees[holdings.roots[name]].queues[name]
-    standing = holdings.standing(name)
+    reservations = state.reservations
+    node = reservations.trees[reservations.roots[name]].queues[name]
+    active_condition = reservations.active_condition(name)
     reserved = _by_flavor(node.usage)
     used: dict[FlavorResource, int] = {}
     for held in node.reserved.values():
         for fr, amount in held.usage.items() if held.admitted else ():
             used[fr] = used.get(fr, 0) + amount
     admitted = _by_flavor(used)
-    queue = state.lines.queues[name]
-    named = holdings.cluster_queues[name].cohort  # also where the cohorts are a cycle and the queue stands alone
+    queue = state.pending.queues[name]
+    named = reservations.cluster_queues[name].cohort  # also where the cohorts are a cycle and the queue stands alone
     found = {
         "reserved": reserved,
         "borrowed": _by_flavor({fr: node.borrowed(fr) for fr in node.usage}) if named else {},
@@ -174,8 +174,8 @@ def _cluster_queue(state: State, name: str) -> Raw:
     found = {what: value for what, value in found.items() if value}
     if admitted != reserved:
         found["admitted"] = admitted
-    if not standing.active and standing.reason != COHORT_CYCLE:
-        found["inactive"] = standing.reason
+    if not active_condition.active and active_condition.reason != COHORT_CYCLE:
+        found["inactive"] = active_condition.reason
     if state.policy.fair_sharing is not None:
         found["weightedShare"] = _number(share(node).weighted)
     return found

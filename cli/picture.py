@@ -116,17 +116,17 @@ def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> lis
 
 
 def _parts(played: Played) -> Parts:
-    holdings = played.state.holdings
-    mine = bands(played.timeline, holdings.cluster_queues)
+    reservations = played.state.reservations
+    mine = bands(played.timeline, reservations.cluster_queues)
     pending = waiting(played.timeline)
-    if len(holdings.cluster_queues) > 1:
-        mine += totals(mine, holdings.cohorts)
+    if len(reservations.cluster_queues) > 1:
+        mine += totals(mine, reservations.cohorts)
         pending[""] = together(pending.values())
     return Parts(
         bands={(band.cluster_queue, band.cell): band for band in mine},
         waiting=pending,
         courses={played.jobs[one.arrival.workload.key]: one for one in played.timeline.courses.values()},
-        cohorts={name: queue.cohort or "" for name, queue in holdings.cluster_queues.items()},
+        cohorts={name: queue.cohort or "" for name, queue in reservations.cluster_queues.items()},
     )
 
 

@@ -33,15 +33,15 @@ def summary(played: Played, last: float | None = None) -> Raw:
     Means of use are over the time until ``last``, and who waits still has waited until then, so that they compare with
     another's; else until it ends.
     """
-    timeline, holdings = played.timeline, played.state.holdings
+    timeline, reservations = played.timeline, played.state.reservations
     over = timeline.end if last is None else last
     mine: dict[str, list[Course]] = defaultdict(list)
-    local = {key: queue.cluster_queue for key, queue in played.state.lines.local_queues.items()}
+    local = {key: queue.cluster_queue for key, queue in played.state.pending.local_queues.items()}
     for course in timeline.courses.values():
         workload = course.arrival.workload
         mine[local.get(Key(workload.key.namespace, workload.queue), "")].append(course)
     used: dict[str, list[Band]] = defaultdict(list)
-    every = bands(timeline, holdings.cluster_queues)
+    every = bands(timeline, reservations.cluster_queues)
     for band in every:
         used[band.cluster_queue].append(band)
     return {
@@ -49,8 +49,8 @@ def summary(played: Played, last: float | None = None) -> Raw:
         "workloads": [_course(course, played, over) for course in timeline.courses.values()],
         "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
         "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
-        "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(holdings.cluster_queues)],
-        "flavors": [_used(band, over) for band in totals(every, holdings.cohorts)],
+        "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(reservations.cluster_queues)],
+        "flavors": [_used(band, over) for band in totals(every, reservations.cohorts)],
         "remarks": played.remarks,
     }
 

@@ -27,8 +27,8 @@ from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
 from core.matching.namespaces import managed
 from core.model import Workload
+from core.state.lookup import Lookup
 from core.state.state import State
-from core.state.state_lookup import StateLookup
 from core.wire import decode, pod_requests, resource_quotas
 from core.workload import priority
 from webhook import patch
@@ -81,7 +81,7 @@ class World:
         self.warnings: list[str] = []
         self._workload_classes: dict[str, int] = {}
         self._pod_classes: dict[str, Raw] = {}
-        lookup = StateLookup(
+        lookup = Lookup(
             self.state,
             classes=lambda: self.classes,
             rules=lambda namespace: self.context(namespace).rules,
@@ -152,7 +152,7 @@ class World:
         self.state.set_local_queue(queue.key, queue)
         consumed = consumed_of(raw)
         if consumed is not None:
-            self.state.history.set_consumed(queue.key, consumed)
+            self.state.local_queue_usage.set_consumed(queue.key, consumed)
 
     def _limit_range(self, raw: Raw) -> None:
         pod_requests.limits([raw])

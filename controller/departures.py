@@ -60,7 +60,7 @@ class Departures:
         """For ``core.jobs.decide``."""
         return self._gone
 
-    async def let_go(self, raw: Raw) -> float | None:
+    async def release(self, raw: Raw) -> float | None:
         """Bring a Workload whose job is gone one step on. Returns when to look again, in seconds."""
         action = orphan(raw, self.clock(), self._gone)
         if isinstance(action, AwaitPods):

@@ -97,36 +97,36 @@ class Gauges:
                 yield from self._gauge(name, samples)
 
     def _all(self, rows: Rows) -> Iterator[None]:
-        holdings, lines = self.state.holdings, self.state.lines
+        reservations, pending = self.state.reservations, self.state.pending
         self._prune()
-        for queue in sorted(holdings.cluster_queues):
-            if queue in holdings.cluster_queues:
+        for queue in sorted(reservations.cluster_queues):
+            if queue in reservations.cluster_queues:
                 yield from self._cluster_queue(queue, rows)
             yield None
-        chosen = sorted(key for key in lines.local_queues if self.metrics.local_queues(key))
+        chosen = sorted(key for key in pending.local_queues if self.metrics.local_queues(key))
         for key in chosen:
-            if key in lines.local_queues:
+            if key in pending.local_queues:
                 waiting = yield from queries.pending_locally(self.state, key)
-                if key in lines.local_queues:
+                if key in pending.local_queues:
                     self._local_queue(key, waiting, rows)
             yield None
         yield from self._totals(frozenset(chosen), rows)
-        for root in sorted(holdings.trees):
-            if root in holdings.trees:
-                self._tree(holdings.trees[root], rows)
+        for root in sorted(reservations.trees):
+            if root in reservations.trees:
+                self._tree(reservations.trees[root], rows)
             yield None
 
     def _prune(self) -> None:
         """Remove the series of queues and cohorts that are gone, and of LocalQueues that are no longer chosen."""
-        cohorts = {name for tree in self.state.holdings.trees.values() for name in tree.cohorts}
+        cohorts = {name for tree in self.state.reservations.trees.values() for name in tree.cohorts}
         self._ended &= cohorts
         for kind, key in self.metrics.subjects():
             if kind == COHORT:
                 there = key.name in cohorts
             elif kind == CLUSTER_QUEUE:
-                there = not key.name or key.name in self.state.holdings.cluster_queues
+                there = not key.name or key.name in self.state.reservations.cluster_queues
             else:
-                there = key in self.state.lines.local_queues and self.metrics.local_queues(key)
+                there = key in self.state.pending.local_queues and self.metrics.local_queues(key)
             if not there:
                 self.metrics.forget(kind, key)
 
@@ -142,13 +142,13 @@ class Gauges:
             self._ended.difference_update(self.metrics.cohorts(new.admission.cluster_queue))
 
     def _cluster_queue(self, name: str, rows: Rows) -> Iterator[None]:
-        spec = self.state.holdings.cluster_queues[name]
+        spec = self.state.reservations.cluster_queues[name]
         held = queue_status.reservations(self.state, name)
         yield from self._pending(name, rows)
-        classes = queries.pending_classes(self.state, name)
+        groups = queries.pending_groups(self.state, name)
         rows["pending_scheduling_hashes"] += [
-            ((name, "active"), classes.active),
-            ((name, "inadmissible"), classes.inadmissible),
+            ((name, "active"), groups.active),
+            ((name, "inadmissible"), groups.inadmissible),
         ]
         rows["reserving_active_workloads"].append(((name,), len(held)))
         rows["admitted_active_workloads"] += self._by_workload((name,), _admitted(held))
@@ -176,7 +176,7 @@ class Gauges:
 
     def _pending(self, name: str, rows: Rows) -> Iterator[None]:
         """Who waits for a ClusterQueue; where Workloads promote labels, one series for each of their values."""
-        queue = self.state.lines.queues.get(name)
+        queue = self.state.pending.queues.get(name)
         if queue is None or not self.custom.promotes(WORKLOAD):
             waiting = queries.pending(self.state, name)
             rows["pending_workloads"] += [
@@ -184,7 +184,7 @@ class Gauges:
                 ((name, "inadmissible"), waiting.inadmissible),
             ]
             return
-        looked_at = self.state.holdings.standing(name).active
+        looked_at = self.state.reservations.active_condition(name).active
         found = yield from self._pending_by_workload(queue, looked_at=looked_at)
         rows["pending_workloads"] += [((name, *labels), count) for labels, count in sorted(found.items())]
 
@@ -206,7 +206,7 @@ class Gauges:
 
     def _local_queue(self, key: Key, waiting: queries.Counts, rows: Rows) -> None:
         labels, held = (key.name, key.namespace), queue_status.holders(self.state, key)
-        spec = self.state.lines.local_queues[key]
+        spec = self.state.pending.local_queues[key]
         rows["local_queue_pending_workloads"] += [
             ((*labels, "active"), waiting.active),
             ((*labels, "inadmissible"), waiting.inadmissible),
@@ -218,18 +218,18 @@ class Gauges:
                 ((*labels, *fr), _shown(fr.resource, amount))
                 for fr, amount in sorted(_used(held, only_admitted=only_admitted).items())
             ]
-        usage = self.state.lines.local_usage.get(key)
+        usage = self.state.pending.local_usage.get(key)
         if usage is not None:
             rows["local_queue_admission_fair_sharing_usage"].append(((*labels, spec.cluster_queue), usage))
-        word = "True" if queue_status.local_standing(self.state, spec).active else "False"
+        word = "True" if queue_status.local_queue_condition(self.state, spec).active else "False"
         rows["local_queue_status"] += [((*labels, each), float(word == each)) for each in ACTIVE]
 
     def _totals(self, chosen: frozenset[Key], rows: Rows) -> Iterator[None]:
         """Finished and unadmitted workloads, by the ClusterQueue that their LocalQueue submits to now."""
-        cluster_queues = self.state.holdings.cluster_queues
+        cluster_queues = self.state.reservations.cluster_queues
         done = Counter[str](dict.fromkeys(cluster_queues, 0))
         waiting: dict[str, Counter[tuple[str, str]]] = {}
-        for key, spec in sorted(self.state.lines.local_queues.items()):
+        for key, spec in sorted(self.state.pending.local_queues.items()):
             labels, target = (key.name, key.namespace), spec.cluster_queue
             finished, unadmitted = self.tallies.finished[key], self.tallies.unadmitted.get(key, Counter())
             if key in chosen:
@@ -285,14 +285,14 @@ class Gauges:
         yield shown
 
     def _status_of(self, name: str) -> str:
-        queue = self.state.holdings.cluster_queues[name]
+        queue = self.state.reservations.cluster_queues[name]
         if queue.deleting:
             return "terminating"
-        return "active" if self.state.holdings.standing(name).active else "pending"
+        return "active" if self.state.reservations.active_condition(name).active else "pending"
 
     def _root(self, name: str) -> str:
-        root = self.state.holdings.roots.get(name)
-        node = self.state.holdings.trees[root].queues[name] if root is not None else None
+        root = self.state.reservations.roots.get(name)
+        node = self.state.reservations.trees[root].queues[name] if root is not None else None
         return node.root().name if node is not None and node.parent is not None else ""
 
 

@@ -99,7 +99,7 @@ class JobReconciler:
         if job is None:
             self._refused.pop(key, None)
             left = self.caches.workloads_of(owner_of(self.kind, key))
-            return _soonest([await self.departures.let_go(raw) for raw in left])
+            return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
         waits = earlier(situation)  # before the action, with which what is known of pods may be forgotten
         again = await self._apply(key, job, decide(situation))

@@ -1,15 +1,15 @@
-"""What admission asks of the caches: `core.state.state_lookup.StateLookup`, filled with what State does not keep. Every
+"""What admission asks of the caches: `core.state.lookup.Lookup`, filled with what State does not keep. Every
 replica answers.
 """
 
 from __future__ import annotations
 
 from controller.caches import Caches
-from core.state.state_lookup import StateLookup
+from core.state.lookup import Lookup
 from core.wire.pod_requests import RequestRules
 
 
-def cache_lookup(caches: Caches) -> StateLookup:
+def cache_lookup(caches: Caches) -> Lookup:
     """A Lookup that answers from ``caches``; nothing is known until ``Caches.start`` was called.
 
     Of Nodes and ResourceQuotas nothing is known until they were listed, which nobody waits for: they matter to warnings
@@ -20,7 +20,7 @@ def cache_lookup(caches: Caches) -> StateLookup:
         return caches.context(namespace).rules
 
     nodes, quotas = caches.nodes, caches.resource_quotas
-    return StateLookup(
+    return Lookup(
         caches.state,
         ready=lambda: caches.started,
         classes=lambda: caches.classes,

@@ -99,18 +99,18 @@ def difference(old: Raw, new: Raw) -> Raw:
 
 def cluster_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
     """The status that a ClusterQueue should have; None where State does not know it."""
-    known = key.name in state.holdings.cluster_queues
+    known = key.name in state.reservations.cluster_queues
     return queue_status.cluster_queue_status(state, key.name, old, now) if known else None
 
 
 def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
     """The status that a LocalQueue should have; None where State does not know it."""
-    return queue_status.local_queue_status(state, key, old, now) if key in state.lines.local_queues else None
+    return queue_status.local_queue_status(state, key, old, now) if key in state.pending.local_queues else None
 
 
 def cohort_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
     """The status that a Cohort should have; None where State does not know it."""
-    return queue_status.cohort_status(state, key.name) if key.name in state.holdings.cohorts else None
+    return queue_status.cohort_status(state, key.name) if key.name in state.reservations.cohorts else None
 
 
 def holds_quota(caches: Caches, key: Key) -> bool:

@@ -234,9 +234,9 @@ class Controller:
 
     def _cohorts(self, cluster_queue: str) -> list[str]:
         """The Cohorts above a ClusterQueue."""
-        holdings = self.caches.state.holdings
-        spec = holdings.cluster_queues.get(cluster_queue)
-        return above(holdings.cohorts, spec.cohort) if spec is not None else []
+        reservations = self.caches.state.reservations
+        spec = reservations.cluster_queues.get(cluster_queue)
+        return above(reservations.cohorts, spec.cohort) if spec is not None else []
 
     def _object(self, kind: str, key: Key) -> Raw | None:
         """The object of a kind that labels of metrics may come from."""

@@ -166,7 +166,7 @@ class Scheduler:
                 continue
             self._waiting[key] = decision
             self._waits.add(key)
-            for victim in filter(lambda victim: self.state.expelled(victim.workload.key), decision.victims):
+            for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
                 self._evicting[victim.workload.key] = (victim, decision)
                 self._decided.add(victim.workload.key)
 
@@ -251,7 +251,7 @@ class Scheduler:
         if not still_judged(judged, workload) or not queueable(workload) or held:
             return None
         now = self.clock()
-        target = self.state.holdings.cluster_queues.get(decision.admission.cluster_queue)
+        target = self.state.reservations.cluster_queues.get(decision.admission.cluster_queue)
         given = replace(workload, admission=decision.admission)
         checks = required_checks(given, target) if target is not None else []
         after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
@@ -320,7 +320,7 @@ class Scheduler:
 
     def _waits_still(self, decision: Wait) -> bool:
         """Whether the workload waits where it was judged: not in a queue that was stopped or left meanwhile."""
-        return self.state.lines.still_in(decision.cluster_queue, decision.workload) is not None
+        return self.state.pending.unchanged_entry(decision.cluster_queue, decision.workload) is not None
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

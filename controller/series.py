@@ -50,5 +50,5 @@ class Series:
 
     def _has_members(self, cohort: str) -> bool:
         """Whether there is a Cohort of the name, or one that is only named by its members."""
-        known = self.caches.state.holdings.hierarchy
+        known = self.caches.state.reservations.hierarchy
         return cohort in known.cohorts or bool(known.members(cohort) or known.children(cohort))

@@ -61,7 +61,7 @@ class UsageSampler:
                 log.warning("usage not read", local_queue=str(decode.key(raw)), error=repr(error))
                 continue
             if remembered is not None:
-                self.caches.state.history.set_consumed(decode.key(raw), remembered)
+                self.caches.state.local_queue_usage.set_consumed(decode.key(raw), remembered)
         while True:
             await self.sample()
             await asyncio.sleep(rules.sampling_interval)
@@ -70,7 +70,7 @@ class UsageSampler:
         """One sample of all LocalQueues, written one after the other; what cannot be written is sampled anew next
         time.
         """
-        samples = self.caches.state.history.sample(self.clock())
+        samples = self.caches.state.local_queue_usage.sample(self.clock())
         self.wake()
         for key, consumed in sorted(samples.items()):
             try:

@@ -152,7 +152,7 @@ class WaitEvents:
         state = self.caches.state
         reason, message = ("", "") if state.assumed(key) else why_waiting(state, workload)
         if not reason:
-            if state.assumed(key) or state.lines.where(key) is not None:
+            if state.assumed(key) or state.pending.where(key) is not None:
                 self._again[key] = now + AGAIN_SECONDS
             return False
         known = self._told.get(key)
@@ -163,7 +163,7 @@ class WaitEvents:
         job = self._job(raw)
         if job is not None:
             resource, name, uid = job
-            event = events.job_waits(state.lines.where(key) or "", reason, message)
+            event = events.job_waits(state.pending.where(key) or "", reason, message)
             self.recorder.tell(resource, Key(key.namespace, name), uid, event)
         if workload.condition(names.Condition.QUOTA_RESERVED) is None:
             self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))

@@ -127,15 +127,15 @@ class Wakes:
         nothing else may wake its status, or what it says is a matter of who else was busy meanwhile.
         """
         self.queues.changed(resources.LOCAL_QUEUES, key)
-        queue = self.caches.state.lines.local_queues.get(key)
+        queue = self.caches.state.pending.local_queues.get(key)
         if queue is not None and queue.stop_policy == StopPolicy.NONE:
             self._status_of_cluster_queue(queue.cluster_queue)
 
     def _status_of_cluster_queue(self, name: str) -> None:
         self.queues.changed(resources.CLUSTER_QUEUES, Key("", name))
         state = self.caches.state
-        if state.policy.fair_sharing is not None and name in state.holdings.cluster_queues:
-            for cohort in above(state.holdings.cohorts, state.holdings.cluster_queues[name].cohort):
+        if state.policy.fair_sharing is not None and name in state.reservations.cluster_queues:
+            for cohort in above(state.reservations.cohorts, state.reservations.cluster_queues[name].cohort):
                 self.queues.changed(resources.COHORTS, Key("", cohort))
 
     def local_queue(self, old: Raw | None, new: Raw | None) -> None:
@@ -195,13 +195,13 @@ class Wakes:
     def _around(self, name: str, old: Raw | None) -> list[Raw]:
         """The ClusterQueues in the trees that a Cohort is in and, before it changed, was in."""
         parent = ((old or {}).get("spec") or {}).get("parentName") or name
-        around = self.caches.state.holdings.hierarchy.around((name, parent))
+        around = self.caches.state.reservations.hierarchy.around((name, parent))
         return [queue for cohort in sorted(around) for queue in self.caches.cluster_queues.by_index("cohort", cohort)]
 
     def _cohort_of(self, cluster_queue: Raw) -> None:
         """Something changed in the tree of a ClusterQueue: whether it is in a circle, or its share may have."""
         name, state = cluster_queue["metadata"]["name"], self.caches.state
-        if not shows(cluster_queue.get("status") or {}, state.holdings.standing(name)):
+        if not shows(cluster_queue.get("status") or {}, state.reservations.active_condition(name)):
             self._statuses_of(name)
         elif state.policy.fair_sharing is not None:
             self._status_of_cluster_queue(name)

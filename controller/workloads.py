@@ -24,7 +24,7 @@ from controller.settings import Settings
 from controller.writes import Writer
 from core.model import Key, Raw, Workload
 from core.wire.finalizers import released
-from core.workload.actions import Deactivate, Delete, Evict, LetGo, Rest, Step, Surroundings, Update
+from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Step, Surroundings, Update
 from core.workload.lifecycle import next_step
 from core.workload.priority import Missing, followed
 
@@ -99,21 +99,21 @@ class WorkloadReconciler:
 
     def _surroundings(self, workload: Workload) -> Surroundings:
         state = self.caches.state
-        local_queue = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
-        cluster_queue = state.holdings.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
+        local_queue = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
+        cluster_queue = state.reservations.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
         return Surroundings(
             now=self.clock(),
             policy=self.settings.life,
             local_queue=local_queue,
             cluster_queue=cluster_queue,
-            active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
+            active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
             namespace=state.namespaces.get(workload.key.namespace),
-            bypassed=state.lines.bypassed(workload.key),
+            bypassed=state.pending.bypassed(workload.key),
         )
 
     async def _apply(self, workload: Workload, step: Step) -> float | None:
         match step:
-            case Rest():
+            case Idle():
                 return step.requeue_after
             case Update():
                 await self._patch(workload, step.patch, "status")
@@ -127,9 +127,9 @@ class WorkloadReconciler:
                 await self._release(workload)
                 await self.writer.delete(resources.WORKLOADS, workload.key, workload.uid)
                 self._tell(workload, events.deleted_finished())
-            case LetGo():
+            case ReleaseOrphan():
                 raw = self.caches.workloads.get(workload.key)
-                return await self.departures.let_go(raw) if raw is not None else None
+                return await self.departures.release(raw) if raw is not None else None
             case _:
                 assert_never(step)
         return None

@@ -16,8 +16,8 @@ from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.explain.explanation import Cell, Explanation, Holder
 from core.model import ClusterQueue, Decision, FlavorResource, Key, LocalQueue, Reserve, StopPolicy, Wait, Workload
 from core.queue.order import queue_time
-from core.queue.queue import Pending
-from core.quota.demand import Shape
+from core.queue.queue import QueueEntry
+from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.quota.shares import share
 from core.quota.tree import Tree
@@ -37,23 +37,23 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
     workload = state.workloads.get(key)
     if workload is None:
         return None
-    held = state.holdings.get(key)
+    held = state.reservations.get(key)
     if held is not None:
         return _running(state, held)
     reason, message = _not_queued(state, workload, now)
     if reason:
         ways = _to_queue(state, workload)
         return Explanation(key, "not queued", reason=reason, message=message, before=_before(workload), ways=ways)
-    name = state.lines.where(key)
-    entry = state.lines.entry(key)
+    name = state.pending.where(key)
+    entry = state.pending.entry(key)
     if name is None or entry is None:
         return Explanation(key, "waiting", message="it is not queued")
     if workload.requeue_at is not None and workload.requeue_at > now:
         return _backing_off(workload, name, now)
-    order = state.lines.queues[name].in_order(state.lines.local_usage)
+    order = state.pending.queues[name].in_order(state.pending.local_usage)
     keys = [each.workload.key for each in order]
     place = keys.index(key) + 1
-    question = _Question(state, workload, name, entry.shape, now)
+    question = _Question(state, workload, name, entry.demand, now)
     decision = question.answer()
     told = Explanation(
         key=key,
@@ -88,15 +88,15 @@ class _Ahead:
     ways: tuple[str, ...]
 
 
-def _in_the_way(state: State, order: Sequence[Pending], place: int, now: float) -> _Ahead | None:
+def _in_the_way(state: State, order: Sequence[QueueEntry], place: int, now: float) -> _Ahead | None:
     """The head that has to start, or to leave, before this workload is looked at; None where nobody is in the way."""
     head = order[0]
-    name = state.lines.where(head.workload.key) or ""
-    queue = state.lines.queues[name]
+    name = state.pending.where(head.workload.key) or ""
+    queue = state.pending.queues[name]
     sticky = queue.sticky == head.workload.key
     if place == 1 or not (queue.strict or sticky):
         return None
-    question = _Question(state, head.workload, name, head.shape, now)
+    question = _Question(state, head.workload, name, head.demand, now)
     decision = question.answer()
     if isinstance(decision, Reserve):
         return None
@@ -140,7 +140,7 @@ def _running(state: State, held: Reservation) -> Explanation:
     open_checks = [check for check in workload.checks if check.state != "Ready"]
     told = [f"{check.name} is {check.state}{f' ({check.message})' if check.message else ''}" for check in open_checks]
     message += f"; it waits for admission checks: {', '.join(told)}" if told else ""
-    known = state.holdings.checks
+    known = state.reservations.checks
     ways = [
         f"AdmissionCheck {name} must become Ready; controller {known[name].controller_name} decides it"
         for name in (check.name for check in open_checks)
@@ -157,19 +157,19 @@ def _before(workload: Workload) -> str:
 
 def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]:
     """Why a workload is in no queue at all, in the words of its status; ('', '') where it is in one."""
-    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
-    queue = state.holdings.cluster_queues.get(local.cluster_queue) if local else None
-    standing = state.holdings.standing(queue.name) if queue else None
+    local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
+    queue = state.reservations.cluster_queues.get(local.cluster_queue) if local else None
+    condition = state.reservations.active_condition(queue.name) if queue else None
     around = Surroundings(
         now=now,
         local_queue=local,
         cluster_queue=queue,
-        active=standing is not None and standing.active,
+        active=condition is not None and condition.active,
         namespace=state.namespaces.get(workload.key.namespace),
     )
     reason, message = why_not_queued(workload, around)
-    if reason and standing is not None and not standing.active:
-        return reason, f"{message}: {standing.message}"
+    if reason and condition is not None and not condition.active:
+        return reason, f"{message}: {condition.message}"
     if workload.gates and not reason:
         return PendingReason.ADMISSION_GATED, f"Admission is gated by: {','.join(workload.gates)}"
     return reason, message
@@ -177,18 +177,18 @@ def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]
 
 def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     """What would put it into a queue."""
-    here = sorted(key.name for key in state.lines.local_queues if key.namespace == workload.key.namespace)
+    here = sorted(key.name for key in state.pending.local_queues if key.namespace == workload.key.namespace)
     if not workload.active:
         return ("set spec.active of the Workload to true",)
     if workload.gates:
         return ("the controller that set the gate must remove it from the Job",)
     if workload.invalid:
         return ("create a Job whose pods request only what the namespace and Kubernetes allow",)
-    local = state.lines.local_queues.get(Key(workload.key.namespace, workload.queue))
+    local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
     if local is None:
         known = f"available: {', '.join(here)}" if here else "the namespace has none"
         return (f"name a LocalQueue that exists ({known})",)
-    queue = state.holdings.cluster_queues.get(local.cluster_queue)
+    queue = state.reservations.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return (f"an administrator must create ClusterQueue {local.cluster_queue}",)
     stopped: tuple[tuple[str, LocalQueue | ClusterQueue], ...]
@@ -196,7 +196,7 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     held = [name for name, each in stopped if each.stop_policy != StopPolicy.NONE]
     if held:
         return tuple(f"an administrator must set spec.stopPolicy of {name} to None" for name in held)
-    if not state.holdings.standing(queue.name).active:
+    if not state.reservations.active_condition(queue.name).active:
         return (f"ClusterQueue {queue.name} is inactive: an administrator must make it active",)
     return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
 
@@ -208,19 +208,19 @@ class _Question:
     state: State
     workload: Workload
     cluster_queue: str
-    shape: Shape
+    demand: Demand
     now: float
 
     def answer(self, snapshot: Snapshot | None = None, workload: Workload | None = None) -> Decision:
         """The cycle's decision, perhaps on other quota or for the workload with another priority."""
         workload = workload or self.workload
-        head = Head(workload, self.cluster_queue, self.shape, queue_time(workload, self.state.policy))
+        head = Head(workload, self.cluster_queue, self.demand, queue_time(workload, self.state.policy))
         plan = schedule(snapshot or self.state.snapshot(), [head], self.state.policy, self.now)
         return plan.decisions[0]
 
     def tree(self) -> Tree:
         """The tree the ClusterQueue is in."""
-        return self.state.holdings.trees[self.state.holdings.roots[self.cluster_queue]]
+        return self.state.reservations.trees[self.state.reservations.roots[self.cluster_queue]]
 
     def node(self) -> QueueNode:
         """The ClusterQueue in it."""
@@ -228,14 +228,14 @@ class _Question:
 
     def rivals(self) -> int:
         """How many wait in the other ClusterQueues of its tree: what becomes free may be theirs."""
-        lines = self.state.lines.queues
+        lines = self.state.pending.queues
         return sum(len(lines[name]) for name in self.tree().queues if name != self.cluster_queue and name in lines)
 
     def shares(self) -> tuple[tuple[str, float], ...]:
         """The shares of the ClusterQueues in its tree that wait or borrow, where they decide who is next."""
         if self.state.policy.fair_sharing is None or self.node().parent is None:
             return ()
-        lines = self.state.lines.queues
+        lines = self.state.pending.queues
         found = sorted((share(node).weighted, name) for name, node in self.tree().queues.items())
         return tuple((name, value) for value, name in found if value or lines.get(name))
 
@@ -294,7 +294,7 @@ class _Question:
     def ways(self, decision: Wait) -> Iterable[str]:
         """What would let it start, each on its own."""
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
-            unready = sorted(self.state.holdings.unready)
+            unready = sorted(self.state.reservations.unready)
             yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
             return
         ends = self._ends()
@@ -321,7 +321,7 @@ class _Question:
         return [holder.key for holder in gone]
 
     def _since(self, key: Key) -> float:
-        held = self.state.holdings.get(key)
+        held = self.state.reservations.get(key)
         found = held.workload.condition(Condition.QUOTA_RESERVED) if held else None
         return found.since if found else 0.0
 

@@ -65,11 +65,11 @@ class Accepted:
 def _judge(job: Submission, lookup: WhatIf, *, counted: bool) -> None:
     """Have one Job hold quota, or else wait; ``counted`` is whether its Workload is among those that wait."""
     queue = cluster_queue_of(job, lookup)
-    standing = lookup.standing(queue.name) if queue is not None else None
-    if queue is None or standing is None:
+    condition = lookup.active_condition(queue.name) if queue is not None else None
+    if queue is None or condition is None:
         return
     blocked = queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name)
-    able = standing.active and not blocked and capacity.could_hold(job, queue, lookup, lookup.available)
+    able = condition.active and not blocked and capacity.could_hold(job, queue, lookup, lookup.available)
     taken = _flavors(job, queue, lookup) if able else None
     if taken is not None:
         lookup.use(queue.name, taken)

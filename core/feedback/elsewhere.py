@@ -40,8 +40,8 @@ def _admitting(key: Key, lookup: Lookup) -> ClusterQueue | None:
     local = lookup.local_queue(key)
     if local is None or local.deleting or local.stop_policy != StopPolicy.NONE:
         return None
-    queue, standing = lookup.cluster_queue(local.cluster_queue), lookup.standing(local.cluster_queue)
+    queue, condition = lookup.cluster_queue(local.cluster_queue), lookup.active_condition(local.cluster_queue)
     labels = lookup.namespace_labels(key.namespace)
-    if queue is None or standing is None or not standing.active or queue.namespace_selector is None or labels is None:
+    if queue is None or condition is None or not condition.active or queue.namespace_selector is None or labels is None:
         return None
     return queue if placement.matches(queue.namespace_selector, labels) else None

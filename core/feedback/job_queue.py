@@ -100,18 +100,20 @@ def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
     queue = cluster_queue_of(job, lookup)
     if queue is None or queue.stop_policy != StopPolicy.NONE:
         return
-    standing, name = lookup.standing(queue.name), shortened(queue.name)
+    condition, name = lookup.active_condition(queue.name), shortened(queue.name)
     if queue.deleting:
         deleted = f'ClusterQueue "{name}" is being deleted: the job waits until it is created again'
         yield fitted(f"{deleted}{_instead(job, lookup)}", or_else=[deleted])
     elif (
-        standing is not None and not standing.active and standing.reason != ClusterQueueReason.ADMISSION_CHECK_INACTIVE
+        condition is not None
+        and not condition.active
+        and condition.reason != ClusterQueueReason.ADMISSION_CHECK_INACTIVE
     ):
-        why = standing.message.removeprefix(_PREFIX).rstrip(".")
+        why = condition.message.removeprefix(_PREFIX).rstrip(".")
         yield fitted(
             f'ClusterQueue "{name}" is inactive until an administrator fixes it: {why}',
             f'ClusterQueue "{name}" admits nothing: {why}',
-            f"the ClusterQueue admits nothing: {standing.reason}: {why}",
+            f"the ClusterQueue admits nothing: {condition.reason}: {why}",
         )
 
 

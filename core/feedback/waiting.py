@@ -23,8 +23,8 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
     """The first thing that is missing now, of what fits in the long run, and how many wait before it; nothing of a job
     that preempts its way in.
     """
-    standing = lookup.standing(queue.name)
-    if standing is None or not standing.active:
+    condition = lookup.active_condition(queue.name)
+    if condition is None or not condition.active:
         return  # which is said of the queue, and is why
     ahead = lookup.ahead(queue.name, priority(job, lookup))
     where = f'ClusterQueue "{shortened(queue.name)}"'

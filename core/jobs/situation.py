@@ -83,9 +83,9 @@ class Situation:
         """
         named = self.prebuilt_name
         mine = [raw for raw in self.workloads if not named or raw["metadata"]["name"] == named]
-        standing = [raw for raw in mine if self.stands(raw)]
-        holding = [raw for raw in standing if (raw.get("status") or {}).get("admission")]
-        return next(iter((*holding, *standing)), None)
+        active_condition = [raw for raw in mine if self.stands(raw)]
+        holding = [raw for raw in active_condition if (raw.get("status") or {}).get("admission")]
+        return next(iter((*holding, *active_condition)), None)
 
     @cached_property
     def others(self) -> tuple[Raw, ...]:

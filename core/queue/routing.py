@@ -17,12 +17,12 @@ from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPoli
 from core.model.policy import Policy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_key
-from core.queue.queue import Pending, Queue
-from core.quota.demand import Shapes
+from core.queue.queue import Queue, QueueEntry
+from core.quota.demand import Demands
 from core.quota.reservations import discard, local_queue_of
 
 
-class Lines:
+class PendingWorkloads:
     """All queues, and who is in which."""
 
     def __init__(self, policy: Policy) -> None:
@@ -38,20 +38,20 @@ class Lines:
         self._where: dict[Key, str] = {}
         self._pending: dict[Key, Workload] = {}
         self._backoffs: list[tuple[float, Key]] = []
-        self._put_off: dict[Key, float] = {}
+        self._postponed: dict[Key, float] = {}
         """Until when a pending workload is not looked at, besides its own backoff."""
-        self.shapes = Shapes()
+        self.demands = Demands()
 
     def where(self, key: Key) -> str | None:
         """The ClusterQueue a workload is queued for."""
         return self._where.get(key)
 
-    def entry(self, key: Key) -> Pending | None:
+    def entry(self, key: Key) -> QueueEntry | None:
         """The queue entry of a workload."""
         name = self._where.get(key)
         return self.queues[name].get(key) if name is not None else None
 
-    def still_in(self, name: str, judged: Workload) -> Pending | None:
+    def unchanged_entry(self, name: str, judged: Workload) -> QueueEntry | None:
         """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
         key = judged.key
         entry = self.queues[name].get(key) if self._where.get(key) == name else None
@@ -62,18 +62,18 @@ class Lines:
     def bypassed(self, key: Key) -> str:
         """Why those like a workload wait, where it came when they were parked and so is not looked at itself."""
         entry = self.entry(key)
-        return entry.family.reason if entry is not None and entry.bypassed and entry.family.parked else ""
+        return entry.group.reason if entry is not None and entry.bypassed and entry.group.parked else ""
 
-    def head(self, name: str) -> Pending | None:
+    def head(self, name: str) -> QueueEntry | None:
         """The head of a ClusterQueue's queue."""
         return self.queues[name].head(self.local_usage)
 
-    def slim(self, workload: Workload) -> Workload:
-        """The workload with the pod sets that all of its shape share."""
-        shape = self.shapes.of(workload)
-        if workload.pod_sets is shape.pod_sets or workload.reclaimable:
+    def with_shared_pod_sets(self, workload: Workload) -> Workload:
+        """The workload with the pod sets that all of its demand share."""
+        demand = self.demands.of(workload)
+        if workload.pod_sets is demand.pod_sets or workload.reclaimable:
             return workload
-        return replace(workload, pod_sets=shape.pod_sets)
+        return replace(workload, pod_sets=demand.pod_sets)
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Have a queue for the ClusterQueue, with the workloads that wait for it; or none any more.
@@ -133,19 +133,19 @@ class Lines:
         old = self._pending.pop(key, None)
         if old is None:
             return set()
-        self._put_off.pop(key, None)
+        self._postponed.pop(key, None)
         discard(self.by_local_queue, local_queue_of(old), key)
         return self._leave(key)
 
-    def put_off(self, key: Key, until: float) -> None:
+    def postpone(self, key: Key, until: float) -> None:
         """Do not look at a workload that waits before a time."""
         name = self._where.get(key)
         if name is not None:
-            self._put_off[key] = until
-            self.queues[name].park(key, family=False)
+            self._postponed[key] = until
+            self.queues[name].park(key, group=False)
             heapq.heappush(self._backoffs, (until, key))
 
-    def rouse(self, entries: Iterable[Pending]) -> set[str]:
+    def wake(self, entries: Iterable[QueueEntry]) -> set[str]:
         """Look again at workloads that were parked alone, but for those in backoff; the ClusterQueues concerned."""
         changed: set[str] = set()
         for entry in entries:
@@ -163,8 +163,8 @@ class Lines:
             at, key = heapq.heappop(self._backoffs)
             entry = self.entry(key)
             if entry is not None and self._backoff(entry.workload) == at:
-                self._put_off.pop(key, None)
-                changed |= self.rouse([entry])
+                self._postponed.pop(key, None)
+                changed |= self.wake([entry])
         return changed
 
     def next_backoff(self) -> float | None:
@@ -198,11 +198,11 @@ class Lines:
             return set()
         queue = self.queues[name]
         old = queue.get(key)
-        entry = Pending(workload, queue_key(workload, self.policy), self.shapes.of(workload))
+        entry = QueueEntry(workload, queue_key(workload, self.policy), self.demands.of(workload))
         if old is not None and judged_alike(old, entry):
             old.workload = workload
             return set()
-        if old is not None and old.shape is entry.shape:
+        if old is not None and old.demand is entry.demand:
             entry.tried = old.tried
         was_head = old is not None and self.head(name) is old
         awake = anew or (old is not None and not old.asleep)
@@ -234,15 +234,15 @@ class Lines:
 
     def _backoff(self, workload: Workload) -> float:
         """When the workload may be looked at; 0 where nothing puts it off."""
-        return max(workload.requeue_at or 0.0, self._put_off.get(workload.key, 0.0))
+        return max(workload.requeue_at or 0.0, self._postponed.get(workload.key, 0.0))
 
 
-def judged_alike(old: Pending, new: Pending) -> bool:
+def judged_alike(old: QueueEntry, new: QueueEntry) -> bool:
     """Whether nothing has changed about a workload that a decision about it or its queue position depends on."""
     mine, its = old.workload, new.workload
     return (
         old.key == new.key
-        and old.shape is new.shape
+        and old.demand is new.demand
         and still_judged(mine, its)
         and mine.requeue_at == its.requeue_at
         and mine.condition(Condition.REQUEUED) == its.condition(Condition.REQUEUED)

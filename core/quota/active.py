@@ -16,7 +16,7 @@ COHORT_CYCLE = "CohortCycle"
 """Ours: Kueue calls such a ClusterQueue active, and then admits nothing."""
 
 
-class Standing(NamedTuple):
+class ActiveCondition(NamedTuple):
     """An Active condition: status, reason and message."""
 
     active: bool
@@ -24,29 +24,33 @@ class Standing(NamedTuple):
     message: str
 
 
-READY = Standing(True, ClusterQueueReason.READY, "Can admit new workloads")
+READY = ActiveCondition(True, ClusterQueueReason.READY, "Can admit new workloads")
 
 
-def cluster_queue_standing(
+def cluster_queue_active(
     queue: ClusterQueue,
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
     cohorts: Mapping[str, Cohort],
-) -> Standing:
+) -> ActiveCondition:
     """Whether a ClusterQueue can admit workloads: the first reason, all messages."""
     if queue.deleting:
-        return Standing(False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
+        return ActiveCondition(
+            False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating"
+        )
     found = [*_faults(queue, flavors, checks)]
     if circular(cohorts, queue.cohort):
         found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} form a cycle"))
     if not found:
         return READY
-    return Standing(False, found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}.")
+    return ActiveCondition(
+        False, found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}."
+    )
 
 
-def offers_heads(standing: Standing) -> bool:
+def offers_heads(condition: ActiveCondition) -> bool:
     """Whether workloads are looked at: those in a circle of cohorts are, to be told so."""
-    return standing.active or standing.reason == COHORT_CYCLE
+    return condition.active or condition.reason == COHORT_CYCLE
 
 
 def _faults(
@@ -81,14 +85,14 @@ def _faults(
         yield reason.MULTIKUEUE_WITH_PROVISIONING_REQUEST, f"{text}{','.join(remote)}, {','.join(provisioning)}"
 
 
-def local_queue_standing(queue: LocalQueue, cluster_queue: Standing | None) -> Standing:
+def local_queue_active(queue: LocalQueue, cluster_queue: ActiveCondition | None) -> ActiveCondition:
     """Whether a LocalQueue can admit workloads; ``cluster_queue`` is None where that does not exist."""
     if queue.stop_policy != StopPolicy.NONE:
-        return Standing(False, LocalQueueReason.STOPPED, "LocalQueue is stopped")
+        return ActiveCondition(False, LocalQueueReason.STOPPED, "LocalQueue is stopped")
     if cluster_queue is None:
         message = "Can't submit new workloads to clusterQueue"
-        return Standing(False, LocalQueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST, message)
+        return ActiveCondition(False, LocalQueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST, message)
     if not cluster_queue.active:
         message = "Can't submit new workloads to clusterQueue"
-        return Standing(False, LocalQueueReason.CLUSTER_QUEUE_IS_INACTIVE, message)
-    return Standing(True, LocalQueueReason.READY, "Can submit new workloads to localQueue")
+        return ActiveCondition(False, LocalQueueReason.CLUSTER_QUEUE_IS_INACTIVE, message)
+    return ActiveCondition(True, LocalQueueReason.READY, "Can submit new workloads to localQueue")

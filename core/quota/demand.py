@@ -1,7 +1,7 @@
-"""Workloads of equal shape: they ask for the same, may go to the same places, and so are judged alike.
+"""Workloads of equal demand: they ask for the same, may go to the same places, and so are judged alike.
 
 Separate because queues park by it, the search for flavors reads its totals, and memory stays small by keeping one copy
-for all workloads of a shape.
+for all workloads of a demand.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from core.quota.usage import PodSetTotal, totals
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Shape:
-    """What all workloads of the shape have in common. ``resources`` are those asked for."""
+class Demand:
+    """What all workloads of the demand have in common. ``resources`` are those asked for."""
 
     pod_sets: tuple[PodSet, ...]
     totals: tuple[PodSetTotal, ...]
@@ -25,25 +25,25 @@ class Shape:
     """Whether fewer pods would do (``minCount``)."""
 
 
-class Shapes:
-    """One copy of every shape in use; shapes that no workload has any more are forgotten."""
+class Demands:
+    """One copy of every demand in use; demands that no workload has any more are forgotten."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[Hashable, Shape] = WeakValueDictionary()
+        self._known: WeakValueDictionary[Hashable, Demand] = WeakValueDictionary()
 
-    def of(self, workload: Workload) -> Shape:
-        """The shape of the workload."""
+    def of(self, workload: Workload) -> Demand:
+        """The demand of the workload."""
         name = tuple(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets)
-        shape = self._known.get(name)
-        if shape is None:
+        demand = self._known.get(name)
+        if demand is None:
             asked = totals(workload)
-            shape = self._known[name] = Shape(
+            demand = self._known[name] = Demand(
                 pod_sets=workload.pod_sets,
                 totals=asked,
                 resources=frozenset(resource for total in asked for resource in total.requests),
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
             )
-        return shape
+        return demand
 
 
 def _name(pod_set: PodSet, reclaimable: int) -> Hashable:

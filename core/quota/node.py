@@ -18,7 +18,7 @@ from typing import cast
 from weakref import ref
 
 from core.model import ClusterQueue, FlavorResource, Key, Quota
-from core.quota.demand import Shape
+from core.quota.demand import Demand
 from core.quota.usage import Reservation
 
 Amounts = dict[FlavorResource, int]
@@ -243,7 +243,18 @@ class CohortNode(Node):
 class QueueNode(Node):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
 
-    __slots__ = ("_below", "_lowest", "_owned", "_priorities", "active", "groups", "known", "lines", "reserved", "spec")
+    __slots__ = (
+        "_below",
+        "_lowest",
+        "_owned",
+        "_priorities",
+        "active",
+        "flavor_resources",
+        "groups",
+        "known",
+        "reserved",
+        "spec",
+    )
 
     def __init__(self, spec: ClusterQueue, *, active: bool) -> None:
         super().__init__(spec.name, spec.quotas, spec.weight)
@@ -251,12 +262,14 @@ class QueueNode(Node):
         self.active = active
         self.groups = {resource: group for group in spec.groups for resource in group.resources}
         """The resource group of each resource that is covered."""
-        self.lines: dict[str, dict[str, FlavorResource]] = {}
+        self.flavor_resources: dict[str, dict[str, FlavorResource]] = {}
         """The flavor-resources, by flavor and resource."""
         for group in spec.groups:
             for flavor in group.flavors:
-                self.lines.setdefault(flavor, {}).update({r: FlavorResource(flavor, r) for r in group.resources})
-        self.known: dict[Shape, object] = {}
+                self.flavor_resources.setdefault(flavor, {}).update(
+                    {r: FlavorResource(flavor, r) for r in group.resources}
+                )
+        self.known: dict[Demand, object] = {}
         """What others remember of it, for as long as nothing is specified anew (``core.scheduling.search_cache``)."""
         self.reserved: dict[Key, Reservation] = {}
         self._priorities: dict[int, int] = {}

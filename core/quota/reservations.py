@@ -12,16 +12,16 @@ from typing import TypeVar
 
 from api.names import Condition
 from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
-from core.quota.active import Standing, cluster_queue_standing
+from core.quota.active import ActiveCondition, cluster_queue_active
 from core.quota.hierarchy import Hierarchy
-from core.quota.tree import Tree, plant
+from core.quota.tree import Tree, build_trees
 from core.quota.usage import Reservation
 
 _Name = TypeVar("_Name")
 _Value = TypeVar("_Value")
 
 
-class Holdings:
+class Reservations:
     """Specifications, trees and reservations. Reading a tree after a change of specification costs building the trees
     that changed and counting anew what is held in them, and a copy of the names of all ClusterQueues.
     """
@@ -36,16 +36,16 @@ class Holdings:
         self.leaving: set[Key] = set()
         """Workloads that were told to stop and hold quota until they have."""
         self._held: dict[Key, Reservation] = {}
-        self._astray: dict[str, set[Key]] = {}
+        self._outside_trees: dict[str, set[Key]] = {}
         """The reservations in ClusterQueues that no tree has, by ClusterQueue."""
         self._trees: dict[str, Tree] = {}
         self._roots: dict[str, str] = {}
         self._cohort_roots: dict[str, str] = {}
-        self._standings: dict[str, Standing] = {}
+        self._active_conditions: dict[str, ActiveCondition] = {}
         self._stale: set[str] = set()
         """ClusterQueues whose tree is not as specified."""
         self._stale_cohorts: set[str] = set()
-        self._fresh: set[str] = set()
+        self._rebuilt: set[str] = set()
         self._generation = 0
 
     @property
@@ -73,91 +73,91 @@ class Holdings:
         self._stale.add(name)
         return True
 
-    def respecify(self, names: Iterable[str]) -> None:
+    def mark_stale(self, names: Iterable[str]) -> None:
         """Something that these ClusterQueues refer to has changed: build their trees anew."""
         self._stale.update(names)
 
     @property
-    def grown(self) -> bool:
+    def up_to_date(self) -> bool:
         """Whether all trees are those of the specifications."""
         return not self._stale and not self._stale_cohorts
 
-    def grow(self) -> None:
+    def rebuild_trees(self) -> None:
         """Build the trees anew whose specification has changed."""
-        if self.grown:
+        if self.up_to_date:
             return
         queues = {name: self.cluster_queues[name] for name in self._stale if name in self.cluster_queues}
         around = self.hierarchy.around(self._stale_cohorts | {queue.cohort for queue in queues.values()})
         queues |= self.hierarchy.queues_in(around)
         for name in self._stale:
-            self._standings.pop(name, None)
-        self._standings |= {name: self._stands(queue) for name, queue in queues.items()}
-        self._fell(around | self._stale_cohorts, queues.keys() | self._stale)
-        fresh = self._plant(around, queues)
-        self._trees |= fresh
-        for root, tree in fresh.items():
+            self._active_conditions.pop(name, None)
+        self._active_conditions |= {name: self._active_condition(queue) for name, queue in queues.items()}
+        self._drop_trees(around | self._stale_cohorts, queues.keys() | self._stale)
+        built = self._build(around, queues)
+        self._trees |= built
+        for root, tree in built.items():
             self._roots |= dict.fromkeys(tree.queues, root)
             self._cohort_roots |= dict.fromkeys(tree.cohorts, root)
             for name in tree.queues:
-                for key in self._astray.pop(name, ()):
+                for key in self._outside_trees.pop(name, ()):
                     tree.reserve(key, self._held[key])
-        self._fresh |= fresh.keys()
+        self._rebuilt |= built.keys()
         self._stale.clear()
         self._stale_cohorts.clear()
 
-    def _fell(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
-        """Drop the trees that have any of these; what is held in them is astray."""
-        felled = {self._roots[name] for name in queues if name in self._roots}
-        felled |= {self._cohort_roots[name] for name in cohorts if name in self._cohort_roots}
+    def _drop_trees(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
+        """Drop the trees that have any of these; what is held in them is outside."""
+        dropped = {self._roots[name] for name in queues if name in self._roots}
+        dropped |= {self._cohort_roots[name] for name in cohorts if name in self._cohort_roots}
         self._roots = dict(self._roots)  # a snapshot may read the old one
-        for root in felled:
+        for root in dropped:
             tree = self._trees.pop(root)
             self._generation = max(self._generation, tree.generation)
             for name, queue in tree.queues.items():
                 del self._roots[name]
                 if queue.reserved:
-                    self._astray[name] = set(queue.reserved)
+                    self._outside_trees[name] = set(queue.reserved)
             for name in tree.cohorts:
                 del self._cohort_roots[name]
         self._generation += 1
 
-    def _plant(self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue]) -> dict[str, Tree]:
+    def _build(self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue]) -> dict[str, Tree]:
         """The trees of these Cohorts and ClusterQueues, with no usage."""
-        inactive = {name for name in queues if not self._standings[name].active}
+        inactive = {name for name in queues if not self._active_conditions[name].active}
         known = {name: self.cohorts[name] for name in cohorts if name in self.cohorts}
-        return plant(known, queues, inactive, self._generation)
+        return build_trees(known, queues, inactive, self._generation)
 
     @property
-    def fresh(self) -> set[str]:
+    def rebuilt(self) -> set[str]:
         """The roots of trees built since this was last cleared; some may be gone again. As of now."""
-        self.grow()
-        return self._fresh
+        self.rebuild_trees()
+        return self._rebuilt
 
     @property
     def trees(self) -> Mapping[str, Tree]:
         """All trees by the name of their root, as of now."""
-        self.grow()
+        self.rebuild_trees()
         return self._trees
 
     @property
     def roots(self) -> Mapping[str, str]:
         """The root of every ClusterQueue, as of now; never changed afterwards."""
-        self.grow()
+        self.rebuild_trees()
         return self._roots
 
     @property
-    def standings(self) -> Mapping[str, Standing]:
+    def active_conditions(self) -> Mapping[str, ActiveCondition]:
         """Whether ClusterQueues can admit workloads, as of now."""
-        self.grow()
-        return self._standings
+        self.rebuild_trees()
+        return self._active_conditions
 
-    def standing(self, name: str) -> Standing:
+    def active_condition(self, name: str) -> ActiveCondition:
         """Whether a ClusterQueue can admit workloads; builds no trees for it."""
-        return self._standings[name] if self.grown else self._stands(self.cluster_queues[name])
+        return self._active_conditions[name] if self.up_to_date else self._active_condition(self.cluster_queues[name])
 
     def tree_of(self, cohort: str) -> Tree | None:
         """The tree that a Cohort is in; None where nothing names it, or its parents run in a circle."""
-        self.grow()
+        self.rebuild_trees()
         root = self._cohort_roots.get(cohort)
         return self._trees[root] if root is not None else None
 
@@ -174,14 +174,14 @@ class Holdings:
         if old is not None and old.usage == held.usage and old.cluster_queue == held.cluster_queue:
             self._held[key] = held
             if held.cluster_queue in self._roots:
-                self._own(held.cluster_queue).queues[held.cluster_queue].hold(key, held)
+                self._writable_tree(held.cluster_queue).queues[held.cluster_queue].hold(key, held)
         else:
             self.release(key)
             self._held[key] = held
             if held.cluster_queue in self._roots:
-                self._own(held.cluster_queue).reserve(key, held)
+                self._writable_tree(held.cluster_queue).reserve(key, held)
             else:
-                self._astray.setdefault(held.cluster_queue, set()).add(key)
+                self._outside_trees.setdefault(held.cluster_queue, set()).add(key)
         self.by_local_queue.setdefault(local_queue_of(held.workload), set()).add(key)
         if held.admitted and not held.workload.holds(Condition.PODS_READY):
             self.unready.add(key)
@@ -201,9 +201,9 @@ class Holdings:
         if held is not None:
             discard(self.by_local_queue, local_queue_of(held.workload), key)
             if held.cluster_queue in self._roots:
-                self._own(held.cluster_queue).release(key, held.cluster_queue)
+                self._writable_tree(held.cluster_queue).release(key, held.cluster_queue)
             else:
-                discard(self._astray, held.cluster_queue, key)
+                discard(self._outside_trees, held.cluster_queue, key)
         return held
 
     def check(self) -> None:
@@ -211,21 +211,25 @@ class Holdings:
         counted = {key for tree in self.trees.values() for queue in tree.queues.values() for key in queue.reserved}
         here = {key for key, held in self._held.items() if held.cluster_queue in self.cluster_queues}
         assert counted == here, f"counted {counted - here} too many, {here - counted} too few"
-        astray = {key for keys in self._astray.values() for key in keys}
-        assert astray == self._held.keys() - here, "what no tree counts is not what no tree has"
-        assert self._standings == {name: self._stands(queue) for name, queue in self.cluster_queues.items()}
-        planted = self._plant(self.cohorts, self.cluster_queues)
-        assert planted.keys() == self._trees.keys(), "the trees are not those of the specifications"
-        assert all(tree.is_like(planted[root]) for root, tree in self._trees.items()), "a tree is not as specified"
-        assert self._roots == {name: root for root, tree in planted.items() for name in tree.queues}
-        assert self._cohort_roots == {name: root for root, tree in planted.items() for name in tree.cohorts}
+        outside = {key for keys in self._outside_trees.values() for key in keys}
+        assert outside == self._held.keys() - here, "what no tree counts is not what no tree has"
+        assert self._active_conditions == {
+            name: self._active_condition(queue) for name, queue in self.cluster_queues.items()
+        }
+        expected = self._build(self.cohorts, self.cluster_queues)
+        assert expected.keys() == self._trees.keys(), "the trees are not those of the specifications"
+        assert all(tree.same_specification(expected[root]) for root, tree in self._trees.items()), (
+            "a tree is not as specified"
+        )
+        assert self._roots == {name: root for root, tree in expected.items() for name in tree.queues}
+        assert self._cohort_roots == {name: root for root, tree in expected.items() for name in tree.cohorts}
         for tree in self._trees.values():
             tree.check()
 
-    def _stands(self, queue: ClusterQueue) -> Standing:
-        return cluster_queue_standing(queue, self.flavors, self.checks, self.cohorts)
+    def _active_condition(self, queue: ClusterQueue) -> ActiveCondition:
+        return cluster_queue_active(queue, self.flavors, self.checks, self.cohorts)
 
-    def _own(self, name: str) -> Tree:
+    def _writable_tree(self, name: str) -> Tree:
         """The tree of a ClusterQueue, ours to change: copied first where a snapshot reads it."""
         root = self._roots[name]
         tree = self._trees[root]

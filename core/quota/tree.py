@@ -22,8 +22,7 @@ class Tree:
     """One root with everything below it.
 
     ``generation`` grows whenever quota has been released or specified anew: a search for flavors that was stopped
-    starts over. ``readers`` counts the snapshots that read it: it must be copied before it changes. ``spare`` is a copy
-    that is not needed any more, for the next one to be made of.
+    starts over. ``readers`` counts the snapshots that read it: it must be copied before it changes.
     """
 
     root: str
@@ -31,23 +30,9 @@ class Tree:
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
     generation: int = 0
     readers: int = 0
-    spare: Tree | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> Tree:
         """The same tree with usage of its own; what is specified is shared."""
-        spare, self.spare = self.spare, None
-        if spare is None:
-            return self._twin()
-        spare.generation = self.generation
-        for name, node in self.cohorts.items():
-            spare.cohorts[name].usage = node.usage.copy()
-        for name, member in self.queues.items():
-            queue = spare.queues[name]
-            queue.usage = member.usage.copy()
-            queue.share(member)
-        return spare
-
-    def _twin(self) -> Tree:
         cohorts: dict[str, CohortNode] = {}
         for name, old in self.cohorts.items():
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
@@ -59,7 +44,7 @@ class Tree:
             queue = queues[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
             queue.spec, queue.active = member.spec, member.active
-            queue.groups, queue.lines, queue.known = member.groups, member.lines, member.known
+            queue.groups, queue.flavor_resources, queue.known = member.groups, member.flavor_resources, member.known
             queue.share(member)
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
@@ -70,7 +55,7 @@ class Tree:
             queues[name].parent = cohorts[member.parent.name] if member.parent else None
         return Tree(self.root, queues, cohorts, self.generation)
 
-    def is_like(self, other: Tree) -> bool:
+    def same_specification(self, other: Tree) -> bool:
         """Whether both are of the same specifications, whatever is in use in them."""
         return (
             self.queues.keys() == other.queues.keys()
@@ -149,7 +134,7 @@ def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
     return found
 
 
-def plant(
+def build_trees(
     cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
 ) -> dict[str, Tree]:
     """Build the trees of these specifications, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage

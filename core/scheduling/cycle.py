@@ -119,8 +119,6 @@ class _Cycle:
             self.decisions.append(self._decide(entry, nomination))
             self.looking = None
             yield
-        for root, tree in self.trees.items():
-            self.snapshot.trees[root].spare = tree
         return Plan((*self.decisions, *refused), self.skipped, tuple(self.recomputed))
 
     def _tree(self, cluster_queue: str) -> Tree:
@@ -308,7 +306,7 @@ def _refusal(head: Head, node: QueueNode | None, reason: str, message: str) -> W
 
 
 def _requests(head: Head) -> dict[str, Requests]:
-    return {total.name: total.requests for total in head.shape.totals}
+    return {total.name: total.requests for total in head.demand.totals}
 
 
 def _overlaps(targets: list[Target], preempted: dict[Key, Target]) -> bool:
@@ -317,8 +315,8 @@ def _overlaps(targets: list[Target], preempted: dict[Key, Target]) -> bool:
 
 def _hopeless(entry: Entry) -> bool:
     """Whether no flavor could take it were nothing in use: so it is, where what came before could not change that."""
-    shape = entry.head.shape
-    alone = len(shape.totals) == 1 and not shape.reducible and entry.whole
+    demand = entry.head.demand
+    alone = len(demand.totals) == 1 and not demand.reducible and entry.whole
     return alone and entry.assignment.no_fit_reason in (
         PendingReason.EXCEEDS_MAX_QUOTA,
         PendingReason.NO_MATCHING_FLAVOR,

@@ -17,7 +17,7 @@ from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
 from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried, messages
 from core.model.policy import Policy
-from core.quota.demand import Shape
+from core.quota.demand import Demand
 from core.quota.node import QueueNode, borrowing_level
 from core.quota.usage import PodSetTotal, search_order
 
@@ -165,7 +165,7 @@ def _attempt_text(attempt: Attempt) -> str:
 class Search(Struct, gc=False):
     """The search for flavors for one workload; ``pinned`` allows only these flavors, by pod set and resource."""
 
-    shape: Shape
+    demand: Demand
     node: QueueNode
     flavors: Mapping[str, ResourceFlavor]
     mismatches: Mismatches
@@ -175,7 +175,7 @@ class Search(Struct, gc=False):
     pinned: Mapping[str, Mapping[str, str]] | None = None
 
     def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
-        """Find flavors for pod sets of these sizes (those of the shape, or fewer pods)."""
+        """Find flavors for pod sets of these sizes (those of the demand, or fewer pods)."""
         found = Assignment(mode=_FIT if totals else _NO_FIT)
         for index, total in enumerate(totals):
             assigned = self._pod_set(index, total, found.usage)
@@ -226,7 +226,7 @@ class Search(Struct, gc=False):
         self, index: int, resource: str, group: ResourceGroup, assigned: Assigned, used: Mapping[FlavorResource, int]
     ) -> tuple[dict[str, Choice], list[str]]:
         """The flavor for all requests of a resource group, and why it does not simply fit."""
-        placement = self.shape.pod_sets[index].placement
+        placement = self.demand.pod_sets[index].placement
         requests = {name: amount for name, amount in assigned.requests.items() if name in group.resources}
         best: tuple[Mode, int] | None = None
         choices: dict[str, Choice] = {}
@@ -284,7 +284,7 @@ class Search(Struct, gc=False):
         furthest = 0
         reasons: list[str] = []
         severest = ""
-        frs = self.node.lines[name]
+        frs = self.node.flavor_resources[name]
         for resource, amount in requests.items():
             fr = frs[resource]
             mode, level, reason, no_fit_reason = self._resource(fr, used.get(fr, 0), amount)

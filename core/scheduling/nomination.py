@@ -15,7 +15,7 @@ from msgspec import field as struct_field
 
 from core.model import FlavorResource, ResourceFlavor
 from core.model.policy import Policy
-from core.quota.demand import Shape
+from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
 from core.quota.usage import PodSetTotal
@@ -63,11 +63,11 @@ class Nomination:
         pinned: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
-        head, shape = entry.head, entry.head.shape
+        head, demand = entry.head, entry.head.demand
         tried = head.tried
         outdated = tried is None or (tried.generation < entry.tree.generation and self.cycle - tried.cycle > 1)
         search = Search(
-            shape=shape,
+            demand=demand,
             node=entry.node,
             flavors=self.flavors,
             mismatches=self.mismatches,
@@ -81,28 +81,28 @@ class Nomination:
         if entry.assignment.mode is _FIT:
             entry.targets = []
             return
-        entry.targets = [] if alone else self._targets(entry.assignment, preemptor, shape)
+        entry.targets = [] if alone else self._targets(entry.assignment, preemptor, demand)
         if entry.targets:
             return
-        if self.policy.partial_admission and shape.reducible:
+        if self.policy.partial_admission and demand.reducible:
             self._reduce(entry, search, preemptor)
 
-    def _targets(self, assignment: Assignment, preemptor: Preemptor, shape: Shape) -> list[Target]:
+    def _targets(self, assignment: Assignment, preemptor: Preemptor, demand: Demand) -> list[Target]:
         if not assignment.mode.preempts:
             return []
-        return find_targets(preemptor, assignment.needs_preemption, assignment.requests(shape.totals))
+        return find_targets(preemptor, assignment.needs_preemption, assignment.requests(demand.totals))
 
     def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
         """Look for the most pods that do, by bisection: what fits for some pods is taken to fit for fewer."""
-        shape = entry.head.shape
-        deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in shape.pod_sets]
+        demand = entry.head.demand
+        deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in demand.pod_sets]
         low, high = 0, sum(deltas) + 1
         found: tuple[int, Assignment, list[Target]] | None = None
         while low < high:
             middle = (low + high) // 2
-            totals = _smaller(shape, deltas, middle)
+            totals = _smaller(demand, deltas, middle)
             assignment = search.assign(totals)
-            targets = self._targets(assignment, preemptor, shape)
+            targets = self._targets(assignment, preemptor, demand)
             if assignment.mode is _FIT or targets:
                 found, high = (middle, assignment, targets), middle
             else:
@@ -111,10 +111,10 @@ class Nomination:
             entry.assignment, entry.targets = found[1], found[2]
 
 
-def _smaller(shape: Shape, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:
+def _smaller(demand: Demand, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:
     """The totals when so many of all pods that may be left out are left out, evenly over pod sets."""
     whole = sum(deltas)
     return tuple(
         total.scaled_to(pod_set.count - delta * step // whole)
-        for total, pod_set, delta in zip(shape.totals, shape.pod_sets, deltas, strict=True)
+        for total, pod_set, delta in zip(demand.totals, demand.pod_sets, deltas, strict=True)
     )

@@ -1,6 +1,6 @@
 """Searches for flavors that came to the same end before: the same figures, the same assignment.
 
-Whenever quota becomes free, one of each shape that waits is looked at, and nine looks in ten end as the last one did.
+Whenever quota becomes free, one of each demand that waits is looked at, and nine looks in ten end as the last one did.
 Of usage a search reads, in each flavor-resource, whether enough is available, how much where it is not, and how far
 away it comes from; the rest is specified. Where nobody can be preempted, either, these figures decide. Separate from
 ``core.scheduling.flavors``, which searches. Kept with the node of the ClusterQueue, and so for as long as nothing is
@@ -20,9 +20,9 @@ from core.scheduling.flavors import Assignment, Search
 from core.scheduling.preemption.algorithm import impossible
 from core.scheduling.preemption.candidates import Preemptor
 
-MOST_SHAPES = 16
-MOST_ENDS = 8
-"""Of one shape in one ClusterQueue; one takes some 2 KB."""
+MAX_DEMANDS = 16
+MAX_RESULTS = 8
+"""Of one demand in one ClusterQueue; one takes some 2 KB."""
 
 _Figure = int | tuple[int, int, bool]
 """The level where enough is available; else what is, the level, and whether that is less than the whole tree."""
@@ -31,7 +31,7 @@ _BEYOND = -1
 
 
 class Memory(Struct, gc=False):
-    """What is remembered of a shape in a ClusterQueue, under one policy. ``groups`` are the flavor-resources that a
+    """What is remembered of a demand in a ClusterQueue, under one policy. ``groups`` are the flavor-resources that a
     search may look at, with the amounts asked for, by resource group and flavor.
     """
 
@@ -41,19 +41,19 @@ class Memory(Struct, gc=False):
 
 
 def assign(search: Search, preemptor: Preemptor) -> tuple[Assignment, bool]:
-    """What ``search.assign`` says for the whole shape, and whether it is clear that nobody can be preempted for it."""
-    shape = search.shape
-    if search.pinned is not None or len(shape.totals) != 1 or (search.resume is not None and search.resume.unfinished):
-        return search.assign(shape.totals), False
+    """What ``search.assign`` says for the whole demand, and whether it is clear that nobody can be preempted for it."""
+    demand = search.demand
+    if search.pinned is not None or len(demand.totals) != 1 or (search.resume is not None and search.resume.unfinished):
+        return search.assign(demand.totals), False
     memory = _memory(search)
     figures = _figures(search.node, memory, preemptor) if memory is not None else None
     if memory is None or figures is None:
-        return search.assign(shape.totals), False
+        return search.assign(demand.totals), False
     found = memory.ends.get(figures)
     if found is None:
-        if len(memory.ends) >= MOST_ENDS:
+        if len(memory.ends) >= MAX_RESULTS:
             memory.ends.clear()
-        found = memory.ends[figures] = search.assign(shape.totals)
+        found = memory.ends[figures] = search.assign(demand.totals)
     return found, True
 
 
@@ -83,27 +83,27 @@ def _figures(node: QueueNode, memory: Memory, preemptor: Preemptor) -> tuple[_Fi
 
 
 def _memory(search: Search) -> Memory | None:
-    """What is remembered of the shape; None at the first look: what comes once is not worth it."""
-    known, shape = search.node.known, search.shape
-    if shape not in known:
-        if len(known) >= MOST_SHAPES:
+    """What is remembered of the demand; None at the first look: what comes once is not worth it."""
+    known, demand = search.node.known, search.demand
+    if demand not in known:
+        if len(known) >= MAX_DEMANDS:
             known.clear()
-        known[shape] = None
+        known[demand] = None
         return None
-    memory = known[shape]
+    memory = known[demand]
     if not isinstance(memory, Memory) or memory.policy is not search.policy:
-        memory = known[shape] = Memory(search.policy, tuple(_groups(search)))
+        memory = known[demand] = Memory(search.policy, tuple(_groups(search)))
     return memory
 
 
 def _groups(search: Search) -> list[tuple[tuple[tuple[FlavorResource, int], ...], ...]]:
     """The flavor-resources by resource group and flavor, without flavors where the pods cannot run."""
-    node, (total,) = search.node, search.shape.totals
+    node, (total,) = search.node, search.demand.totals
     requests: Mapping[str, int] = search.counted(total)
-    placement = search.shape.pod_sets[0].placement
+    placement = search.demand.pod_sets[0].placement
     return [
         tuple(
-            tuple((node.lines[name][r], amount) for r, amount in requests.items() if r in group.resources)
+            tuple((node.flavor_resources[name][r], amount) for r, amount in requests.items() if r in group.resources)
             for name in group.flavors
             if search.mismatch(placement, name) is None
         )

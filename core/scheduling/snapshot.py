@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from core.model import Key, Labels, ResourceFlavor, Tried, Workload
-from core.quota.demand import Shape
+from core.quota.demand import Demand
 from core.quota.tree import Tree
 
 
@@ -25,7 +25,7 @@ class Head(Struct, frozen=True, gc=False):
 
     workload: Workload
     cluster_queue: str
-    shape: Shape
+    demand: Demand
     time: float
     tried: Tried | None = None
     preemptor: bool = False

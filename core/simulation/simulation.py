@@ -22,7 +22,7 @@ from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Wo
 from core.state.drain import drain
 from core.state.state import State
 from core.workload import transitions
-from core.workload.actions import Deactivate, Delete, Evict, LetGo, LifePolicy, Rest, Surroundings, Update
+from core.workload.actions import Deactivate, Delete, Evict, Idle, LifePolicy, ReleaseOrphan, Surroundings, Update
 from core.workload.lifecycle import next_step, why_not_queued
 
 MOST_STEPS = 100
@@ -184,7 +184,7 @@ class _Simulation:
         """What LocalQueues have used is sampled as often as the controller does, where order depends on it."""
         rules = self.state.policy.admission_fair_sharing
         while rules is not None and self.sampled <= now:
-            self.state.history.sample(self.start + self.sampled)
+            self.state.local_queue_usage.sample(self.start + self.sampled)
             self.sampled += max(rules.sampling_interval, 1.0)
 
     def _happen(self, event: _Event, now: float) -> None:
@@ -261,27 +261,27 @@ class _Simulation:
                     self._stop(step.after, now, step.reason, step.message)
                 case Deactivate():
                     self._set(replace(self.workloads[key], active=False))
-                case Rest():
+                case Idle():
                     if step.requeue_after is not None:
                         self._expect(now + step.requeue_after, key, _What.LOOKED_AT)
                     return
-                case Delete() | LetGo():
+                case Delete() | ReleaseOrphan():
                     return
         raise RuntimeError(f"the life of {key} does not come to rest: {step}")
 
     def _around(self, workload: Workload, now: float) -> Surroundings:
         """As the controller's; but no check is required, for all pass at once."""
         state, key = self.state, workload.key
-        local_queue = state.lines.local_queues.get(Key(key.namespace, workload.queue))
-        cluster_queue = state.holdings.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
+        local_queue = state.pending.local_queues.get(Key(key.namespace, workload.queue))
+        cluster_queue = state.reservations.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
         return Surroundings(
             now=self.start + now,
             policy=self.life,
             local_queue=local_queue,
             cluster_queue=replace(cluster_queue, checks=()) if cluster_queue else None,
-            active=cluster_queue is not None and state.holdings.standing(cluster_queue.name).active,
+            active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
             namespace=state.namespaces.get(key.namespace),
-            bypassed=state.lines.bypassed(key),
+            bypassed=state.pending.bypassed(key),
         )
 
     def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
@@ -324,7 +324,7 @@ class _Simulation:
         workload, key = _written(workload), workload.key
         self.workloads[key] = workload
         self.state.set_workload(key, workload)
-        before, after = self.line.get(key), self.state.lines.where(key)
+        before, after = self.line.get(key), self.state.pending.where(key)
         if before == after:
             return
         if before is not None:
@@ -355,9 +355,9 @@ class _Simulation:
 
     def _explain(self) -> None:
         """Why those wait at the end who never came to be looked at, or are in no queue any more."""
-        lines = self.state.lines
+        pending = self.state.pending
         for name in sorted({self.line[key] for key in self.line if not self.timeline.courses[key].waits}):
-            for place, entry in enumerate(lines.queues[name].in_order(lines.local_usage)):
+            for place, entry in enumerate(pending.queues[name].in_order(pending.local_usage)):
                 course = self.timeline.courses[entry.workload.key]
                 if not course.waits:
                     text = f"not looked at yet: {place} of ClusterQueue {name} come before it"

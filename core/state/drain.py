@@ -11,7 +11,7 @@ from core.state.state import State
 
 IDLE_CYCLES = 1_000
 """A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked. Searches for
-flavors come to rest long before, where they come to a place for the second time (``Pending.try_on``)."""
+flavors come to rest long before, where they come to a place for the second time (``QueueEntry.continue_search``)."""
 
 
 def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
@@ -34,11 +34,11 @@ def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | 
             return
         snapshot = state.snapshot()
         plan = yield from schedule_in_steps(snapshot, heads, policy)
-        state.let_go(snapshot)
+        state.release(snapshot)
         yield from state.applying(plan)
         yield plan
         idle = idle + 1 if all(_idle(decision) for decision in plan.decisions) else 0
-    state.rest()
+    state.stop_until_changed()
 
 
 def _idle(decision: Decision) -> bool:

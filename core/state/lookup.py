@@ -1,4 +1,4 @@
-"""What admission needs to know of the cluster, as one Protocol: the controller's caches fill it, tests fill it by hand.
+"""What admission asks of the cluster, answered by State, and by a few callables for what State does not keep.
 
 It is read synchronously, within a call; nothing in it waits or asks the API server. ``synced`` is false until the
 caches have been read once: feedback is silent until then, while enforcement (forced suspension, validation) never
@@ -7,9 +7,16 @@ depends on a cache.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
 
+from msgspec.structs import replace
+
+from api import names
+from api.names import CheckState, Condition
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -21,150 +28,335 @@ from core.model import (
     ResourceFlavor,
     Workload,
 )
-from core.quota.active import Standing
+from core.quota.active import ActiveCondition
+from core.quota.node import Node, QueueNode
+from core.quota.tree import Tree, build_trees
+from core.state import what_if
+from core.state.state import State
 from core.wire.pod_requests import RequestRules
 from core.wire.resource_quotas import ResourceQuota
+from core.workload.priority import PriorityClasses
 
 
-class Lookup(Protocol):
-    """Answers from caches; ``None`` is "there is none". Amounts are in base units (milli for cpu)."""
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Answers as of now; each costs a dictionary access or two unless said otherwise.
+
+    ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
+    ``rules`` the request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of
+    all nodes (None where nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
+    """
+
+    state: State
+    ready: Callable[[], bool] = lambda: True
+    classes: Callable[[], PriorityClasses] = PriorityClasses
+    rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
+    job_workload: Callable[[str], Workload | None] = _nothing
+    nodes: Callable[[], Iterable[Labels] | None] = _nothing
+    quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
 
     @property
     def synced(self) -> bool:
         """Whether every cache has been read once."""
+        return self.ready()
 
     @property
     def ignores_undeclared(self) -> bool:
         """Whether a resource that a ClusterQueue does not name is simply not counted (``quotaCheckStrategy``)."""
+        return self.state.policy.ignore_undeclared
 
     def local_queue(self, key: Key) -> LocalQueue | None:
         """The LocalQueue."""
+        return self.state.pending.local_queues.get(key)
 
     def local_queue_names(self, namespace: str) -> Iterable[str]:
-        """The names of the LocalQueues of a namespace, in any order."""
+        """The names of the LocalQueues of a namespace, in any order. Costs the number of all LocalQueues."""
+        return [key.name for key in self.state.pending.local_queues if key.namespace == namespace]
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue."""
+        return self.state.reservations.cluster_queues.get(name)
 
     def cluster_queue_names(self) -> Iterable[str]:
         """The names of all ClusterQueues, in any order."""
+        return tuple(self.state.reservations.cluster_queues)
 
-    def standing(self, cluster_queue: str) -> Standing | None:
+    def active_condition(self, cluster_queue: str) -> ActiveCondition | None:
         """The Active condition of a ClusterQueue."""
+        known = cluster_queue in self.state.reservations.cluster_queues
+        return self.state.reservations.active_condition(cluster_queue) if known else None
 
     def cohort(self, name: str) -> Cohort | None:
         """The Cohort object; None for a cohort that is only named by its members."""
+        return self.state.reservations.cohorts.get(name)
 
     def cohort_names(self) -> Iterable[str]:
         """The names of all Cohort objects, in any order."""
+        return tuple(self.state.reservations.cohorts)
 
     def flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
+        return self.state.reservations.flavors.get(name)
 
     def flavor_names(self) -> Iterable[str]:
         """The names of all ResourceFlavors, in any order."""
+        return tuple(self.state.reservations.flavors)
 
     def admission_check(self, name: str) -> AdmissionCheck | None:
         """The AdmissionCheck."""
+        return self.state.reservations.checks.get(name)
 
     def admission_check_names(self) -> Iterable[str]:
         """The names of all AdmissionChecks, in any order."""
+        return tuple(self.state.reservations.checks)
 
     def namespace_labels(self, namespace: str) -> Labels | None:
         """The labels of a namespace."""
+        return self.state.namespaces.get(namespace)
 
     def priority_class(self, name: str) -> int | None:
         """The value of a WorkloadPriorityClass."""
+        return self.classes().workload.get(name)
 
     def priority_class_names(self) -> Iterable[str]:
         """The names of all WorkloadPriorityClasses, in any order."""
+        return tuple(self.classes().workload)
 
     def pod_priority_class(self, name: str) -> int | None:
         """The value of a PriorityClass of Kubernetes; '' stands for the cluster's default, which is 0 where none is."""
+        classes = self.classes()
+        wanted = name or classes.default
+        return classes.pod.get(wanted) if wanted else names.DEFAULT_PRIORITY
 
     def pod_priority_class_names(self) -> Iterable[str]:
         """The names of all PriorityClasses, in any order."""
+        return tuple(self.classes().pod)
 
     def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """The most a ClusterQueue could ever give of it, were nothing in use: its own and what it may borrow."""
+        node = self._node(cluster_queue)
+        return node.potential(flavor_resource) if node else 0
 
     def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
         """The most the cohort of a ClusterQueue, as specified here, could lend it of each of its flavor-resources.
 
-        Empty where nobody else is in the cohort (yet), and the cohort has no quota of its own.
+        Empty where nobody else is in the cohort (yet), and the cohort has no quota of its own. Costs building the trees
+        that would change, so is not for the cycle.
         """
+        hierarchy = self.state.reservations.hierarchy
+        if queue.cohort not in hierarchy.cohorts and hierarchy.members(queue.cohort) <= {queue.name}:
+            return {}
+        unlimited = {fr: replace(quota, borrowing_limit=None) for fr, quota in queue.quotas.items()}
+        trees = self._trees_with(replace(queue, quotas=unlimited), queue.cohort)
+        node = next(tree.queues[queue.name] for tree in trees.values() if queue.name in tree.queues)
+        if node.parent is None:  # the parents of the cohort run in a circle
+            return {}
+        return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
 
     def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
-        """By how much usage would exceed all quota in the tree of a cohort, were ``spec`` in force; only what does."""
+        """By how much usage would exceed all quota in the tree of a cohort, were ``spec`` in force; only what does.
+        Costs building the trees that would change, as ``lendable``.
+        """
+        trees = self._trees_with(spec, cohort)
+        tree = next((tree for tree in trees.values() if cohort in tree.cohorts), None)
+        if tree is None:
+            return {}
+        for name in tree.queues:
+            node = self._node(name)
+            for key, held in node.reserved.items() if node else ():
+                tree.reserve(key, held)
+        root = tree.cohorts[cohort].root()
+        beyond = {fr: used - root.subtree.get(fr, 0) for fr, used in root.usage.items()}
+        return {fr: amount for fr, amount in beyond.items() if amount > 0}
+
+    def _trees_with(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Tree]:
+        """The tree of a cohort, and any that are or would be part of it, were this specified."""
+        hierarchy = self.state.reservations.hierarchy
+        own = (spec.name, spec.parent) if isinstance(spec, Cohort) else (spec.cohort,)
+        around = hierarchy.around((cohort, *own))
+        queues = hierarchy.queues_in(around)
+        cohorts = {name: hierarchy.cohorts[name] for name in around if name in hierarchy.cohorts}
+        if isinstance(spec, Cohort):
+            return build_trees({**cohorts, spec.name: spec}, queues, (), 0)
+        return build_trees(cohorts, {**queues, spec.name: spec}, (), 0)
 
     def members(self, cohort: str) -> tuple[int, int]:
         """How many ClusterQueues and how many Cohorts are directly in a cohort."""
+        hierarchy = self.state.reservations.hierarchy
+        return len(hierarchy.members(cohort)), len(hierarchy.children(cohort) - {cohort})
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""
+        node = self._node(cluster_queue)
+        return node.available(flavor_resource) if node else 0
 
     def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         """Whether a workload that is not there yet, and does not fit beside the others, would preempt its way in at
         once; None where finding out takes too long.
         """
+        return what_if.starts(self.state, cluster_queue, newcomer)
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """What workloads of the ClusterQueue hold of it now."""
+        node = self._node(cluster_queue)
+        return node.usage.get(flavor_resource, 0) if node else 0
+
+    def _node(self, name: str) -> QueueNode | None:
+        reservations = self.state.reservations
+        root = reservations.roots.get(name)
+        return reservations.trees[root].queues.get(name) if root is not None else None
 
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""
+        queue = self.state.pending.queues.get(cluster_queue)
+        return len(queue) if queue is not None else 0
 
     def ahead(self, cluster_queue: str, priority: int) -> int:
-        """How many workloads of that priority or a higher one wait in a ClusterQueue."""
+        """How many workloads of that priority or a higher one wait in a ClusterQueue. Costs the number of different
+        demands that wait.
+        """
+        queue = self.state.pending.queues.get(cluster_queue)
+        return queue.at_least(priority) if queue is not None else 0
 
     def pods_awaited(self) -> Collection[Key]:
         """The admitted workloads whose pods must be ready before the next is admitted; none without blockAdmission."""
+        return self.state.reservations.unready if self.state.policy.block_admission else ()
 
     def checked(self, cluster_queue: str, check: str) -> int:
-        """How many workloads hold quota of a ClusterQueue and wait for an AdmissionCheck."""
+        """How many workloads hold quota of a ClusterQueue and wait for an AdmissionCheck. Costs the number of those
+        with quota.
+        """
+        node = self._node(cluster_queue)
+        held = node.reserved.values() if node else ()
+        return sum(
+            any(state.name == check and state.state != CheckState.READY for state in each.workload.checks)
+            for each in held
+        )
 
     def blocked(self, cluster_queue: str) -> bool:
         """Whether the head of a ClusterQueue has been looked at and did not fit."""
+        pending = self.state.pending
+        head = pending.head(cluster_queue) if cluster_queue in pending.queues else None
+        found = head.workload.condition(Condition.QUOTA_RESERVED) if head is not None else None
+        return found is not None and not found.status
 
     def admitted(self, cluster_queue: str) -> int:
         """How many workloads hold quota of a ClusterQueue."""
+        node = self._node(cluster_queue)
+        return len(node.reserved) if node else 0
 
     def pending_for(self, local_queue: Key) -> int:
         """How many workloads wait in a LocalQueue."""
+        return len(self.state.pending.by_local_queue.get(local_queue, ()))
 
     def admitted_for(self, local_queue: Key) -> int:
         """How many workloads hold quota through a LocalQueue."""
+        return len(self.state.reservations.by_local_queue.get(local_queue, ()))
 
     def workload_of(self, job_uid: str) -> Workload | None:
         """The Workload that stands for a job, or for what else is queued, of that uid."""
+        return self.job_workload(job_uid)
 
     def judged(self, job_uid: str) -> bool | None:
         """Whether the scheduler has judged the Workload of a job; None where there is no Workload yet."""
+        workload = self.job_workload(job_uid)
+        if workload is None:
+            return None
+        waits = self.state.pending.entry(workload.key)
+        return waits is None or waits.workload.condition(Condition.QUOTA_RESERVED) is not None
 
     def waits_in(self, job_uid: str) -> tuple[str, int] | None:
         """The ClusterQueue in which the Workload of a job waits, and its priority there."""
+        workload = self.job_workload(job_uid)
+        name = self.state.pending.where(workload.key) if workload is not None else None
+        return (name, workload.priority) if workload is not None and name is not None else None
 
     def what_if(self) -> WhatIf:
         """The same answers, as a copy that can be told what else is in use and who else waits."""
+        return WhatIf(**{each.name: getattr(self, each.name) for each in fields(Lookup)})
 
     def node_labels(self) -> Iterable[Labels] | None:
         """The labels of every node; None where nodes are not watched."""
+        return self.nodes()
 
     def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
         """The ResourceQuotas of a namespace, in any order; none where they are not watched."""
+        return self.quotas(namespace)
 
     def request_rules(self, namespace: str) -> RequestRules:
         """What effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses, transformations."""
+        return self.rules(namespace)
 
 
-class WhatIf(Lookup, Protocol):
-    """A Lookup of its own in which more is in use, and more or fewer wait, than really do."""
+@dataclass(frozen=True, slots=True)
+class WhatIf(Lookup):
+    """The same State if more were in use and more waited: for Jobs that were accepted and not judged yet.
+
+    Nothing of the State is changed: of a tree of cohorts only the nodes from a ClusterQueue to its root are copied, so
+    a question costs the depth of the tree.
+    """
+
+    _copies: dict[int, Node] = field(default_factory=dict)
+    _used: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+    _waiting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
         """Have more of a ClusterQueue in use."""
+        node = self._node(cluster_queue)
+        if node is None:
+            return
+        node.add_all(amounts)
+        used = self._used.setdefault(cluster_queue, {})
+        for fr, amount in amounts.items():
+            used[fr] = used.get(fr, 0) + amount
 
     def wait(self, cluster_queue: str, priority: int) -> None:
         """Have one more workload of that priority wait in a ClusterQueue."""
+        insort(self._waiting[cluster_queue], priority)
 
     def start(self, cluster_queue: str, priority: int) -> None:
         """Have one workload of that priority less wait in a ClusterQueue."""
+        insort(self._starting[cluster_queue], priority)
+
+    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        """Whether a workload that is not there yet would preempt its way in."""
+        return what_if.starts(self.state, cluster_queue, newcomer, self._used)
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many workloads wait in a ClusterQueue."""
+        more = len(self._waiting[cluster_queue]) - len(self._starting[cluster_queue])
+        return max(0, Lookup.pending(self, cluster_queue) + more)
+
+    def ahead(self, cluster_queue: str, priority: int) -> int:
+        """How many of that priority or a higher one wait there."""
+        more, less = (
+            sum(each >= priority for each in listed[cluster_queue]) for listed in (self._waiting, self._starting)
+        )
+        return max(0, Lookup.ahead(self, cluster_queue, priority) + more - less)
+
+    def blocked(self, cluster_queue: str) -> bool:
+        """Whether the head of a ClusterQueue does not fit."""
+        return bool(self._waiting[cluster_queue]) or Lookup.blocked(self, cluster_queue)
+
+    def _node(self, name: str) -> QueueNode | None:
+        real = Lookup._node(self, name)
+        if real is None:
+            return None
+        found = self._copied(real)
+        assert isinstance(found, QueueNode)
+        return found
+
+    def _copied(self, real: Node) -> Node:
+        found = self._copies.get(id(real))
+        if found is None:
+            found = self._copies[id(real)] = copy(real)
+            found.usage = dict(real.usage)
+            if real.parent is not None:
+                parent = self._copied(real.parent)
+                found.parent = parent  # type: ignore[assignment]  # the copy of a cohort is one
+        return found

@@ -3,13 +3,13 @@
 Separate from ``core.state.state``, which asks when a tree may be looked at again and when a victim may queue. Two
 rules:
 
-- While some victims of a preemptor are free and others are still on their way out, their tree rests, ``PATIENCE`` at
+- While some victims of a preemptor are free and others are still on their way out, their tree rests, ``MAX_PAUSE`` at
   most. Which of them stops first is chance, and the first must not be judged as if the others kept their places. Kueue
   has that effect by letting up to 0.1 s pass after a cycle that admitted nothing. Where they stop further apart, those
   that are free are judged in either case as if the others kept their places, and again as each of those goes.
 - Workloads that preempt each other in a circle (Kueue's rules allow it) would do so as fast as Jobs can be stopped. Who
-  was preempted for the same workload more than ``FREE_ROUNDS`` times in a row waits before it queues again, twice as
-  long each time. That changes no decision that comes to rest.
+  was preempted for the same workload more than ``ROUNDS_WITHOUT_DELAY`` times in a row waits before it queues again,
+  twice as long each time. That changes no decision that comes to rest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from core.model import Key
 
-PATIENCE = 1.0
+MAX_PAUSE = 1.0
 """Seconds for which a tree rests at most after the first of several victims is free."""
-FREE_ROUNDS = 5
-LONGEST = 3600.0
+ROUNDS_WITHOUT_DELAY = 5
+MAX_DELAY = 3600.0
 """Seconds a workload that is preempted again and again is kept from queueing, at most."""
-FORGET = 600.0
+FORGET_AFTER = 600.0
 """Seconds without another preemption, beyond the wait itself, after which the rounds of a pair count from anew."""
 
 
@@ -35,7 +35,7 @@ class _Round(NamedTuple):
     at: float
 
 
-class Victims:
+class PreemptedWorkloads:
     """What State remembers of preemptions; lost with the process, which costs a few more rounds."""
 
     def __init__(self) -> None:
@@ -43,25 +43,25 @@ class Victims:
         """Of victims that still hold quota."""
         self._leaving: dict[Key, set[Key]] = {}
         """By preemptor, its victims that still hold quota."""
-        self._rests: dict[Key, str] = {}
+        self._paused: dict[Key, str] = {}
         """By preemptor whose first victim is free, a ClusterQueue of the tree."""
         self._since: dict[Key, float] = {}
         """When that was noticed."""
         self._rounds: dict[Key, dict[Key, _Round]] = {}
         """By victim and preemptor."""
-        self._tired: dict[Key, float] = {}
+        self._delays: dict[Key, float] = {}
         """Those that are free and have to wait before they queue again: for how many seconds."""
 
-    def expel(self, victim: Key, preemptor: Key, now: float) -> None:
+    def add(self, victim: Key, preemptor: Key, now: float) -> None:
         """A workload is told to go for another."""
-        self.spare(victim)
+        self.discard(victim)
         self._preemptors[victim] = preemptor
         self._leaving.setdefault(preemptor, set()).add(victim)
         met = self._rounds.setdefault(victim, {})
         old = met.get(preemptor, _Round(0, now))
-        met[preemptor] = _Round(old.times + 1 if now - old.at <= FORGET + 2 * _wait(old.times) else 1, now)
+        met[preemptor] = _Round(old.times + 1 if now - old.at <= FORGET_AFTER + 2 * _delay(old.times) else 1, now)
 
-    def spare(self, victim: Key) -> Key | None:
+    def discard(self, victim: Key) -> Key | None:
         """It is not on its way out any more; for whom it was, if it was."""
         preemptor = self._preemptors.pop(victim, None)
         if preemptor is not None:
@@ -69,44 +69,44 @@ class Victims:
             left.discard(victim)
             if not left:
                 del self._leaving[preemptor]
-                self._rests.pop(preemptor, None)
+                self._paused.pop(preemptor, None)
                 self._since.pop(preemptor, None)
         return preemptor
 
-    def free(self, victim: Key, cluster_queue: str) -> None:
+    def quota_released(self, victim: Key, cluster_queue: str) -> None:
         """Its quota is free, and it queues again."""
-        preemptor = self.spare(victim)
+        preemptor = self.discard(victim)
         if preemptor is None:
             return
         if preemptor in self._leaving:
-            self._rests.setdefault(preemptor, cluster_queue)
-        seconds = _wait(self._rounds[victim][preemptor].times)
+            self._paused.setdefault(preemptor, cluster_queue)
+        seconds = _delay(self._rounds[victim][preemptor].times)
         if seconds:
-            self._tired[victim] = seconds
+            self._delays[victim] = seconds
 
     def forget(self, workload: Key) -> None:
         """The workload is no more."""
-        self.spare(workload)
+        self.discard(workload)
         self._rounds.pop(workload, None)
-        self._tired.pop(workload, None)
+        self._delays.pop(workload, None)
 
-    def tired(self) -> dict[Key, float]:
+    def delays(self) -> dict[Key, float]:
         """Take out who has to wait from now on, for having been preempted too often, and for how many seconds."""
-        found, self._tired = self._tired, {}
+        found, self._delays = self._delays, {}
         return found
 
-    def resting(self, now: float) -> Iterator[str]:
+    def paused(self, now: float) -> Iterator[str]:
         """ClusterQueues whose trees are to be left alone for now."""
-        for preemptor, cluster_queue in list(self._rests.items()):
-            if now < self._since.setdefault(preemptor, now) + PATIENCE:
+        for preemptor, cluster_queue in list(self._paused.items()):
+            if now < self._since.setdefault(preemptor, now) + MAX_PAUSE:
                 yield cluster_queue
             else:
-                del self._rests[preemptor], self._since[preemptor]
+                del self._paused[preemptor], self._since[preemptor]
 
     def next(self) -> float | None:
         """When the first of the trees that rest is to be looked at at the latest."""
-        return min((since + PATIENCE for since in self._since.values()), default=None)
+        return min((since + MAX_PAUSE for since in self._since.values()), default=None)
 
 
-def _wait(times: int) -> float:
-    return min(2.0 ** min(times - FREE_ROUNDS - 1, 64), LONGEST) if times > FREE_ROUNDS else 0.0
+def _delay(times: int) -> float:
+    return min(2.0 ** min(times - ROUNDS_WITHOUT_DELAY - 1, 64), MAX_DELAY) if times > ROUNDS_WITHOUT_DELAY else 0.0

@@ -34,20 +34,20 @@ class Counts:
 
 def pending(state: State, name: str) -> Counts:
     """Who waits for a ClusterQueue. In one that is not active all are inadmissible: nobody looks at them."""
-    queue = state.lines.queues.get(name)
+    queue = state.pending.queues.get(name)
     if queue is None:
         return Counts(0, 0)
-    active = queue.active if state.holdings.standing(name).active else 0
+    active = queue.active if state.reservations.active_condition(name).active else 0
     return Counts(active, len(queue) - active)
 
 
-def pending_classes(state: State, name: str) -> Counts:
-    """How many classes of workloads that are judged together wait for a ClusterQueue. Costs their number."""
-    queue = state.lines.queues.get(name)
+def pending_groups(state: State, name: str) -> Counts:
+    """How many groups of workloads that are judged together wait for a ClusterQueue. Costs their number."""
+    queue = state.pending.queues.get(name)
     if queue is None:
         return Counts(0, 0)
-    active, inadmissible = queue.classes()
-    if state.holdings.standing(name).active:
+    active, inadmissible = queue.groups()
+    if state.reservations.active_condition(name).active:
         return Counts(len(active), len(inadmissible))
     return Counts(0, len(active | inadmissible))
 
@@ -67,12 +67,12 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
     """Who waits in a LocalQueue. Costs their number: others may run after every ``STEP`` of them, and who comes and
     goes meanwhile may be counted or not.
     """
-    local_queue = state.lines.local_queues.get(key)
-    waiting = state.lines.by_local_queue.get(key, set())
-    queue = state.lines.queues.get(local_queue.cluster_queue) if local_queue is not None else None
+    local_queue = state.pending.local_queues.get(key)
+    waiting = state.pending.by_local_queue.get(key, set())
+    queue = state.pending.queues.get(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
         return Counts(0, len(waiting))
-    looked_at = local_queue is not None and state.holdings.standing(local_queue.cluster_queue).active
+    looked_at = local_queue is not None and state.reservations.active_condition(local_queue.cluster_queue).active
     active = inadmissible = 0
     for number, each in enumerate(tuple(waiting), start=1):
         entry = queue.get(each)
@@ -87,10 +87,10 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
 
 def asked(state: State, name: str) -> dict[str, int]:
     """What all who wait for a ClusterQueue ask for, by resource. Costs the number of different requests."""
-    queue = state.lines.queues.get(name)
+    queue = state.pending.queues.get(name)
     found: dict[str, int] = {}
-    for shape, count in queue.shapes() if queue is not None else ():
-        for total in shape.totals:
+    for demand, count in queue.demands() if queue is not None else ():
+        for total in demand.totals:
             for resource, amount in total.requests.items():
                 found[resource] = found.get(resource, 0) + amount * count
     return found
@@ -98,17 +98,17 @@ def asked(state: State, name: str) -> dict[str, int]:
 
 def weighted_share(state: State, name: str) -> float | None:
     """The weighted share of a ClusterQueue; None without fair sharing, or where there is none."""
-    holdings = state.holdings
-    if state.policy.fair_sharing is None or name not in holdings.cluster_queues:
+    reservations = state.reservations
+    if state.policy.fair_sharing is None or name not in reservations.cluster_queues:
         return None
-    return share(holdings.trees[holdings.roots[name]].queues[name]).weighted
+    return share(reservations.trees[reservations.roots[name]].queues[name]).weighted
 
 
 def cohort_share(state: State, name: str) -> float | None:
     """The weighted share of a Cohort; None without fair sharing, or where its parents run in a circle."""
     if state.policy.fair_sharing is None:
         return None
-    tree = state.holdings.tree_of(name)
+    tree = state.reservations.tree_of(name)
     return share(tree.cohorts[name]).weighted if tree is not None else None
 
 
@@ -129,12 +129,12 @@ class Place:
 
 def places(state: State, name: str) -> list[Place]:
     """All that wait for a ClusterQueue, in order. Costs n log n."""
-    queue = state.lines.queues.get(name)
+    queue = state.pending.queues.get(name)
     if queue is None:
         return []
     found: list[Place] = []
     seen: dict[Key, int] = {}
-    for position, entry in enumerate(queue.in_order(state.lines.local_usage)):
+    for position, entry in enumerate(queue.in_order(state.pending.local_usage)):
         local_queue = local_queue_of(entry.workload)
         before = seen.get(local_queue, 0)
         seen[local_queue] = before + 1
@@ -144,7 +144,7 @@ def places(state: State, name: str) -> list[Place]:
 
 def place(state: State, key: Key) -> Place | None:
     """Where one workload stands; None where it is not queued."""
-    name = state.lines.where(key)
+    name = state.pending.where(key)
     return next((each for each in places(state, name) if each.workload.key == key), None) if name else None
 
 
@@ -163,10 +163,10 @@ class Capacity:
 
 def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
     """By flavor-resource, what a ClusterQueue has; empty where there is none."""
-    holdings = state.holdings
-    if name not in holdings.cluster_queues:
+    reservations = state.reservations
+    if name not in reservations.cluster_queues:
         return {}
-    node = holdings.trees[holdings.roots[name]].queues[name]
+    node = reservations.trees[reservations.roots[name]].queues[name]
     return {
         fr: Capacity(quota.nominal, node.usage.get(fr, 0), max(0, node.available(fr)), node.potential(fr))
         for fr, quota in node.quotas.items()

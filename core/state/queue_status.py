@@ -12,7 +12,7 @@ from api import names, quantity
 from api.names import Condition, PendingReason
 from core.model import ClusterQueue, FlavorResource, Key, LocalQueue, Raw, StopPolicy, Workload, messages
 from core.queue.admission_fair_sharing import Consumed
-from core.quota.active import Standing, local_queue_standing
+from core.quota.active import ActiveCondition, local_queue_active
 from core.quota.usage import Reservation
 from core.state.queries import cohort_share, shown_share, weighted_share
 from core.state.state import State
@@ -24,11 +24,11 @@ _NOT_LOOKED_AT = frozenset({PendingReason.PENDING_EVALUATION, PendingReason.PEND
 
 def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
     """The status of a ClusterQueue that State knows; of ``old``, the one it has, foreign conditions are kept."""
-    queue = state.holdings.cluster_queues[name]
+    queue = state.reservations.cluster_queues[name]
     held = reservations(state, name)
     admitted = [each for each in held if each.admitted]
     return {
-        "conditions": with_active(old, state.holdings.standing(name), queue.generation, now),
+        "conditions": with_active(old, state.reservations.active_condition(name), queue.generation, now),
         "pendingWorkloads": pending_in(state, name),
         "reservingWorkloads": len(held),
         "admittedWorkloads": len(admitted),
@@ -49,12 +49,12 @@ def _fair_sharing(share: float | None) -> Raw:
 
 def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
     """The status of a LocalQueue that State knows."""
-    queue = state.lines.local_queues[key]
-    target = state.holdings.cluster_queues.get(queue.cluster_queue)
+    queue = state.pending.local_queues[key]
+    target = state.reservations.cluster_queues.get(queue.cluster_queue)
     held = holders(state, key) if target else []
     admitted = [each for each in held if each.admitted]
     return {
-        "conditions": with_active(old, local_standing(state, queue), queue.generation, now),
+        "conditions": with_active(old, local_queue_condition(state, queue), queue.generation, now),
         "pendingWorkloads": 0 if queue.stop_policy != StopPolicy.NONE else pending_for(state, key),
         "reservingWorkloads": len(held),
         "admittedWorkloads": len(admitted),
@@ -66,11 +66,11 @@ def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
 
 def _first_usage(state: State, key: Key, old: Raw, now: float) -> Raw:
     """The usage of a running LocalQueue whose status has none yet; afterwards it is written with every sample."""
-    queue = state.lines.local_queues[key]
-    sampled = queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in state.holdings.cluster_queues
+    queue = state.pending.local_queues[key]
+    sampled = queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in state.reservations.cluster_queues
     if state.policy.admission_fair_sharing is None or not sampled or old.get("fairSharing"):
         return {}
-    return {"fairSharing": usage_status(state.history.ledger.consumed(key) or Consumed({}, now))}
+    return {"fairSharing": usage_status(state.local_queue_usage.ledger.consumed(key) or Consumed({}, now))}
 
 
 def usage_status(consumed: Consumed) -> Raw:
@@ -80,33 +80,33 @@ def usage_status(consumed: Consumed) -> Raw:
     return {"weightedShare": 0, "admissionFairSharingStatus": shown}
 
 
-def local_standing(state: State, queue: LocalQueue) -> Standing:
+def local_queue_condition(state: State, queue: LocalQueue) -> ActiveCondition:
     """Whether a LocalQueue can admit workloads."""
-    exists = queue.cluster_queue in state.holdings.cluster_queues
-    return local_queue_standing(queue, state.holdings.standing(queue.cluster_queue) if exists else None)
+    exists = queue.cluster_queue in state.reservations.cluster_queues
+    return local_queue_active(queue, state.reservations.active_condition(queue.cluster_queue) if exists else None)
 
 
 def pending_in(state: State, name: str) -> int:
     """How many workloads wait in a ClusterQueue, those parked as inadmissible included."""
-    queue = state.lines.queues.get(name)
+    queue = state.pending.queues.get(name)
     return len(queue) if queue is not None else 0
 
 
 def pending_for(state: State, key: Key) -> int:
     """How many workloads wait in a LocalQueue."""
-    return len(state.lines.by_local_queue.get(key, ()))
+    return len(state.pending.by_local_queue.get(key, ()))
 
 
 def reservations(state: State, name: str) -> list[Reservation]:
     """Who holds quota of a ClusterQueue."""
-    roots = state.holdings.roots
-    return list(state.holdings.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
+    roots = state.reservations.roots
+    return list(state.reservations.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
 
 
 def holders(state: State, key: Key) -> list[Reservation]:
     """Who holds quota through a LocalQueue, in the ClusterQueue it submits to."""
-    found = (state.holdings.get(each) for each in state.holdings.by_local_queue.get(key, ()))
-    target = state.lines.local_queues[key].cluster_queue
+    found = (state.reservations.get(each) for each in state.reservations.by_local_queue.get(key, ()))
+    target = state.pending.local_queues[key].cluster_queue
     return [held for held in found if held is not None and held.cluster_queue == target]
 
 
@@ -119,19 +119,21 @@ def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
     return total
 
 
-def shows(shown: Raw, standing: Standing) -> bool:
+def shows(shown: Raw, active_condition: ActiveCondition) -> bool:
     """Whether the status of a queue says that it stands so."""
     active = (each for each in shown.get("conditions") or () if each["type"] == names.Condition.ACTIVE)
-    return any((each["status"] == "True", each["reason"], each.get("message", "")) == standing for each in active)
+    return any(
+        (each["status"] == "True", each["reason"], each.get("message", "")) == active_condition for each in active
+    )
 
 
-def with_active(old: Raw, standing: Standing, generation: int, now: float) -> list[Raw]:
+def with_active(old: Raw, active_condition: ActiveCondition, generation: int, now: float) -> list[Raw]:
     """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
     new: Raw = {
         "type": names.Condition.ACTIVE,
-        "status": "True" if standing.active else "False",
-        "reason": standing.reason,
-        "message": standing.message,
+        "status": "True" if active_condition.active else "False",
+        "reason": active_condition.reason,
+        "message": active_condition.message,
         "lastTransitionTime": stamp(now),
         **({"observedGeneration": generation} if generation else {}),
     }
@@ -190,16 +192,16 @@ def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
     its order, answers for the others.
     """
     told = workload.condition(Condition.QUOTA_RESERVED)
-    entry = state.lines.entry(workload.key)
-    if entry is not None and entry.family.parked and entry.family.message:
-        return entry.family.reason, entry.family.message
+    entry = state.pending.entry(workload.key)
+    if entry is not None and entry.group.parked and entry.group.message:
+        return entry.group.reason, entry.group.message
     if told is not None and not told.status and told.reason not in _NOT_LOOKED_AT:
         return told.reason, told.message
-    name = state.lines.where(workload.key)
-    head = state.lines.head(name) if name is not None else None
+    name = state.pending.where(workload.key)
+    head = state.pending.head(name) if name is not None else None
     if name is None or head is None or head is entry:
         return "", ""
-    strict, sticky = state.lines.queues[name].strict, state.lines.queues[name].sticky == head.workload.key
+    strict, sticky = state.pending.queues[name].strict, state.pending.queues[name].sticky == head.workload.key
     if not (strict or sticky):
         return "", ""
     return PendingReason.PENDING_EVALUATION, messages.behind(str(head.workload.key), name, strict=strict)

@@ -1,11 +1,32 @@
 """Everything that scheduling depends on, kept up to date as objects change; owned by one event loop, no I/O.
 
-Separate from the cycle, which judges a snapshot of it. State routes each workload to where it counts (usage, a queue,
-or nowhere), and decides who is looked at again: a tree of cohorts is ready for a cycle when something in it has
-changed that could let a workload in, and stays ready while cycles make progress. Nothing is ever looked at for the
-passing of time but workloads whose backoff ends (``next_wake``).
+Separate from the cycle, which works on a snapshot of it. State counts each workload where it belongs (in the
+reservations, in a queue, or nowhere), and decides who is looked at again. Nothing is looked at only because time has
+passed, except a workload whose backoff ends (``next_wake``).
 
-Questions about it (counts, shares, capacity, places in the queue) are answered by ``core.state.queue_status``.
+A tree of cohorts is READY or IDLE; only heads of ready trees go into a cycle. A pending workload is AWAKE (it may
+become the head), PARKED ALONE, or PARKED with its group (all of equal demand and priority in its ClusterQueue):
+
+| what happens                                   | the tree | parked workloads                             |
+|---|---|---|
+| a workload arrives or changes                  | ready if it is the head | waits with its group if that is parked |
+| quota is released                              | ready    | groups that ask for it are awake soon (1)    |
+| a waiting workload leaves its queue            | ready    | all groups are awake soon (1)                |
+| a ClusterQueue, Cohort, flavor, check changes  | built anew, ready | all groups soon (1), those alone at once |
+| a LocalQueue is opened or moved                | ready    | its workloads join their queue awake         |
+| labels of a namespace change                   | ready    | those of the namespace, parked alone: awake  |
+| a backoff ends                                 | ready    | that workload is awake                       |
+| a cycle reserved quota, preempted or parked    | ready    | a head decided PARKED: it, or its group (2)  |
+| a cycle did none of that                       | idle (2) |                                              |
+| the tree has no heads                          | idle     |                                              |
+| some victims of a preemptor are free, not all  | paused, for 1 s at most |                               |
+
+(1) As soon as the tree has no heads left and no victim is still leaving, at the latest after 1 s (``wake_ups``).
+(2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
+
+``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
+(``status.requeueState``), of a write that failed (``unassume``), or of somebody preempted again and again
+(``preempted``).
 """
 
 from __future__ import annotations
@@ -32,14 +53,14 @@ from core.model import (
 )
 from core.model import Condition as StatusCondition
 from core.model.policy import Policy
-from core.queue.routing import Lines, queueable
+from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
-from core.quota.reservations import Holdings, put
+from core.quota.reservations import Reservations, put
 from core.quota.usage import Reservation, finished, holds_quota, reservation
 from core.scheduling.snapshot import Head, Snapshot
-from core.state.local_queue_usage import History
-from core.state.preempted import Victims
-from core.state.wake_ups import Wakes
+from core.state.local_queue_usage import LocalQueueUsage
+from core.state.preempted import PreemptedWorkloads
+from core.state.wake_ups import WakeUps
 
 
 class State:
@@ -47,67 +68,59 @@ class State:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
-        self.holdings = Holdings()
-        self.lines = Lines(self.policy)
-        self.history = History(self.lines, self.holdings)
+        self.reservations = Reservations()
+        self.pending = PendingWorkloads(self.policy)
+        self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)
         self.namespaces: dict[str, Labels] = {}
         self.workloads: dict[Key, Workload] = {}
         """All that are not finished."""
         self._assumed: set[Key] = set()
         self._evicting: set[Key] = set()
         self._ready: set[str] = set()
-        self._stirred: set[str] = set()
-        self._wakes = Wakes()
-        self._victims = Victims()
+        self._changed: set[str] = set()
+        self._wake_ups = WakeUps()
+        self._preempted = PreemptedWorkloads()
         self._cycle = 0
 
     # What surrounds the workloads.
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """A ResourceFlavor came, changed or went: ClusterQueues that have it are looked at again."""
-        if put(self.holdings.flavors, name, flavor):
-            queues = self.holdings.cluster_queues.values()
-            self._respecify(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
+        if put(self.reservations.flavors, name, flavor):
+            queues = self.reservations.cluster_queues.values()
+            self._rebuild(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """An AdmissionCheck came, changed or went."""
-        if put(self.holdings.checks, name, check):
-            queues = self.holdings.cluster_queues.values()
-            self._respecify(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
+        if put(self.reservations.checks, name, check):
+            queues = self.reservations.cluster_queues.values()
+            self._rebuild(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
         """A Cohort came, changed or went: what was and what will be around it is looked at again."""
-        if self.holdings.set_cohort(name, cohort):
-            self._rouse(self.holdings.hierarchy.queues_in(self.holdings.hierarchy.below([name])))
+        if self.reservations.set_cohort(name, cohort):
+            self._wake_parked_alone(self.reservations.hierarchy.queues_in(self.reservations.hierarchy.below([name])))
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
-        if self.holdings.set_cluster_queue(name, queue):
-            self.lines.set_cluster_queue(name, queue)
-            self._rouse([name])
+        if self.reservations.set_cluster_queue(name, queue):
+            self.pending.set_cluster_queue(name, queue)
+            self._wake_parked_alone([name])
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """A LocalQueue came, changed or went, with the workloads that wait in it."""
-        if put(self.lines.local_queues, key, queue):
-            self.history.weigh(key)
-            self._stir(self.lines.reroute(key))
+        if put(self.pending.local_queues, key, queue):
+            self.local_queue_usage.update(key)
+            self._mark_ready(self.pending.reroute(key))
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """A namespace came, went or has other labels: workloads that were turned away for them are looked at again."""
         if put(self.namespaces, name, None if labels is None else dict(labels)):
-            for cluster_queue, queue in self.lines.queues.items():
-                self._stir(self.lines.rouse([e for e in queue if e.asleep and e.workload.key.namespace == name]))
-                head = self.lines.head(cluster_queue)
+            for cluster_queue, queue in self.pending.queues.items():
+                self._mark_ready(self.pending.wake([e for e in queue if e.asleep and e.workload.key.namespace == name]))
+                head = self.pending.head(cluster_queue)
                 if head is not None and head.workload.key.namespace == name:  # order kept it awake
-                    self._stir([cluster_queue])
-
-    def set_policy(self, policy: Policy) -> None:
-        """Judge by other rules from now on: everything is queued anew."""
-        self.policy = self.lines.policy = policy
-        for name, queue in self.holdings.cluster_queues.items():
-            self.lines.set_cluster_queue(name, None)
-            self.lines.set_cluster_queue(name, queue)
-        self._respecify(self.holdings.cluster_queues)
+                    self._mark_ready([cluster_queue])
 
     # Workloads.
 
@@ -120,56 +133,56 @@ class State:
             self.workloads.pop(key, None)
             self._assumed.discard(key)
             self._evicting.discard(key)
-            self._victims.forget(key)
-            self._leave(key)
-            self._release(key)
-            self.history.refund(key)
+            self._preempted.forget(key)
+            self._stop_waiting(key)
+            self._release_reservation(key)
+            self.local_queue_usage.refund(key)
             return
-        workload = self.workloads[key] = self.lines.slim(workload)
+        workload = self.workloads[key] = self.pending.with_shared_pod_sets(workload)
         if holds_quota(workload):
             self._assumed.discard(key)
-            self.history.settle(key)
-            self._stir(self.lines.dequeue(key))
+            self.local_queue_usage.confirm(key)
+            self._mark_ready(self.pending.dequeue(key))
             if workload.holds(Condition.EVICTED):
                 self._evicting.discard(key)
-            self._hold(key, reservation(workload, evicted=key in self._evicting or None))
+            self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
         elif key not in self._assumed or not workload.active:
             self._assumed.discard(key)
             self._evicting.discard(key)
-            held = self._release(key)
+            held = self._release_reservation(key)
             if held is not None:
-                self._victims.free(key, held.cluster_queue)
+                self._preempted.quota_released(key, held.cluster_queue)
             if queueable(workload):
-                self._stir(self.lines.enqueue(workload))
+                self._mark_ready(self.pending.enqueue(workload))
             else:
-                self._leave(key)
+                self._stop_waiting(key)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
         """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay.
 
         Until ``not_before``, or until its object changes, the workload is not looked at.
         """
-        held = self.holdings.get(key)
+        held = self.reservations.get(key)
         if key in self._evicting and held is not None:
             self._evicting.discard(key)
-            self._victims.spare(key)
-            self._hold(key, reservation(held.workload))
-            self._stir([held.cluster_queue])
+            self._preempted.discard(key)
+            self._count_reservation(key, reservation(held.workload))
+            self._mark_ready([held.cluster_queue])
         if key in self._assumed:
             self._assumed.discard(key)
-            self.history.refund(key)
-            self._release(key)
+            self.local_queue_usage.refund(key)
+            self._release_reservation(key)
             workload = self.workloads.get(key)
             if workload is not None and queueable(workload):
-                if not_before > self.lines.now:
+                if not_before > self.pending.now:
                     workload = replace(workload, requeue_at=max(not_before, workload.requeue_at or 0.0))
-                self._stir(self.lines.enqueue(workload))
+                self._mark_ready(self.pending.enqueue(workload))
 
     def assumed(self, key: Key) -> bool:
         """Whether a plan gave the workload quota that its object does not show yet."""
         return key in self._assumed
 
-    def expelled(self, key: Key) -> bool:
+    def is_evicting(self, key: Key) -> bool:
         """Whether a plan told the workload to leave and its object does not show it yet."""
         return key in self._evicting
 
@@ -177,41 +190,41 @@ class State:
 
     def heads(self, now: float) -> tuple[Head, ...]:
         """The heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
-        self._stir(self.lines.end_backoffs(now))
-        for key, seconds in self._victims.tired().items():
-            self.lines.put_off(key, now + seconds)
-        trees, roots = self.holdings.trees, self.holdings.roots
-        for root in sorted(self.holdings.fresh & trees.keys()):
+        self._mark_ready(self.pending.end_backoffs(now))
+        for key, seconds in self._preempted.delays().items():
+            self.pending.postpone(key, now + seconds)
+        trees, roots = self.reservations.trees, self.reservations.roots
+        for root in sorted(self.reservations.rebuilt & trees.keys()):
             name = next(iter(trees[root].queues), None)
             if name is not None:  # one of its queues wakes a tree
-                self._wake(name, None)
-        self.holdings.fresh.clear()
-        self._stir(self.history.reordered)
-        self.history.reordered.clear()
-        self._stirred.clear()
+                self._plan_wake_up(name, None)
+        self.reservations.rebuilt.clear()
+        self._mark_ready(self.local_queue_usage.reordered)
+        self.local_queue_usage.reordered.clear()
+        self._changed.clear()
         self._ready &= roots.keys()
-        resting = {roots.get(name) for name in self._victims.resting(now)}
-        found = self._found(resting)
-        if self._rise(now):
-            found = self._found(resting)
+        paused = {roots.get(name) for name in self._preempted.paused(now)}
+        found = self._heads_of_ready_trees(paused)
+        if self._wake_parked(now):
+            found = self._heads_of_ready_trees(paused)
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
         """What a cycle judges; it stays as it is whatever is set later, until it is let go."""
-        trees = dict(self.holdings.trees)
+        trees = dict(self.reservations.trees)
         for tree in trees.values():
             tree.readers += 1
         return Snapshot(
             trees=trees,
-            roots=self.holdings.roots,
-            flavors=dict(self.holdings.flavors),
+            roots=self.reservations.roots,
+            flavors=dict(self.reservations.flavors),
             namespaces=dict(self.namespaces),
             cycle=self._cycle,
-            local_usage=dict(self.lines.local_usage),
-            pods_ready=not self.holdings.unready,
+            local_usage=dict(self.pending.local_usage),
+            pods_ready=not self.reservations.unready,
         )
 
-    def let_go(self, snapshot: Snapshot) -> None:
+    def release(self, snapshot: Snapshot) -> None:
         """Nobody reads the snapshot any more: what changes next need not be copied for it."""
         for tree in snapshot.trees.values():
             tree.readers -= 1
@@ -228,170 +241,176 @@ class State:
     def applying(self, plan: Plan) -> Iterator[None]:
         """``apply`` decision by decision, to be gone through to its end; others may change State between two."""
         self._cycle += 1
-        roots = self.holdings.roots
+        roots = self.reservations.roots
         progress, looked = set[str](), set[str]()
         for decision in plan.decisions:
             name = _queue_of(decision)
             if name in roots:
                 looked.add(roots[name])
-                if self._settle(decision):
+                if self._apply_decision(decision):
                     progress.add(roots[name])
                 yield
-        for root in (looked - progress) & self.holdings.trees.keys():
-            self._ready.difference_update(self.holdings.trees[root].queues)
-        self._ready |= self._stirred
+        for root in (looked - progress) & self.reservations.trees.keys():
+            self._ready.difference_update(self.reservations.trees[root].queues)
+        self._ready |= self._changed
 
-    def rest(self) -> None:
+    def stop_until_changed(self) -> None:
         """Leave all trees alone until something in them changes."""
-        self._ready &= self._stirred
+        self._ready &= self._changed
 
     def next_wake(self, now: float) -> float | None:
         """When time alone will let someone be looked at (``now`` where it has already); None where it will not."""
-        every = (self.lines.next_backoff(), self._wakes.next(), self._victims.next())
+        every = (self.pending.next_backoff(), self._wake_ups.next(), self._preempted.next())
         times = [at for at in every if at is not None]
         return max(min(times), now) if times else None
 
     def check(self) -> None:
         """Assert what must always hold: usage kept is usage recomputed, queues are in order, nothing counts twice."""
-        self.holdings.check()
-        self.lines.check()
+        self.reservations.check()
+        self.pending.check()
         for key in self.workloads:
-            assert key not in self.holdings or self.lines.where(key) is None, f"{key} is queued and holds quota"
+            assert key not in self.reservations or self.pending.where(key) is None, f"{key} is queued and holds quota"
 
     # How it is done.
 
-    def _found(self, resting: set[str | None]) -> list[Head]:
+    def _heads_of_ready_trees(self, paused: set[str | None]) -> list[Head]:
         """The heads of the ready trees, but for those that rest; those without any are not ready any more."""
-        trees, roots, standings = self.holdings.trees, self.holdings.roots, self.holdings.standings
+        trees, roots, active_conditions = (
+            self.reservations.trees,
+            self.reservations.roots,
+            self.reservations.active_conditions,
+        )
         found: list[Head] = []
-        for root in sorted({roots[name] for name in self._ready} - resting):
+        for root in sorted({roots[name] for name in self._ready} - paused):
             before = len(found)
             for name in trees[root].queues:
-                entry = self.lines.head(name) if offers_heads(standings[name]) else None
+                entry = self.pending.head(name) if offers_heads(active_conditions[name]) else None
                 if entry is not None:
-                    queue, key = self.lines.queues[name], entry.workload.key
+                    queue, key = self.pending.queues[name], entry.workload.key
                     kept = (queue.preemptor == key, queue.blocked == key)
-                    found.append(Head(entry.workload, name, entry.shape, entry.key[1], entry.tried, *kept))
+                    found.append(Head(entry.workload, name, entry.demand, entry.key[1], entry.tried, *kept))
             if len(found) == before:
                 self._ready.difference_update(trees[root].queues)
         return found
 
-    def _rise(self, now: float) -> bool:
+    def _wake_parked(self, now: float) -> bool:
         """Wake parked workloads in trees that have come to rest; whether any tree became ready by it."""
-        if not self._wakes:
+        if not self._wake_ups:
             return False
-        holdings, roots = self.holdings, self.holdings.roots
+        reservations, roots = self.reservations, self.reservations.roots
         busy = {roots.get(name) for name in self._ready}
-        busy |= {roots.get(held.cluster_queue) for key in holdings.leaving if (held := holdings.get(key))}
-        ripe = self._wakes.ripe(now, roots, busy)
+        busy |= {roots.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
+        due = self._wake_ups.due(now, roots, busy)
         before = len(self._ready)
-        for root, resources in ripe.items():
-            woken = [name for name in holdings.trees[root].queues if self.lines.queues[name].wake(resources)]
+        for root, resources in due.items():
+            woken = [name for name in reservations.trees[root].queues if self.pending.queues[name].wake(resources)]
             self._ready.update(woken[:1])  # one of its queues makes a tree ready
         return len(self._ready) > before
 
-    def _settle(self, decision: Reserve | Wait) -> bool:
+    def _apply_decision(self, decision: Reserve | Wait) -> bool:
         """Apply one decision; whether the next cycle in the tree may come to another outcome."""
         key = decision.workload.key
         name = _queue_of(decision)
-        entry = self.lines.still_in(name, decision.workload)
+        entry = self.pending.unchanged_entry(name, decision.workload)
         if entry is None:
             return True  # it has changed since
-        if self.holdings.roots[name] in self.holdings.fresh:
+        if self.reservations.roots[name] in self.reservations.rebuilt:
             return True  # and so has what it was judged by
         if isinstance(decision, Reserve):
             self._assume(key, decision)
             return True
-        queue = self.lines.queues[name]
-        advanced = entry.try_on(decision.tried)
+        queue = self.pending.queues[name]
+        advanced = entry.continue_search(decision.tried)
         blocked = decision.reason == PendingReason.WAITING_FOR_PODS_READY
         queue.preemptor = _claimed(queue.preemptor, key, claims=decision.preempting)
         queue.blocked = _claimed(queue.blocked, key, claims=blocked)
         queue.sticky = _claimed(queue.sticky, key, claims=blocked or (decision.preempting and not queue.strict))
         for victim in decision.victims:
-            self._expel(victim, key)
-        if decision.requeue is Requeue.PARKED and name not in self._stirred:
+            self._evict(victim, key)
+        if decision.requeue is Requeue.PARKED and name not in self._changed:
             why, hopeless = (decision.reason, decision.message), decision.hopeless
-            queue.park(key, family=decision.alike, hopeless=hopeless, reason=why[0], message=why[1])
+            queue.park(key, group=decision.alike, hopeless=hopeless, reason=why[0], message=why[1])
             return True
-        if entry.circles and decision.alike and not queue.strict and name not in self._stirred:
-            queue.park(key, family=True, reason=decision.reason, message=decision.message)
+        if entry.repeats and decision.alike and not queue.strict and name not in self._changed:
+            queue.park(key, group=True, reason=decision.reason, message=decision.message)
             return True
         return advanced or bool(decision.victims)
 
     def _assume(self, key: Key, decision: Reserve) -> None:
         workload = self.workloads[key]
-        self.lines.dequeue(key)
+        self.pending.dequeue(key)
         names = (Condition.QUOTA_RESERVED, Condition.ADMITTED) if decision.admitted else (Condition.QUOTA_RESERVED,)
         kept = tuple(c for c in workload.conditions if c.type not in (*names, Condition.EVICTED))
-        since = self.lines.now
+        since = self.pending.now
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))
         self._assumed.add(key)
-        self.history.charge(workload, decision.admission.cluster_queue)
-        self._hold(key, reservation(replace(workload, admission=decision.admission, conditions=conditions)))
+        self.local_queue_usage.charge(workload, decision.admission.cluster_queue)
+        self._count_reservation(
+            key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
+        )
 
-    def _leave(self, key: Key) -> None:
+    def _stop_waiting(self, key: Key) -> None:
         """A workload waits no more, without having got anything: those parked behind it are looked at again."""
-        name = self.lines.where(key)
-        self._stir(self.lines.dequeue(key))
+        name = self.pending.where(key)
+        self._mark_ready(self.pending.dequeue(key))
         if name is not None:
-            self._wake(name, None)
+            self._plan_wake_up(name, None)
 
-    def _expel(self, victim: Victim, preemptor: Key) -> None:
+    def _evict(self, victim: Victim, preemptor: Key) -> None:
         key = victim.workload.key
-        held = self.holdings.get(key)
+        held = self.reservations.get(key)
         if held is not None and not held.evicted and held.workload.priority == victim.workload.priority:
             self._evicting.add(key)
-            self._victims.expel(key, preemptor, self.lines.now)
-            self.holdings.hold(key, reservation(held.workload, evicted=True))
+            self._preempted.add(key, preemptor, self.pending.now)
+            self.reservations.hold(key, reservation(held.workload, evicted=True))
 
-    def _hold(self, key: Key, held: Reservation) -> None:
+    def _count_reservation(self, key: Key, held: Reservation) -> None:
         """Count a reservation; wake whom it lets in, being smaller or of lower priority than it was."""
-        waiting = bool(self.holdings.unready)
-        old = self.holdings.hold(key, held)
+        waiting = bool(self.reservations.unready)
+        old = self.reservations.hold(key, held)
         if old is not None:
             freed = {fr.resource for fr, amount in old.usage.items() if amount > held.usage.get(fr, 0)}
             if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
                 freed |= {fr.resource for fr in old.usage}
             if freed:
-                self._wake(old.cluster_queue, freed)
+                self._plan_wake_up(old.cluster_queue, freed)
         self._pods_ready(waiting)
 
-    def _release(self, key: Key) -> Reservation | None:
-        waiting = bool(self.holdings.unready)
-        held = self.holdings.release(key)
+    def _release_reservation(self, key: Key) -> Reservation | None:
+        waiting = bool(self.reservations.unready)
+        held = self.reservations.release(key)
         if held is not None:
-            self._wake(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
+            self._plan_wake_up(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
             self._pods_ready(waiting)
         return held
 
     def _pods_ready(self, waiting: bool) -> None:
-        if waiting and not self.holdings.unready and self.policy.block_admission:
-            self._stir(self.holdings.cluster_queues)
+        if waiting and not self.reservations.unready and self.policy.block_admission:
+            self._mark_ready(self.reservations.cluster_queues)
 
-    def _respecify(self, names: Iterable[str]) -> None:
+    def _rebuild(self, names: Iterable[str]) -> None:
         """What these ClusterQueues refer to has changed: wake their trees, once they are built anew."""
         changed = set(names)
-        self.holdings.respecify(changed)
-        self._rouse(changed)
+        self.reservations.mark_stale(changed)
+        self._wake_parked_alone(changed)
 
-    def _rouse(self, names: Iterable[str]) -> None:
+    def _wake_parked_alone(self, names: Iterable[str]) -> None:
         """Look again at workloads that were parked alone in these ClusterQueues."""
         for name in sorted(names):
-            queue = self.lines.queues.get(name)
+            queue = self.pending.queues.get(name)
             if queue is not None:
-                self._stir(self.lines.rouse([entry for entry in queue if entry.asleep]))
+                self._mark_ready(self.pending.wake([entry for entry in queue if entry.asleep]))
 
-    def _wake(self, name: str, resources: set[str] | None) -> None:
+    def _plan_wake_up(self, name: str, resources: set[str] | None) -> None:
         """Look again at whoever waits in the tree of a ClusterQueue for one of the resources (None: for whatever)."""
-        self._wakes.add(name, None if resources and PODS_RESOURCE in resources else resources)
-        self._stir([name])
+        self._wake_ups.add(name, None if resources and PODS_RESOURCE in resources else resources)
+        self._mark_ready([name])
 
-    def _stir(self, names: Iterable[str]) -> None:
+    def _mark_ready(self, names: Iterable[str]) -> None:
         """Something about these ClusterQueues has changed: their trees are ready for a cycle."""
         for name in names:
             self._ready.add(name)
-            self._stirred.add(name)
+            self._changed.add(name)
 
 
 def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:

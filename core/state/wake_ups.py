@@ -12,40 +12,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-LATEST = 1.0
+MAX_WAIT = 1.0
 """Seconds after which parked workloads are woken whatever else is going on in their tree."""
 
 
-class Wakes:
+class WakeUps:
     """By ClusterQueue: the resources that became free (None: anything may have changed), and since when that waits."""
 
     def __init__(self) -> None:
-        self._due: dict[str, set[str] | None] = {}
+        self._waiting: dict[str, set[str] | None] = {}
         self._since: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         """Whether anybody is to be woken, now or later."""
-        return bool(self._due)
+        return bool(self._waiting)
 
     def add(self, name: str, resources: set[str] | None) -> None:
         """Whoever waits in the tree of this ClusterQueue for one of the resources is to be woken."""
-        old = self._due.get(name, set())
-        self._due[name] = None if old is None or resources is None else old | resources
+        old = self._waiting.get(name, set())
+        self._waiting[name] = None if old is None or resources is None else old | resources
 
-    def ripe(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> dict[str, set[str] | None]:
+    def due(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> dict[str, set[str] | None]:
         """Take out what is to be woken now, by tree; ``busy`` trees have not come to rest."""
-        ripe: dict[str, set[str] | None] = {}
-        for name in sorted(self._due):
+        due: dict[str, set[str] | None] = {}
+        for name in sorted(self._waiting):
             root = roots.get(name)
-            if root in busy and now < self._since.setdefault(name, now) + LATEST:
+            if root in busy and now < self._since.setdefault(name, now) + MAX_WAIT:
                 continue
             self._since.pop(name, None)
-            resources = self._due.pop(name)
+            resources = self._waiting.pop(name)
             if root is not None:
-                old = ripe.get(root, set())
-                ripe[root] = None if old is None or resources is None else old | resources
-        return ripe
+                old = due.get(root, set())
+                due[root] = None if old is None or resources is None else old | resources
+        return due
 
     def next(self) -> float | None:
         """When the first is to be woken at the latest; None where nobody is to be."""
-        return min(self._since.values()) + LATEST if self._since else None
+        return min(self._since.values()) + MAX_WAIT if self._since else None

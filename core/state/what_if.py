@@ -30,11 +30,11 @@ def starts(
     """Whether the newcomer would be admitted as things are, if need be by preemption; None where finding out takes too
     long. ``more`` is what counts as in use on top, by ClusterQueue.
     """
-    holdings = state.holdings
-    root = holdings.roots.get(cluster_queue)
+    reservations = state.reservations
+    root = reservations.roots.get(cluster_queue)
     if root is None:
         return False
-    tree, shape = holdings.trees[root], state.lines.shapes.of(newcomer)
+    tree, demand = reservations.trees[root], state.pending.demands.of(newcomer)
     node = tree.queues[cluster_queue]
     if Preemptor(newcomer, newcomer.created, node, state.policy).hopeless(node.spec.quotas):
         return False
@@ -47,10 +47,10 @@ def starts(
     snapshot = Snapshot(
         trees={root: tree},
         roots={cluster_queue: root},
-        flavors=holdings.flavors,
+        flavors=reservations.flavors,
         namespaces=state.namespaces,
-        local_usage=state.lines.local_usage,
+        local_usage=state.pending.local_usage,
     )
-    head = Head(newcomer, cluster_queue, shape, newcomer.created)
-    (decision,) = schedule(snapshot, [head], state.policy, state.lines.now).decisions
+    head = Head(newcomer, cluster_queue, demand, newcomer.created)
+    (decision,) = schedule(snapshot, [head], state.policy, state.pending.now).decisions
     return isinstance(decision, Reserve) or bool(decision.victims)

@@ -88,15 +88,15 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class ReleaseOrphan:
     """It has no owner any more: ``core.jobs.decide.orphan`` says what to do with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Idle:
     """Nothing to do; in ``requeue_after`` seconds time alone will change that."""
 
     requeue_after: float | None = None
 
 
-Step = Update | Evict | Deactivate | Delete | LetGo | Rest
+Step = Update | Evict | Deactivate | Delete | ReleaseOrphan | Idle

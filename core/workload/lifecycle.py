@@ -19,7 +19,17 @@ from core.model import CheckState as State
 from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload
 from core.wire.conditions import guard, status_patch
 from core.workload import transitions
-from core.workload.actions import Deactivate, Delete, Evict, LetGo, PodsReadyPolicy, Rest, Step, Surroundings, Update
+from core.workload.actions import (
+    Deactivate,
+    Delete,
+    Evict,
+    Idle,
+    PodsReadyPolicy,
+    ReleaseOrphan,
+    Step,
+    Surroundings,
+    Update,
+)
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 NO_QUEUE = f"The workload names no LocalQueue: set label {names.Label.QUEUE_NAME} on its job"
@@ -53,7 +63,7 @@ def next_step(workload: Workload, around: Surroundings) -> Step:
         step = rule(workload, around)
         if step is not None:
             return step
-    return Rest()
+    return Idle()
 
 
 def ownerless(w: Workload, s: Surroundings) -> Step | None:
@@ -61,7 +71,7 @@ def ownerless(w: Workload, s: Surroundings) -> Step | None:
 
     One with an owner reference, whoever that is, has a job: the pods of a group own their Workload together.
     """
-    return LetGo() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
+    return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
 
 
 def finished(w: Workload, s: Surroundings) -> Step | None:
@@ -70,9 +80,9 @@ def finished(w: Workload, s: Surroundings) -> Step | None:
     if done is None or not done.status:
         return None
     if s.policy.after_finished is None or w.deleting:
-        return Rest()
+        return Idle()
     left = done.since + s.policy.after_finished - s.now
-    return Rest(left) if left > 0 else Delete()
+    return Idle(left) if left > 0 else Delete()
 
 
 def retry_later(w: Workload, s: Surroundings) -> Step | None:
@@ -129,7 +139,7 @@ def backoff(w: Workload, s: Surroundings) -> Step | None:
     if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
         return None
     if w.requeue_at is not None and w.requeue_at > s.now:
-        return Rest(w.requeue_at - s.now)
+        return Idle(w.requeue_at - s.now)
     after = replace(w, requeue_at=None)
     if put_off:
         message = "The workload backoff was finished"
@@ -167,7 +177,7 @@ def gates(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
 
 
-def standing(w: Workload, s: Surroundings) -> Step | None:
+def active_condition(w: Workload, s: Surroundings) -> Step | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
     if s.cluster_queue is not None:
@@ -260,7 +270,7 @@ def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
     if until <= s.now:
         return _update(w, transitions.released(w, s.now), "release")
     backoff_ends = w.requeue_at if w.requeue_at is not None and w.requeue_at > s.now else until
-    return Rest(min(until, backoff_ends) - s.now)
+    return Idle(min(until, backoff_ends) - s.now)
 
 
 def until_late(w: Workload, s: Surroundings) -> Step | None:
@@ -269,7 +279,7 @@ def until_late(w: Workload, s: Surroundings) -> Step | None:
         return None
     ready, execution = _pods_ready_deadline(w, s.policy.pods_ready), _execution_deadline(w)
     deadlines = [*([ready[0]] if ready else []), *([execution] if execution is not None else [])]
-    return Rest(max(min(deadlines) - s.now, 0.0)) if deadlines else None
+    return Idle(max(min(deadlines) - s.now, 0.0)) if deadlines else None
 
 
 RULES: tuple[Rule, ...] = (
@@ -282,7 +292,7 @@ RULES: tuple[Rule, ...] = (
     backoff,
     requeued,
     gates,
-    standing,
+    active_condition,
     evicted_without_job,
     checks_failed,
     queue_stopped,

@@ -11,6 +11,7 @@ from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.owner import Owner
+from core.model.policy import Policy
 from core.state.state import State
 
 Raw = dict[str, Any]
@@ -42,8 +43,8 @@ def limit_range(cpu: str, version: str = "1") -> Raw:
     return found
 
 
-def filled() -> Caches:
-    caches = Caches(State(), rows([BATCH_JOB]))
+def filled(policy: Policy | None = None) -> Caches:
+    caches = Caches(State(policy), rows([BATCH_JOB]))
     covered = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
     groups = [{"coveredResources": ["cpu"], "flavors": covered}]
     # In the order in which it must not matter: the workload first, what it depends on last.

@@ -76,7 +76,7 @@ class World:
 
     async def step(self) -> float | None:
         raw = self.caches.stores[resources.WORKLOADS].get(KEY)
-        return await self.departures.let_go(raw) if raw is not None else None
+        return await self.departures.release(raw) if raw is not None else None
 
     @property
     def finished(self) -> bool:

@@ -59,10 +59,8 @@ class Page:
         gates: dict[str, bool] | None = None,
         custom: tuple[CustomLabel, ...] = (),
     ) -> None:
-        self.caches = filled()
+        self.caches = filled(policy)
         self.version = 1
-        if policy is not None:
-            self.caches.state.set_policy(policy)
         self.process = Process()
         look: Callable[[str, Key], Raw | None] = lambda kind, key: self.stores[kind].get(key)  # noqa: E731
         self.stores = {
@@ -134,7 +132,7 @@ def busy() -> Page:
     page = Page(policy=Policy(fair_sharing=DEFAULT_STRATEGIES, admission_fair_sharing=rules))
     page.put("Cohort", "all")
     page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(cohortName="all"))
-    page.caches.state.history.set_consumed(Key("ns", "lq"), Consumed({"cpu": 2.0}, 0.0))
+    page.caches.state.local_queue_usage.set_consumed(Key("ns", "lq"), Consumed({"cpu": 2.0}, 0.0))
     page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted")
     page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", PodsReady="Started")
     page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", PodsReady="Started", Evicted="Preempted")

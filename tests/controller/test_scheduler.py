@@ -121,7 +121,7 @@ async def test_a_workload_that_somebody_else_wrote_is_read_anew_and_keeps_its_re
 async def test_a_write_that_happened_though_its_answer_was_lost_is_not_made_twice() -> None:
     found, server, _ = scheduler()
     server.faults.append(lambda: Unreachable(0, "Reset", "cut"))
-    await until_rest(found, lambda: found.state.holdings.get(Key("ns", "w")) is not None and not _assumed(found))
+    await until_rest(found, lambda: found.state.reservations.get(Key("ns", "w")) is not None and not _assumed(found))
     assert (server.patches, server.holds("w")) == (1, True)
 
 
@@ -137,7 +137,7 @@ async def test_a_workload_that_is_gone_by_the_time_of_the_write_gives_its_quota_
     del server.objects["w"]
     server.faults.append(NotFound(404, "NotFound", "w"))
     await until_rest(found, lambda: server.patches == 1 and Key("ns", "w") not in found.state.workloads)
-    assert found.state.holdings.get(Key("ns", "w")) is None
+    assert found.state.reservations.get(Key("ns", "w")) is None
 
 
 async def test_why_a_workload_waits_is_told_once() -> None:

@@ -53,7 +53,7 @@ def test_resources_and_queues_are_weighed() -> None:
 
 def test_the_local_queue_that_used_less_goes_first_whatever_the_priority() -> None:
     found = two_queues()
-    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
+    found.local_queue_usage.set_consumed(X, Consumed({"cpu": 5.0}))
     for name, queue, priority in (("mine", "x", 9), ("theirs", "y", 0)):
         found.set_workload(Key("ns", name), workload(name, 2000, queue=queue, priority=priority))
     assert admitted(found) == ["theirs"]
@@ -75,30 +75,30 @@ def test_a_failed_write_gives_the_penalty_back_and_a_shown_one_becomes_history()
     for name in ("one", "two"):
         found.set_workload(Key("ns", name), workload(name, 1000, queue="x"))
     assert admitted(found) == ["one", "two"]
-    assert found.history.ledger.total(X) == {"cpu": 1.0}
+    assert found.local_queue_usage.ledger.total(X) == {"cpu": 1.0}
     found.unassume(Key("ns", "two"))
-    assert found.history.ledger.total(X) == {"cpu": 0.5}
+    assert found.local_queue_usage.ledger.total(X) == {"cpu": 0.5}
     found.set_workload(Key("ns", "one"), reserved("one", 1000, "a", queue="x"))
-    history = found.history.ledger.consumed(X)
+    history = found.local_queue_usage.ledger.consumed(X)
     assert history is not None and history.resources == {"cpu": 0.5}
 
 
 def test_a_sample_takes_what_runs_into_the_history() -> None:
     found = two_queues()
-    found.history.set_consumed(Y, Consumed({}, 0.0))
+    found.local_queue_usage.set_consumed(Y, Consumed({}, 0.0))
     found.set_workload(Key("ns", "run"), reserved("run", 2000, "a", queue="y"))
-    assert found.history.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
+    assert found.local_queue_usage.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
 
 
 def test_a_local_queue_that_uses_nothing_has_used_zero_of_what_its_cluster_queue_has() -> None:
-    assert two_queues().history.sample(600.0)[X] == Consumed({"cpu": 0.0}, 600.0)
+    assert two_queues().local_queue_usage.sample(600.0)[X] == Consumed({"cpu": 0.0}, 600.0)
 
 
 def test_a_heavier_local_queue_may_have_used_more() -> None:
     found = two_queues()
     found.set_local_queue(X, LocalQueue(X, "a", weight=9.0))
-    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
-    found.history.set_consumed(Y, Consumed({"cpu": 1.0}))
+    found.local_queue_usage.set_consumed(X, Consumed({"cpu": 5.0}))
+    found.local_queue_usage.set_consumed(Y, Consumed({"cpu": 1.0}))
     for name, queue in (("mine", "x"), ("theirs", "y")):
         found.set_workload(Key("ns", name), workload(name, 2000, queue=queue))
     assert admitted(found) == ["mine"]
@@ -106,23 +106,25 @@ def test_a_heavier_local_queue_may_have_used_more() -> None:
 
 def test_a_local_queue_that_is_deleted_and_made_anew_begins_with_nothing() -> None:
     found = two_queues()
-    found.history.set_consumed(X, Consumed({"cpu": 5.0}))
+    found.local_queue_usage.set_consumed(X, Consumed({"cpu": 5.0}))
     found.set_workload(Key("ns", "one"), workload("one", 1000, queue="x"))
     assert admitted(found) == ["one"]
     found.set_local_queue(X, None)
-    assert found.history.ledger.consumed(X) is None
-    assert X not in found.lines.local_usage
+    assert found.local_queue_usage.ledger.consumed(X) is None
+    assert X not in found.pending.local_usage
     found.set_workload(Key("ns", "one"), reserved("one", 1000, "a", queue="x"))
-    assert found.history.ledger.consumed(X) is None, "what was charged to it is not remembered either"
+    assert found.local_queue_usage.ledger.consumed(X) is None, "what was charged to it is not remembered either"
     found.set_local_queue(X, LocalQueue(X, "a"))
-    assert found.lines.local_usage[X] == 0.0
+    assert found.pending.local_usage[X] == 0.0
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda found: found.history.set_consumed(X, Consumed({"cpu": 9.0})), id="by what a status tells"),
-        pytest.param(lambda found: found.history.sample(6000.0), id="by a sample"),
+        pytest.param(
+            lambda found: found.local_queue_usage.set_consumed(X, Consumed({"cpu": 9.0})), id="by what a status tells"
+        ),
+        pytest.param(lambda found: found.local_queue_usage.sample(6000.0), id="by a sample"),
         pytest.param(lambda found: found.set_local_queue(Y, LocalQueue(Y, "a", weight=90.0)), id="by another weight"),
     ],
 )
@@ -131,8 +133,8 @@ def test_a_cycle_follows_where_usage_changed_the_order(change: Callable[[State],
     strict = cluster_queue("a", 2000, admission_mode=USAGE_BASED, strategy=QueueingStrategy.STRICT_FIFO)
     found = state(strict, policy=policy, local={"x": "a", "y": "a"})
     found.set_workload(Key("ns", "run"), reserved("run", 1000, "a", queue="x"))
-    found.history.set_consumed(X, Consumed({"cpu": 0.1}))
-    found.history.set_consumed(Y, Consumed({"cpu": 0.2}))
+    found.local_queue_usage.set_consumed(X, Consumed({"cpu": 0.1}))
+    found.local_queue_usage.set_consumed(Y, Consumed({"cpu": 0.2}))
     found.set_workload(Key("ns", "blocks"), workload("blocks", 2000, queue="x"))
     found.set_workload(Key("ns", "behind"), workload("behind", 1000, queue="y"))
     assert admitted(found) == []
@@ -146,11 +148,11 @@ def test_a_local_queue_shows_its_usage_whether_or_not_its_clusterqueue_orders_by
     policy = Policy(admission_fair_sharing=RULES)
     found = state(cluster_queue("a", 2000, admission_mode=mode), policy=policy, local={"x": "a", "y": "a"})
     found.set_workload(Key("ns", "run"), reserved("run", 2000, "a", queue="y"))
-    found.history.set_consumed(Y, Consumed({}, 0.0))
+    found.local_queue_usage.set_consumed(Y, Consumed({}, 0.0))
     none = {"weightedShare": 0, "admissionFairSharingStatus": {"consumedResources": {}, "lastUpdate": stamp(9.0)}}
     assert local_queue_status(found, X, {}, 9.0)["fairSharing"] == none
     assert "fairSharing" not in local_queue_status(found, X, {"fairSharing": none}, 9.0), "samples write it from now on"
-    assert found.history.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
+    assert found.local_queue_usage.sample(600.0)[Y] == Consumed({"cpu": 1.0}, 600.0)
     found.set_local_queue(X, LocalQueue(X, "a", stop_policy=StopPolicy.HOLD))
     assert "fairSharing" not in local_queue_status(found, X, {}, 9.0), "a stopped one is not sampled"
-    assert X not in found.history.sample(600.0)
+    assert X not in found.local_queue_usage.sample(600.0)

@@ -48,19 +48,19 @@ def preempting() -> State:
 def test_nobody_is_preempted_for_a_workload_that_was_deleted_meanwhile() -> None:
     found = preempting()
     first_plan(found, lambda: found.set_workload(Key("ns", "p"), None))
-    assert not found.expelled(Key("ns", "victim"))
+    assert not found.is_evicting(Key("ns", "victim"))
 
 
 def test_nobody_is_preempted_for_a_workload_whose_priority_was_lowered_meanwhile() -> None:
     found = preempting()
     first_plan(found, lambda: put(found, workload("p", 10, priority=1, queue="a")))
-    assert not found.expelled(Key("ns", "victim"))
+    assert not found.is_evicting(Key("ns", "victim"))
 
 
 def test_a_workload_whose_priority_was_raised_meanwhile_is_not_preempted() -> None:
     found = preempting()
     first_plan(found, lambda: put(found, reserved("victim", 10, "a", priority=9, queue="a")))
-    assert not found.expelled(Key("ns", "victim"))
+    assert not found.is_evicting(Key("ns", "victim"))
 
 
 def test_a_queue_that_joins_the_cohort_meanwhile_brings_its_usage_with_it() -> None:
@@ -69,14 +69,14 @@ def test_a_queue_that_joins_the_cohort_meanwhile_brings_its_usage_with_it() -> N
     first_plan(found, lambda: found.set_cluster_queue("a", cluster_queue("a", 0, cohort="B")))
     settle(found)
     assert not found.assumed(Key("ns", "w"))
-    assert found.holdings.trees[found.holdings.roots["b"]].queues["b"].parent.usage[DEFAULT] == 15  # type: ignore[union-attr]
+    assert found.reservations.trees[found.reservations.roots["b"]].queues["b"].parent.usage[DEFAULT] == 15  # type: ignore[union-attr]
 
 
 def test_what_arrives_at_the_last_moment_of_a_long_drain_is_looked_at() -> None:
     found = state(cluster_queue("a", 10))
     settle(found)
     put(found, workload("new", 1))
-    found.rest()
+    found.stop_until_changed()
     assert [head.workload.key.name for head in found.heads(100.0)] == ["new"]
 
 
@@ -109,13 +109,13 @@ def test_a_local_queue_of_another_weight_leaves_a_preemptor_its_place() -> None:
     settle(found)
     key = Key("ns", "a")
     found.set_local_queue(key, LocalQueue(key, "a", weight=2.0))
-    assert found.lines.queues["a"].sticky == Key("ns", "p")
+    assert found.pending.queues["a"].sticky == Key("ns", "p")
 
 
 def test_a_workload_that_cannot_be_read_waits_and_the_others_go_on() -> None:
     found = state(cluster_queue("a", 10), cluster_queue("b", 10))
     odd = Requirement("size", "In", (5,))  # type: ignore[arg-type]
-    found.set_flavor("default", replace(found.holdings.flavors["default"], node_labels={"size": "5"}))
+    found.set_flavor("default", replace(found.reservations.flavors["default"], node_labels={"size": "5"}))
     pods = PodSet("main", 1, {CPU: 1}, placement=Placement({}, ((odd,),), ()))
     put(found, workload("odd", 1, queue="a", pod_sets=(pods,)), workload("good", 1, queue="b"))
     plans = settle(found)

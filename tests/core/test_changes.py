@@ -29,7 +29,7 @@ from core.model import (
 from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State
-from tests.core.worlds import FLAVORS, POLICIES, RESOURCES, cluster_queues, copy, quotas, workloads, worlds
+from tests.core.worlds import FLAVORS, RESOURCES, cluster_queues, copy, quotas, workloads, worlds
 from tests.effort import cases
 
 NOW = 100.0
@@ -118,9 +118,9 @@ def check_changes(draw: st.DrawFn, state: State) -> None:
 
 def queue_is_respecified(draw: st.DrawFn, state: State) -> None:
     """What a ClusterQueue asks for beside quota."""
-    if state.holdings.cluster_queues:
-        name = some(draw, dict(state.holdings.cluster_queues))
-        queue = state.holdings.cluster_queues[name]
+    if state.reservations.cluster_queues:
+        name = some(draw, dict(state.reservations.cluster_queues))
+        queue = state.reservations.cluster_queues[name]
         change: dict[str, Any] = draw(
             st.sampled_from(
                 [
@@ -141,10 +141,6 @@ def queue_is_respecified(draw: st.DrawFn, state: State) -> None:
 def local_queue_moves(draw: st.DrawFn, state: State) -> None:
     key = Key("ns", f"q{draw(st.integers(0, 4))}")
     state.set_local_queue(key, draw(st.none() | st.builds(LocalQueue, st.just(key), st.sampled_from(["q0", "q1"]))))
-
-
-def policy_changes(draw: st.DrawFn, state: State) -> None:
-    state.set_policy(draw(POLICIES))
 
 
 def pods_get_ready(draw: st.DrawFn, state: State) -> None:
@@ -200,7 +196,6 @@ CHANGES: list[Callable[[st.DrawFn, State], None]] = [
     check_changes,
     queue_is_respecified,
     local_queue_moves,
-    policy_changes,
     pods_get_ready,
     write_fails,
     time_passes,
@@ -242,7 +237,7 @@ def next_cycle(state: State) -> tuple[Decision, ...]:
     """What a State built afresh from the same objects decides next."""
     anew = copy(state)
     for key in state.workloads:
-        held = state.holdings.get(key)
+        held = state.reservations.get(key)
         if held is not None:
             anew.set_workload(key, held.workload)
     return schedule(anew.snapshot(), anew.heads(NOW + 10), anew.policy, NOW + 10).decisions

@@ -13,7 +13,7 @@ from core.model import Key, LocalQueue, QueueingStrategy, ResourceFlavor
 from core.model.policy import AdmissionFairSharing, Policy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.scheduling.cycle import schedule
-from core.scheduling.search_cache import MOST_ENDS, MOST_SHAPES, Memory
+from core.scheduling.search_cache import MAX_DEMANDS, MAX_RESULTS, Memory
 from core.state.state import State
 from tests.builders import cluster_queue, reserved, state, workload
 from tests.cost import times
@@ -54,8 +54,8 @@ def test_workloads_that_come_and_go_behind_one_that_waits_leave_nothing_behind(
         passing = workload(f"w{number}", 50 if alike else 51 + number, created=float(number + 1))
         found.set_workload(passing.key, passing)
         found.set_workload(passing.key, None)
-    queue = found.lines.queues["q"]
-    assert sum(len(family.heap) for family in queue._families.values()) < 100
+    queue = found.pending.queues["q"]
+    assert sum(len(group.heap) for group in queue._groups.values()) < 100
     assert sum(len(order) for order in queue._orders.values()) < 100
     found.check()
     assert [head.workload.key for head in found.heads(NOW)] == [first.key]
@@ -71,8 +71,8 @@ def test_no_lane_stays_of_local_queues_that_have_nobody_waiting() -> None:
         found.set_workload(passing.key, None)
         found.set_local_queue(Key("ns", f"lq{number}"), None)
     assert found.heads(NOW) == ()
-    found.lines.head("q")
-    assert not found.lines.queues["q"]._orders
+    found.pending.head("q")
+    assert not found.pending.queues["q"]._orders
 
 
 def test_a_change_to_a_large_cohort_costs_in_proportion_to_its_queues() -> None:
@@ -101,7 +101,7 @@ def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
         turns = itertools.count(1)
 
         def change() -> None:
-            queue = found.holdings.cluster_queues["cq-0000"]
+            queue = found.reservations.cluster_queues["cq-0000"]
             quotas = {fr: replace(quota, nominal=next(turns)) for fr, quota in queue.quotas.items()}
             found.set_cluster_queue(queue.name, replace(queue, quotas=quotas))
             assert found.heads(NOW)
@@ -114,14 +114,14 @@ def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
 
 def test_what_is_remembered_of_a_clusterqueue_is_bounded_however_much_comes_and_goes() -> None:
     found = state(cluster_queue("a", 1000))
-    for used in range(1, 3 * MOST_ENDS):
+    for used in range(1, 3 * MAX_RESULTS):
         found.set_workload(Key("ns", f"r{used}"), reserved(f"r{used}", 1, "a"))
-        for asked in range(1001 - used, 1001 - used + 2 * MOST_SHAPES):
+        for asked in range(1001 - used, 1001 - used + 2 * MAX_DEMANDS):
             found.set_workload(Key("ns", "w"), workload("w", asked))
             for _ in range(2):
                 schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
-    known = found.holdings.trees["queue/a"].queues["a"].known
+    known = found.reservations.trees["queue/a"].queues["a"].known
     memories = [memory for memory in known.values() if isinstance(memory, Memory)]
     assert memories, "nothing was remembered, and nothing is shown"
-    assert len(known) <= MOST_SHAPES
-    assert max(len(memory.ends) for memory in memories) <= MOST_ENDS
+    assert len(known) <= MAX_DEMANDS
+    assert max(len(memory.ends) for memory in memories) <= MAX_RESULTS

@@ -97,8 +97,8 @@ def test_a_circle_of_cohorts_is_said_and_stops_nobody_else(found: State) -> None
     found.set_cohort("x", Cohort("x", parent="y"))
     found.set_cohort("y", Cohort("y", parent="x", quotas={DEFAULT: Quota(3)}))
     found.set_cluster_queue("c", cluster_queue("c", 5, cohort="x"))
-    standing = found.holdings.standing("c")
-    assert standing.reason == "CohortCycle"
+    condition = found.reservations.active_condition("c")
+    assert condition.reason == "CohortCycle"
     assert cohort_share(found, "x") is None
-    healthy = found.holdings.standing("a")
+    healthy = found.reservations.active_condition("a")
     assert healthy.active

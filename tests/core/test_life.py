@@ -29,10 +29,10 @@ from core.workload.actions import (
     Deactivate,
     Delete,
     Evict,
-    LetGo,
+    Idle,
     LifePolicy,
     PodsReadyPolicy,
-    Rest,
+    ReleaseOrphan,
     Step,
     Surroundings,
     Update,
@@ -87,11 +87,11 @@ def live(workload: Workload, surroundings: Surroundings) -> Workload:
 
 
 def test_a_fresh_workload_in_good_order_is_left_to_the_cycle() -> None:
-    assert next_step(PENDING, around()) == Rest()
+    assert next_step(PENDING, around()) == Idle()
 
 
 def test_an_admitted_workload_runs_in_peace() -> None:
-    assert next_step(RUNNING, around()) == Rest()
+    assert next_step(RUNNING, around()) == Idle()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_workload_that_cannot_be_queued_says_why_and_is_free_when_that_is_over
 
 def test_what_the_cycle_said_stays() -> None:
     waiting = transitions.waiting(PENDING, "WaitingForQuota", "1 more needed", NOW - 5)
-    assert next_step(waiting, around()) == Rest()
+    assert next_step(waiting, around()) == Idle()
 
 
 def test_requests_that_break_a_rule_are_told() -> None:
@@ -134,7 +134,7 @@ def test_requests_that_break_a_rule_are_told() -> None:
 
 def test_hold_keeps_what_runs_and_hold_and_drain_evicts_it() -> None:
     for kind, queue in (("local_queue", LQ), ("cluster_queue", CQ)):
-        assert next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD)})) == Rest()
+        assert next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD)})) == Idle()
         step = next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD_AND_DRAIN)}))
         assert isinstance(step, Evict)
         name = "LocalQueue" if queue is LQ else "ClusterQueue"
@@ -216,7 +216,7 @@ def test_a_check_to_be_retried_evicts_and_puts_off() -> None:
     assert message(after, "Evicted") == 'Evicted due to AdmissionCheck in Retry state: "ac" (busy)'
     assert after.requeue_at == NOW + 50
     gone = transitions.released(after, NOW)
-    assert next_step(gone, around(**WITH_CHECK)) == Rest(50.0)
+    assert next_step(gone, around(**WITH_CHECK)) == Idle(50.0)
     later = live(gone, around(now=NOW + 50, **WITH_CHECK))
     assert (later.requeue_at, facts(later)["Requeued"]) == (None, "True/BackoffFinished")
 
@@ -225,7 +225,7 @@ SLOW = PodsReadyPolicy(timeout=100, recovery_timeout=50, backoff=Backoff(60, 360
 
 
 def test_pods_that_do_not_come_up_are_evicted_with_growing_backoff() -> None:
-    assert next_step(RUNNING, around(now=NOW - 40, pods_ready=SLOW)) == Rest(40.0)
+    assert next_step(RUNNING, around(now=NOW - 40, pods_ready=SLOW)) == Idle(40.0)
     step = next_step(replace(RUNNING, requeue_count=1), around(pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert (step.reason, step.cause) == ("PodsReadyTimeout", "WaitForStart")
@@ -245,9 +245,9 @@ def test_pods_that_were_ready_have_their_own_time_to_recover() -> None:
         kind = "PodsReady"
         return transitions.condition(RUNNING, kind, status=status, reason=reason, message="", now=NOW - 20)
 
-    assert next_step(ready(status=True, reason="Started"), around(pods_ready=SLOW)) == Rest()
+    assert next_step(ready(status=True, reason="Started"), around(pods_ready=SLOW)) == Idle()
     broken = ready(status=False, reason="WaitForRecovery")
-    assert next_step(broken, around(pods_ready=SLOW)) == Rest(30.0)
+    assert next_step(broken, around(pods_ready=SLOW)) == Idle(30.0)
     step = next_step(broken, around(now=NOW + 30, pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert step.cause == "WaitForRecovery"
@@ -255,7 +255,7 @@ def test_pods_that_were_ready_have_their_own_time_to_recover() -> None:
 
 def test_the_execution_time_of_all_runs_together_is_limited() -> None:
     limited = replace(RUNNING, max_execution=150, past_execution=30)
-    assert next_step(limited, around()) == Rest(20.0)
+    assert next_step(limited, around()) == Idle(20.0)
     after = live(limited, around(now=NOW + 20))
     assert facts(after)["Evicted"] == "True/DeactivatedDueToMaximumExecutionTimeExceeded"
     assert transitions.released(after, NOW + 20).past_execution is None, "activated again it has all its time"
@@ -263,8 +263,8 @@ def test_the_execution_time_of_all_runs_together_is_limited() -> None:
 
 def test_a_finished_workload_is_kept_as_long_as_configured() -> None:
     done = transitions.finished(RUNNING, "Succeeded", "", NOW - 10)
-    assert next_step(done, around()) == Rest()
-    assert next_step(done, around(after_finished=60.0)) == Rest(50.0)
+    assert next_step(done, around()) == Idle()
+    assert next_step(done, around(after_finished=60.0)) == Idle(50.0)
     assert next_step(done, around(after_finished=5.0)) == Delete()
 
 
@@ -279,8 +279,8 @@ def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
 
 def test_an_evicted_workload_without_owner_keeps_its_quota_for_the_time_that_pods_have_to_end() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
-    assert next_step(evicted, around()) == Rest(30.0)
-    assert next_step(evicted, around(now=NOW + 29.0)) == Rest(1.0)
+    assert next_step(evicted, around()) == Idle(30.0)
+    assert next_step(evicted, around(now=NOW + 29.0)) == Idle(1.0)
     after = live(evicted, around(now=NOW + 30.0))
     assert after.admission is None
     assert facts(after)["Requeued"] == "True/Preempted"
@@ -291,7 +291,7 @@ def test_a_backoff_ends_in_its_time_also_while_the_pods_still_hold_quota() -> No
     put_off = transitions.requeued(
         replace(evicted, requeue_at=NOW + 5.0), "PodsReadyTimeout", "late", NOW, status=False
     )
-    assert next_step(put_off, around()) == Rest(5.0)
+    assert next_step(put_off, around()) == Idle(5.0)
     over = live(put_off, around(now=NOW + 5.0))
     assert (over.requeue_at, facts(over)["Requeued"]) == (None, "True/BackoffFinished")
     assert facts(over)["QuotaReserved"] == "True/QuotaReserved"
@@ -318,7 +318,7 @@ def test_an_admission_that_was_left_behind_by_who_released_it_is_removed() -> No
 def test_an_evicted_workload_that_its_creator_released_is_queued_again_at_once() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
-    assert next_step(theirs, around()) == Rest()
+    assert next_step(theirs, around()) == Idle()
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,10 @@ def test_a_workload_that_somebody_runs_keeps_its_quota_until_its_owner_has_stopp
 
 
 def test_a_workload_whose_owner_was_taken_from_it_is_let_go() -> None:
-    assert next_step(replace(RUNNING, owner=None), around()) == LetGo()
-    assert next_step(replace(PENDING, owner=None, job_uid="", deleting=True), around()) == LetGo()
+    assert next_step(replace(RUNNING, owner=None), around()) == ReleaseOrphan()
+    assert next_step(replace(PENDING, owner=None, job_uid="", deleting=True), around()) == ReleaseOrphan()
     several = replace(RUNNING, owner=None, co_owned=True)
-    assert next_step(several, around()) != LetGo(), "the pods of a group own it together"
+    assert next_step(several, around()) != ReleaseOrphan(), "the pods of a group own it together"
 
 
 def test_every_rule_says_what_it_is_for() -> None:

@@ -22,7 +22,7 @@ def outcome(state: State) -> dict[Key, object]:
     """Who holds what, and who was found to be in the way."""
     found: dict[Key, object] = {}
     for key in state.workloads:
-        held = state.holdings.get(key)
+        held = state.reservations.get(key)
         found[key] = None if held is None else (held.cluster_queue, dict(held.usage), held.evicted)
     return found
 
@@ -35,8 +35,8 @@ class Account:
         self.fr = fr
         self.leaving = leaving
         """Whether what those on their way out still hold counts as well."""
-        self.cohorts = state.holdings.cohorts
-        self.queues = state.holdings.cluster_queues
+        self.cohorts = state.reservations.cohorts
+        self.queues = state.reservations.cluster_queues
 
     def limits(self, name: str, *, queue: bool) -> Quota:
         spec = self.queues[name] if queue else self.cohorts.get(name)
@@ -64,7 +64,7 @@ class Account:
     def used(self, name: str, *, queue: bool) -> int:
         """By its workloads, or by those below beyond what they keep for themselves."""
         if queue:
-            held = [found for key in self.state.workloads if (found := self.state.holdings.get(key)) is not None]
+            held = [found for key in self.state.workloads if (found := self.state.reservations.get(key)) is not None]
             held = [each for each in held if each.cluster_queue == name and (self.leaving or not each.evicted)]
             given = [each.workload.admission for each in held]
             return sum(
@@ -117,7 +117,7 @@ def test_nothing_is_ever_above_what_its_limits_allow_but_by_what_victims_still_h
                 break
         for _ in drain(state, state.policy, NOW):
             check_limits(state)
-        for key in sorted(state.holdings.leaving):
+        for key in sorted(state.reservations.leaving):
             if data.draw(st.booleans(), label=f"{key} is gone"):
                 state.set_workload(key, None)
                 check_limits(state)
@@ -137,7 +137,7 @@ def test_a_search_that_is_remembered_comes_to_what_a_search_anew_comes_to(state:
         for node, before in zip(nodes, known, strict=True):
             node.known.update(before)
         state.apply(plan)
-        running = sorted(key for key in state.workloads if key in state.holdings)
+        running = sorted(key for key in state.workloads if key in state.reservations)
         if running:  # somebody ends: most of those who wait are looked at again, on other figures
             state.set_workload(running[number % len(running)], None)
 
@@ -147,7 +147,7 @@ def test_a_search_that_is_remembered_comes_to_what_a_search_anew_comes_to(state:
 def test_usage_and_what_is_free_are_as_defined(state: State) -> None:
     for _ in drain(state, state.policy, NOW):
         pass
-    for tree in state.holdings.trees.values():
+    for tree in state.reservations.trees.values():
         for node in (*tree.queues.values(), *tree.cohorts.values()):
             for fr in EVERY:
                 account, queue = Account(state, fr), node.name in tree.queues
@@ -186,7 +186,7 @@ def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -
         tree = snapshot.trees[snapshot.roots[head.cluster_queue]].copy()
         node = tree.queues[head.cluster_queue]
         preemptor = Preemptor(head.workload, head.time, node, state.policy)
-        requests = {FlavorResource("fa", r): amount for r, amount in head.shape.totals[0].requests.items()}
+        requests = {FlavorResource("fa", r): amount for r, amount in head.demand.totals[0].requests.items()}
         need = frozenset(fr for fr, amount in requests.items() if amount > max(0, node.available(fr)))
         targets = find_targets(preemptor, need, requests) if need else []
         tree.check()

@@ -65,12 +65,12 @@ def test_workloads_alike_are_parked_together_and_woken_when_quota_is_released() 
     found.set_workload(Key("ns", "small"), workload("small", 6, created=3.0))
     turn_away(found)
     assert names(found) == ["small"]
-    assert found.lines.queues["a"].active == 1
+    assert found.pending.queues["a"].active == 1
     found.set_workload(Key("ns", "run"), None)
     assert names(found) == ["small"]  # in line already, and so the first to be asked
     turn_away(found)
     assert names(found) == ["one"]
-    assert found.lines.queues["a"].active == 3
+    assert found.pending.queues["a"].active == 3
     found.check()
 
 
@@ -130,15 +130,15 @@ def test_a_workload_that_comes_back_while_its_like_are_parked_waits_for_what_the
     found = state(cluster_queue("a", 1))
     found.set_workload(Key("ns", "big"), workload("big", 2))
     list(drain(found, found.policy, 0.0))
-    assert found.lines.bypassed(Key("ns", "big")) == "", "it was told itself"
+    assert found.pending.bypassed(Key("ns", "big")) == "", "it was told itself"
     running = LocalQueue(Key("ns", "lq"), "a")
     found.set_local_queue(running.key, LocalQueue(running.key, "a", stop_policy=StopPolicy.HOLD))
-    assert found.lines.bypassed(Key("ns", "big")) == "", "it is in no line"
+    assert found.pending.bypassed(Key("ns", "big")) == "", "it is in no line"
     found.set_local_queue(running.key, running)
-    assert (found.heads(0.0), found.lines.bypassed(Key("ns", "big"))) == ((), "ExceedsMaxQuota")
+    assert (found.heads(0.0), found.pending.bypassed(Key("ns", "big"))) == ((), "ExceedsMaxQuota")
     found.set_cluster_queue("a", cluster_queue("a", 2))
     assert [head.workload.key.name for head in found.heads(0.0)] == ["big"]
-    assert found.lines.bypassed(Key("ns", "big")) == ""
+    assert found.pending.bypassed(Key("ns", "big")) == ""
 
 
 def test_a_stopped_local_queue_offers_nothing_until_it_is_resumed() -> None:
@@ -158,13 +158,13 @@ def test_objects_may_come_in_any_order() -> None:
     found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a"))
     found.set_cluster_queue("a", cluster_queue("a", 5))
     assert names(found) == []
-    assert found.holdings.standing("a").message == (
+    assert found.reservations.active_condition("a").message == (
         "Can't admit new workloads: references missing ResourceFlavor(s): default."
     )
     ready = state(cluster_queue("a", 5))
-    found.set_flavor("default", ready.holdings.flavors["default"])
+    found.set_flavor("default", ready.reservations.flavors["default"])
     assert names(found) == ["w"]
-    assert found.holdings.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
+    assert found.reservations.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
 
 
 def test_workloads_of_a_queue_that_is_started_again_do_not_wait_to_be_told_so() -> None:
@@ -188,7 +188,7 @@ def test_a_workload_that_was_drained_keeps_its_place_before_those_who_came_while
     found.set_workload(Key("ns", "drained"), workload("drained", 1, created=1.0, conditions=(stopped,)))
     found.set_workload(Key("ns", "younger"), workload("younger", 1, created=2.0))
     assert names(found) == []
-    assert found.lines.queues["a"].active == 1, "what was drained is not looked at"
+    assert found.pending.queues["a"].active == 1, "what was drained is not looked at"
     found.set_cluster_queue("a", cluster_queue("a", 1))
     assert names(found) == ["drained"], "although nobody has written yet that it is requeued"
     found.check()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from bench.cycle import NOW, admitted_workload, cluster
 from core.model import Cohort, Key
 from core.model.policy import DEFAULT_STRATEGIES, Policy
-from core.queue.queue import Pending
+from core.queue.queue import QueueEntry
 from core.quota.node import CohortNode, QueueNode
 from core.quota.tree import Tree
 from core.state.drain import drain
@@ -34,7 +34,7 @@ def no_garbage_collection() -> Iterator[None]:
 def edit(state: State, turn: int) -> None:
     """Change quota, cohort, Cohort or existence of something, in turn; then look, as the scheduler does."""
     name = f"cq-{turn % 20:04}"
-    queue = state.holdings.cluster_queues[name]
+    queue = state.reservations.cluster_queues[name]
     match turn % 5:
         case 0:
             state.set_cluster_queue(name, replace(queue, cohort="elsewhere"))
@@ -61,10 +61,8 @@ def nodes() -> int:
 
 
 def in_use(state: State) -> int:
-    """How many of them the State has, with the copies that are kept for the next cycle."""
-    trees = [*state.holdings.trees.values()]
-    trees += [tree.spare for tree in trees if tree.spare is not None]
-    return sum(1 + len(tree.queues) + len(tree.cohorts) for tree in trees)
+    """How many of them the State has."""
+    return sum(1 + len(tree.queues) + len(tree.cohorts) for tree in state.reservations.trees.values())
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["classical", "fair sharing"])
@@ -120,10 +118,10 @@ def test_a_process_does_not_grow_by_a_thousand_changes_of_queues() -> None:
 
 def test_a_change_of_one_clusterqueue_leaves_the_trees_of_others_the_objects_they_are() -> None:
     state = cluster(queues=20, cohorts=4, pending=0, admitted=40)
-    before = dict(state.holdings.trees)
-    queue = state.holdings.cluster_queues["cq-0001"]
+    before = dict(state.reservations.trees)
+    queue = state.reservations.cluster_queues["cq-0001"]
     state.set_cluster_queue(queue.name, replace(queue, cohort="cohort-2"))
-    after = state.holdings.trees
+    after = state.reservations.trees
     assert {root for root in before if before[root] is after[root]} == {"cohort/cohort-0", "cohort/cohort-3"}
     state.check()
 
@@ -135,4 +133,4 @@ def test_nothing_is_left_of_workloads_that_waited_once_they_or_their_clusterqueu
     state.set_cluster_queue("cq-0000", None)
     for number in range(1, 200, 2):
         state.set_workload(Key("ns", f"wait-{number}"), None)
-    assert [each for each in gc.get_objects() if type(each) is Pending] == []
+    assert [each for each in gc.get_objects() if type(each) is QueueEntry] == []

@@ -20,9 +20,9 @@ from core.model import (
 from core.model.policy import DEFAULT_STRATEGIES, Policy
 from core.simulation.simulation import Arrival, simulate
 from core.state.drain import drain
-from core.state.preempted import FREE_ROUNDS, PATIENCE
+from core.state.preempted import MAX_PAUSE, ROUNDS_WITHOUT_DELAY
 from core.state.state import State
-from core.state.wake_ups import LATEST
+from core.state.wake_ups import MAX_WAIT
 from core.workload import transitions
 from tests.builders import EVERY, cluster_queue, reserved, state, workload
 
@@ -56,7 +56,7 @@ def victim(number: int) -> Workload:
     return reserved(f"v{number}", 2, "theirs", queue="lt", created=float(number), since=float(number))
 
 
-def let_go(found: State, number: int, now: float) -> None:
+def release(found: State, number: int, now: float) -> None:
     """The victim is stopped, and its quota free."""
     gone = transitions.preempted(victim(number), "InCohortReclamation", "", now)
     found.set_workload(Key("ns", f"v{number}"), gone)
@@ -65,18 +65,18 @@ def let_go(found: State, number: int, now: float) -> None:
 
 def test_victims_of_one_preemptor_are_looked_at_together_whichever_is_free_first() -> None:
     found = lent_out()
-    let_go(found, 2, 5.0)
+    release(found, 2, 5.0)
     assert decide(found, 5.0) == {}, "the later one is judged while the earlier one still holds its place"
-    let_go(found, 1, 5.1)
+    release(found, 1, 5.1)
     assert decide(found, 5.1) == {"claim": "reserved", "v1": "WaitingForQuota"}
 
 
 def test_a_tree_waits_a_second_for_the_other_victims_and_not_longer() -> None:
     found = lent_out()
-    let_go(found, 2, 5.0)
-    assert (found.heads(5.0), found.next_wake(5.0)) == ((), 5.0 + PATIENCE)
-    assert [head.workload.key.name for head in found.heads(5.0 + PATIENCE)] == ["claim", "v2"]
-    assert found.next_wake(6.0) in (None, 6.0 + PATIENCE)
+    release(found, 2, 5.0)
+    assert (found.heads(5.0), found.next_wake(5.0)) == ((), 5.0 + MAX_PAUSE)
+    assert [head.workload.key.name for head in found.heads(5.0 + MAX_PAUSE)] == ["claim", "v2"]
+    assert found.next_wake(6.0) in (None, 6.0 + MAX_PAUSE)
 
 
 @pytest.mark.parametrize("first", [1, 2])
@@ -85,21 +85,21 @@ def test_victims_that_stop_seconds_apart_are_told_in_either_order_what_kueue_tel
     line; once the other is free, whoever of them is first in line is told anew, and the other parked with it untold.
     """
     found = lent_out()
-    let_go(found, first, 5.0)
+    release(found, first, 5.0)
     assert decide(found, 5.0) == {}
-    assert decide(found, 5.0 + PATIENCE) == {"claim": "WaitingForPreemptedWorkloads", f"v{first}": "WaitingForQuota"}
-    let_go(found, 3 - first, 7.5)
+    assert decide(found, 5.0 + MAX_PAUSE) == {"claim": "WaitingForPreemptedWorkloads", f"v{first}": "WaitingForQuota"}
+    release(found, 3 - first, 7.5)
     assert decide(found, 7.5) == {"claim": "reserved", "v1": "WaitingForQuota"}
-    assert decide(found, 7.5 + LATEST) in ({}, {"v1": "WaitingForQuota"}), "v2 is of v1's shape, and behind it"
+    assert decide(found, 7.5 + MAX_WAIT) in ({}, {"v1": "WaitingForQuota"}), "v2 is of v1's shape, and behind it"
 
 
 def test_a_victim_that_finishes_or_is_spared_holds_nobody_up() -> None:
     found = lent_out()
-    let_go(found, 2, 5.0)
+    release(found, 2, 5.0)
     found.set_workload(Key("ns", "v1"), transitions.finished(victim(1), "Succeeded", "", 5.0))
     assert decide(found, 5.0) == {"claim": "reserved", "v2": "WaitingForQuota"}
     spared = lent_out()
-    let_go(spared, 2, 5.0)
+    release(spared, 2, 5.0)
     spared.unassume(Key("ns", "v1"))
     assert decide(spared, 5.0)["claim"] == "WaitingForPreemptedWorkloads"
 
@@ -166,8 +166,8 @@ def test_workloads_that_preempt_each_other_in_a_circle_do_so_ever_more_rarely() 
         found.check()
         wake = found.next_wake(now)
         now = max(now + 0.01, 3600.0 if wake is None else wake)
-    assert len(times) > 2 * FREE_ROUNDS, "the first rounds are Kueue's"
-    assert len(times) <= 2 * FREE_ROUNDS + 2 * 12, "an hour of it costs no more than a few rounds more"
+    assert len(times) > 2 * ROUNDS_WITHOUT_DELAY, "the first rounds are Kueue's"
+    assert len(times) <= 2 * ROUNDS_WITHOUT_DELAY + 2 * 12, "an hour of it costs no more than a few rounds more"
     assert times[-1] - times[-3] > 600.0
 
 
@@ -180,7 +180,7 @@ def test_a_simulation_of_workloads_that_preempt_each_other_ends() -> None:
 def test_who_is_preempted_by_one_after_the_other_queues_at_once() -> None:
     found = state(cluster_queue("q", 1, preemption=Preemption("LowerPriority")))
     low = workload("low", 1)
-    for number in range(2 * FREE_ROUNDS):
+    for number in range(2 * ROUNDS_WITHOUT_DELAY):
         found.set_workload(low.key, reserved("low", 1, "q"))
         high = Key("ns", f"high-{number}")
         found.set_workload(high, workload(high.name, 1, priority=1))
@@ -196,5 +196,5 @@ def test_a_forgotten_workload_leaves_nothing_behind() -> None:
     found = lent_out()
     for name in ("v1", "v2", "claim"):
         found.set_workload(Key("ns", name), None)
-    victims = found._victims
-    assert not (victims._preemptors or victims._leaving or victims._rests or victims._rounds or victims._since)
+    victims = found._preempted
+    assert not (victims._preemptors or victims._leaving or victims._paused or victims._rounds or victims._since)

@@ -166,18 +166,18 @@ def crowded(draw: st.DrawFn) -> State:
 def copy(state: State) -> State:
     """Another State of the same objects."""
     made = State(state.policy)
-    holdings: Any = state.holdings
+    reservations: Any = state.reservations
     for name, labels in state.namespaces.items():
         made.set_namespace(name, labels)
-    for name, flavor in holdings.flavors.items():
+    for name, flavor in reservations.flavors.items():
         made.set_flavor(name, flavor)
-    for name, check in holdings.checks.items():
+    for name, check in reservations.checks.items():
         made.set_admission_check(name, check)
-    for name, cohort in holdings.cohorts.items():
+    for name, cohort in reservations.cohorts.items():
         made.set_cohort(name, cohort)
-    for name, queue in holdings.cluster_queues.items():
+    for name, queue in reservations.cluster_queues.items():
         made.set_cluster_queue(name, queue)
-    for key, local_queue in state.lines.local_queues.items():
+    for key, local_queue in state.pending.local_queues.items():
         made.set_local_queue(key, local_queue)
     for key, workload in state.workloads.items():
         made.set_workload(key, workload)

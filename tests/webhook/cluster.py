@@ -12,7 +12,6 @@ from core.model import Key, Labels, Raw, Workload
 from core.model import LocalQueue as LocalQueueValue
 from core.state.lookup import Lookup
 from core.state.state import State
-from core.state.state_lookup import StateLookup
 from core.workload.priority import PriorityClasses
 from webhook.hooks import HOOKS
 from webhook.routes import answer
@@ -35,7 +34,7 @@ def cluster(
     for name, labels in (namespaces or {}).items():
         state.set_namespace(name, labels)
     classes, known = priority_classes or {}, workloads or {}
-    return StateLookup(
+    return Lookup(
         state,
         ready=lambda: synced,
         classes=lambda: PriorityClasses(classes),

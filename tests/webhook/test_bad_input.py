@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from api.names import Label
 from bench.reviews import spoil
 from core.model import Raw
-from core.state.state_lookup import StateLookup
+from core.state.lookup import Lookup
 from tests.effort import cases
 from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.hooks import HOOKS
@@ -194,8 +194,8 @@ def test_a_mistake_of_ours_refuses_where_the_hook_must_hold_and_passes_where_it_
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(StateLookup, "priority_class", fails)
-    monkeypatch.setattr(StateLookup, "local_queue", fails)
+    monkeypatch.setattr(Lookup, "priority_class", fails)
+    monkeypatch.setattr(Lookup, "local_queue", fails)
     held = ask("/mutate-batch-v1-job", review(QUEUED))
     assert (held["allowed"], held["status"]["code"]) == (False, 500)
     assert "ZeroDivisionError" not in held["status"]["message"]

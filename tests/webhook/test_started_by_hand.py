@@ -16,7 +16,6 @@ from api.names import Annotation, Label
 from core.model import Condition, Key, Raw, Workload
 from core.state.lookup import Lookup
 from core.state.state import State
-from core.state.state_lookup import StateLookup
 from tests.webhook.cluster import ask, job, review
 from webhook.settings import Account, Settings
 
@@ -35,7 +34,7 @@ def knows(*true: str, synced: bool = True, exists: bool = True) -> Lookup:
     workload = Workload(
         Key("team-a", "w"), "w", 0.0, "main", 0, (), tuple(Condition(kind, True, "", f"why {kind}") for kind in true)
     )
-    return StateLookup(
+    return Lookup(
         State(), ready=lambda: synced, job_workload=lambda uid: workload if exists and uid == "job-1" else None
     )
 

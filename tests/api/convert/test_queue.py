@@ -15,17 +15,17 @@ def queue(cluster_queue: str | None, uid: str = "1") -> Raw:
     return {"apiVersion": "kueue.x-k8s.io/v1alpha1", "kind": "Queue", "metadata": metadata, "spec": spec}
 
 
-def standing(cluster_queue: str | None, of: str = "1") -> Raw:
+def active_condition(cluster_queue: str | None, of: str = "1") -> Raw:
     made = local_queue(queue(cluster_queue, of))
     return {**made, "metadata": {**made["metadata"], "uid": "2"}}
 
 
 MOVES: dict[str, tuple[Raw, Raw, Any]] = {
-    "it names the same": (queue("a"), standing("a"), None),
-    "it names one at last": (queue("a"), standing(None), {"clusterQueue": "a"}),
-    "it names another: first none": (queue("b"), standing("a"), {"clusterQueue": None}),
-    "it names none any more": (queue(None), standing("a"), {"clusterQueue": None}),
-    "it is somebody else's": (queue("a"), standing("b", of="9"), None),
+    "it names the same": (queue("a"), active_condition("a"), None),
+    "it names one at last": (queue("a"), active_condition(None), {"clusterQueue": "a"}),
+    "it names another: first none": (queue("b"), active_condition("a"), {"clusterQueue": None}),
+    "it names none any more": (queue(None), active_condition("a"), {"clusterQueue": None}),
+    "it is somebody else's": (queue("a"), active_condition("b", of="9"), None),
 }
 
 

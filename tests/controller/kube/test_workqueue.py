@@ -224,7 +224,7 @@ class Machine(RuleBasedStateMachine):
             self.owed.discard(key)
 
     @rule(key=st.integers(0, 4))
-    def let_go(self, key: int) -> None:
+    def release(self, key: int) -> None:
         if key in self.hands:
             self.hands.remove(key)
             self.queue._let_go(key)

@@ -13,7 +13,7 @@ from core.feedback.accepted import LASTS, MOST, Accepted
 from core.feedback.jobs import of_job
 from core.model import Key, Workload
 from core.state.drain import drain
-from core.state.state_lookup import StateLookup
+from core.state.lookup import Lookup
 from tests.core.feedback.world import job, waiting, world
 
 STRICT = """
@@ -27,7 +27,7 @@ STRICT = """
 
 
 def told(asked: Submission, lookup: object) -> list[str]:
-    assert isinstance(lookup, StateLookup)
+    assert isinstance(lookup, Lookup)
     return [each.message for each in of_job(asked, lookup)]
 
 

@@ -15,8 +15,8 @@ from core.feedback.submission import Submission
 from core.model import Key, PodSet, Reserve, Workload
 from core.state import what_if
 from core.state.drain import drain
+from core.state.lookup import Lookup
 from core.state.state import State
-from core.state.state_lookup import StateLookup
 from tests.core.feedback.world import job, running, world
 from tests.core.worlds import copy, workloads, worlds
 
@@ -40,11 +40,11 @@ def test_nobody_is_told_to_wait_who_starts_at_once_nor_that_never_starts_what_ca
     state: State, data: st.DataObject
 ) -> None:
     outcome(state, Key("", ""))
-    queue = data.draw(st.sampled_from(sorted(state.holdings.cluster_queues)))
+    queue = data.draw(st.sampled_from(sorted(state.reservations.cluster_queues)))
     made: Workload = replace(data.draw(workloads(99, queue)), created=100.0)
     asked = Submission("ns", queue, pod_sets=made.pod_sets, priority=made.priority)
-    told = {finding.rule: finding.message for finding in of_job(asked, StateLookup(state))}
-    alone = not len(state.lines.queues[queue])
+    told = {finding.rule: finding.message for finding in of_job(asked, Lookup(state))}
+    alone = not len(state.pending.queues[queue])
     if NEVER & told.keys():
         empty = copy(state)
         for key in list(empty.workloads):
@@ -88,12 +88,12 @@ def mended(pod_set: PodSet, told: str) -> PodSet | None:
 @given(worlds(), st.data())
 def test_who_does_what_a_warning_says_starts(state: State, data: st.DataObject) -> None:
     outcome(state, Key("", ""))
-    queue = data.draw(st.sampled_from(sorted(state.holdings.cluster_queues)))
+    queue = data.draw(st.sampled_from(sorted(state.reservations.cluster_queues)))
     made: Workload = replace(data.draw(workloads(99, queue)), created=100.0)
     (pod_set,) = made.pod_sets
     pod_set = replace(pod_set, requests={name: max(1, amount) for name, amount in pod_set.requests.items()})
     asked = Submission("ns", queue, pod_sets=(pod_set,), priority=made.priority)
-    for finding in of_job(asked, StateLookup(state)):
+    for finding in of_job(asked, Lookup(state)):
         pods = mended(pod_set, finding.message)
         if pods is None:
             continue
@@ -137,7 +137,7 @@ def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyP
 
 def test_to_be_told_leaves_no_trace() -> None:
     lookup = world(PREEMPTS + BIG)
-    tree = lookup.state.holdings.trees[lookup.state.holdings.roots["team-a"]]
+    tree = lookup.state.reservations.trees[lookup.state.reservations.roots["team-a"]]
     before = dict(tree.queues["team-a"].usage)
     for _ in range(3):
         of_job(job(requests={"cpu": "4"}, priority_class="urgent"), lookup)

@@ -12,8 +12,8 @@ from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
 from core.model.policy import Policy
+from core.state.lookup import Lookup
 from core.state.state import State
-from core.state.state_lookup import StateLookup
 from core.wire import decode, resource_quotas
 from core.wire.decode import WorkloadContext
 from core.wire.pod_requests import RequestRules
@@ -72,7 +72,7 @@ def world(
     one_by_one: bool = False,
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
-) -> StateLookup:
+) -> Lookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
     ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
@@ -85,7 +85,7 @@ def world(
         enter(state, raw)
     classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
-    return StateLookup(
+    return Lookup(
         state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes, quotas=lambda namespace: allowed
     )
 
