@@ -6,7 +6,7 @@ them waiting, borrowing, starting and finishing, and then what kubectl prints fo
 
 No scene depends on how fast the machine is: a Job runs until the demo ends it, so that who may start next is known, and
 a scene lasts until the cluster shows what it is about. The demo fails where a Job starts that has to wait, where more
-runs than the quota allows, or where nothing happens for ``MAX_PAUSE``.
+runs than the quota allows, or where nothing happens for ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNTIL_ENDED = "24h"  # how long a Job of a scene would run by itself
 BORROWED = 4000  # what team-a borrows with three of them: its quota is 8 cpu, its borrowing limit 4
 MOST = {TEAM_A: 3, TEAM_B: 4}  # how many of them a team may run at once
 MOST_OF_ALL = 4
-MAX_PAUSE = 300.0  # seconds without the expected outcome after which the demo fails
+PATIENCE = 300.0  # seconds without the expected outcome after which the demo fails
 TICK = 0.5
 
 
@@ -147,9 +147,9 @@ class Demo:
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the real kubectl against the demo's cluster."""
         try:
-            return self.cluster.kubectl(*args, stdin=stdin, timeout=MAX_PAUSE)
+            return self.cluster.kubectl(*args, stdin=stdin, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise DemoError(f"kubectl {' '.join(args)}: no answer in {MAX_PAUSE:.0f} s") from None
+            raise DemoError(f"kubectl {' '.join(args)}: no answer in {PATIENCE:.0f} s") from None
 
     def must(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl and return what it printed; raises DemoError with its own words when it fails."""
@@ -187,7 +187,7 @@ class Demo:
 
         Raises DemoError as soon as something is wrong, whatever the timing: see ``mistake``.
         """
-        deadline = time.monotonic() + MAX_PAUSE
+        deadline = time.monotonic() + PATIENCE
         with self.board() as show:
             while True:
                 look = self.look()
@@ -198,7 +198,7 @@ class Demo:
                 if over:
                     return look
                 if time.monotonic() > deadline:
-                    raise DemoError(f"{title}: not reached within {MAX_PAUSE:.0f} s. All Jobs: {look.describe()}")
+                    raise DemoError(f"{title}: not reached within {PATIENCE:.0f} s. All Jobs: {look.describe()}")
                 self.end(look)
                 time.sleep(TICK)
 
@@ -306,7 +306,7 @@ def serve(plane: ControlPlane) -> None:
     command = [sys.executable, "-m", "cli.main", "serve", "--install", "--kubeconfig", str(plane.kubeconfig)]
     command += ["--bind", "127.0.0.1:0", "--cert-dir", str(plane.layout.directory / "certs")]
     log = plane.run("seiretsu", command, environ=os.environ | {"PYTHONPATH": str(ROOT)})
-    deadline = time.monotonic() + MAX_PAUSE
+    deadline = time.monotonic() + PATIENCE
     while "ready" not in log.read_text().splitlines():
         if not plane.runs("seiretsu") or time.monotonic() > deadline:
             raise DemoError(f"Seiretsu did not become ready. The end of its log:\n{log.read_text()[-2000:]}")

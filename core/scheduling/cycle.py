@@ -38,7 +38,7 @@ from core.quota.tree import Tree
 from core.scheduling.fair_order import tournament
 from core.scheduling.flavors import Mode
 from core.scheduling.nomination import Entry, Nomination
-from core.scheduling.preemption.candidates import Borrowers, Preemptor, Target, add_usage, remove_usage
+from core.scheduling.preemption.candidates import Borrowers, Candidate, Preemptor, add_usage, remove_usage
 from core.scheduling.snapshot import Head, Snapshot
 
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
@@ -85,7 +85,7 @@ class _Cycle:
     policy: Policy
     trees: dict[str, Tree] = field(default_factory=dict)
     """Copies of the trees that have heads."""
-    preempted: dict[str, dict[Key, Target]] = field(default_factory=dict)
+    preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
     """Who has been chosen as victim, by tree."""
     borrowers: dict[str, Borrowers] = field(default_factory=dict)
     """Who borrows, by tree, while usage is as it was at the start."""
@@ -109,8 +109,10 @@ class _Cycle:
                 refused.append(wait)
                 continue
             tree = self._tree(head.cluster_queue)
-            entry = Entry(head, tree.queues[head.cluster_queue], tree)
-            nomination.settle(entry, self._preemptor(entry, self.borrowers.setdefault(tree.root, {})))
+            entry = Entry(
+                self._preemptor(head, tree.queues[head.cluster_queue], self.borrowers.setdefault(tree.root, {})), tree
+            )
+            nomination.settle(entry)
             entries.append(entry)
             yield
         self.looking = None
@@ -128,9 +130,8 @@ class _Cycle:
             tree = self.trees[root] = self.snapshot.trees[root].copy()
         return tree
 
-    def _preemptor(self, entry: Entry, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
-        head, local_usage = entry.head, self.snapshot.local_usage
-        return Preemptor(head.workload, head.time, entry.node, self.policy, local_usage, gone or set(), borrowers)
+    def _preemptor(self, head: Head, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
+        return Preemptor(head, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
         """Those that waited for nothing but the pods of others come first, as in Kueue, which decides about no other
@@ -220,7 +221,7 @@ class _Cycle:
         self.pods_ready = False
         return _reserve(entry)
 
-    def _fits(self, entry: Entry, preempted: dict[Key, Target]) -> bool:
+    def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether it fits once all victims, its own and those of others before it, are gone."""
         if not preempted and not entry.targets:
             return entry.node.fits(entry.usage)
@@ -230,17 +231,17 @@ class _Cycle:
         add_usage(gone)
         return fits
 
-    def _recompute(self, entry: Entry, preempted: dict[Key, Target], nomination: Nomination) -> None:
+    def _recompute(self, entry: Entry, preempted: dict[Key, Candidate], nomination: Nomination) -> None:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
         remove_usage(others)
-        preemptor = self._preemptor(entry, {}, gone=set(preempted))
-        nomination.settle(entry, preemptor, pinned=entry.assignment.chosen)
+        entry.preemptor = self._preemptor(entry.head, entry.node, {}, gone=set(preempted))
+        nomination.settle(entry, pinned=entry.assignment.chosen)
         add_usage(others)
         entry.deferred = entry.assignment.mode is Mode.FIT
         self.recomputed.append((entry.node.name, self._outcome(entry, preempted)))
 
-    def _outcome(self, entry: Entry, preempted: dict[Key, Target]) -> str:
+    def _outcome(self, entry: Entry, preempted: dict[Key, Candidate]) -> str:
         """What working an entry out again came to, as the metric names it."""
         if entry.deferred:
             return "deferred_fit"
@@ -309,7 +310,7 @@ def _requests(head: Head) -> dict[str, Requests]:
     return {total.name: total.requests for total in head.demand.totals}
 
 
-def _overlaps(targets: list[Target], preempted: dict[Key, Target]) -> bool:
+def _overlaps(targets: list[Candidate], preempted: dict[Key, Candidate]) -> bool:
     return any(target.key in preempted for target in targets)
 
 

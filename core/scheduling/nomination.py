@@ -19,10 +19,10 @@ from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
 from core.quota.usage import PodSetTotal
-from core.scheduling import search_cache as remembered
+from core.scheduling import search_cache
 from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
 from core.scheduling.preemption.algorithm import find_targets, simulate
-from core.scheduling.preemption.candidates import Preemptor, Target
+from core.scheduling.preemption.candidates import Candidate, Preemptor
 from core.scheduling.snapshot import Head
 
 _FIT = Mode.FIT
@@ -31,14 +31,23 @@ _FIT = Mode.FIT
 class Entry(Struct, gc=False):
     """A head with what it would get. ``deferred`` ones fit as soon as others' victims are gone."""
 
-    head: Head
-    node: QueueNode
+    preemptor: Preemptor
     tree: Tree
     assignment: Assignment = struct_field(default_factory=Assignment)
-    targets: list[Target] = struct_field(default_factory=list)
+    targets: list[Candidate] = struct_field(default_factory=list)
     deferred: bool = False
     whole: bool = True
     """Whether the search for flavors began with the first one."""
+
+    @property
+    def head(self) -> Head:
+        """The head."""
+        return self.preemptor.head
+
+    @property
+    def node(self) -> QueueNode:
+        """Its ClusterQueue."""
+        return self.preemptor.node
 
     @property
     def usage(self) -> dict[FlavorResource, int]:
@@ -55,15 +64,10 @@ class Nomination:
     cycle: int
     mismatches: Mismatches = field(default_factory=dict)
 
-    def settle(
-        self,
-        entry: Entry,
-        preemptor: Preemptor,
-        *,
-        pinned: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> None:
+    def settle(self, entry: Entry, *, pinned: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
-        head, demand = entry.head, entry.head.demand
+        preemptor = entry.preemptor
+        head, demand = preemptor.head, preemptor.head.demand
         tried = head.tried
         outdated = tried is None or (tried.generation < entry.tree.generation and self.cycle - tried.cycle > 1)
         search = Search(
@@ -77,7 +81,7 @@ class Nomination:
             pinned=pinned,
         )
         entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
-        entry.assignment, alone = remembered.assign(search, preemptor)
+        entry.assignment, alone = search_cache.assign(search, preemptor)
         if entry.assignment.mode is _FIT:
             entry.targets = []
             return
@@ -87,7 +91,7 @@ class Nomination:
         if self.policy.partial_admission and demand.reducible:
             self._reduce(entry, search, preemptor)
 
-    def _targets(self, assignment: Assignment, preemptor: Preemptor, demand: Demand) -> list[Target]:
+    def _targets(self, assignment: Assignment, preemptor: Preemptor, demand: Demand) -> list[Candidate]:
         if not assignment.mode.preempts:
             return []
         return find_targets(preemptor, assignment.needs_preemption, assignment.requests(demand.totals))
@@ -97,7 +101,7 @@ class Nomination:
         demand = entry.head.demand
         deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in demand.pod_sets]
         low, high = 0, sum(deltas) + 1
-        found: tuple[int, Assignment, list[Target]] | None = None
+        found: tuple[int, Assignment, list[Candidate]] | None = None
         while low < high:
             middle = (low + high) // 2
             totals = _smaller(demand, deltas, middle)

@@ -36,7 +36,8 @@ def starts(
         return False
     tree, demand = reservations.trees[root], state.pending.demands.of(newcomer)
     node = tree.queues[cluster_queue]
-    if Preemptor(newcomer, newcomer.created, node, state.policy).hopeless(node.spec.quotas):
+    head = Head(newcomer, cluster_queue, demand, newcomer.created)
+    if Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
         return False
     if len(tree.queues) > QUEUES or sum(len(queue.reserved) for queue in tree.queues.values()) > HOLDERS:
         return None
@@ -51,6 +52,5 @@ def starts(
         namespaces=state.namespaces,
         local_usage=state.pending.local_usage,
     )
-    head = Head(newcomer, cluster_queue, demand, newcomer.created)
     (decision,) = schedule(snapshot, [head], state.policy, state.pending.now).decisions
     return isinstance(decision, Reserve) or bool(decision.victims)

@@ -98,7 +98,7 @@ def read_until(demo: subprocess.Popen[str], said: str) -> str:
 
 
 def test_make_up_that_fails_leaves_nothing_running(named: str) -> None:
-    demo = staying(named, "import cli.demo", "cli.demo.MAX_PAUSE = 0.0")
+    demo = staying(named, "import cli.demo", "cli.demo.PATIENCE = 0.0")
     said, _ = demo.communicate(timeout=200)
     assert demo.returncode == 1, said
     assert "a real control plane is up" in said

@@ -27,7 +27,7 @@ OF_NO_NAMESPACE = frozenset(
     }
 )
 
-MAX_PAUSE = 60.0
+PATIENCE = 60.0
 """Seconds until a test gives up; a busy machine needs a few of them, an idle one a fraction of one."""
 
 
@@ -163,7 +163,7 @@ class World:
         )
         return {item["reason"] for item in about}
 
-    def until(self, station: str, question: Callable[[], Answer], *, within: float = MAX_PAUSE) -> Answer:
+    def until(self, station: str, question: Callable[[], Answer], *, within: float = PATIENCE) -> Answer:
         """Ask until the answer is yes; fails with the name of the station and what there is then."""
         end = time.monotonic() + within
         while not (answer := question()):

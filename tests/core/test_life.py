@@ -301,8 +301,8 @@ def test_the_end_of_a_backoff_stays_recorded_while_the_workload_holds_quota_and_
     """As in Kueue: who reads the Workload after it finished sees the backoff of its last eviction."""
     evicted = transitions.evicted(replace(RUNNING, owner=None, job_uid=""), "PodsReadyTimeout", "late", NOW)
     backing_off = replace(evicted, requeue_count=1, requeue_at=NOW + 5.0)
-    assert next_step(backing_off, around()) == Rest(5.0)
-    assert next_step(backing_off, around(now=NOW + 10.0)) == Rest(20.0)
+    assert next_step(backing_off, around()) == Idle(5.0)
+    assert next_step(backing_off, around(now=NOW + 10.0)) == Idle(20.0)
     done = transitions.finished(backing_off, "Succeeded", "done", NOW + 10.0)
     assert live(done, around(now=NOW + 40.0)).requeue_at == NOW + 5.0
     released = live(backing_off, around(now=NOW + 30.0))

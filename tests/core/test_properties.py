@@ -185,7 +185,7 @@ def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -
     for head in state.heads(NOW):
         tree = snapshot.trees[snapshot.roots[head.cluster_queue]].copy()
         node = tree.queues[head.cluster_queue]
-        preemptor = Preemptor(head.workload, head.time, node, state.policy)
+        preemptor = Preemptor(head, node, state.policy)
         requests = {FlavorResource("fa", r): amount for r, amount in head.demand.totals[0].requests.items()}
         need = frozenset(fr for fr, amount in requests.items() if amount > max(0, node.available(fr)))
         targets = find_targets(preemptor, need, requests) if need else []

@@ -11,14 +11,14 @@ from api.names import PODS_RESOURCE
 from core.model import FlavorResource
 from core.quota.node import borrowing_level
 from core.scheduling.flavors import Mode
-from core.scheduling.preemption.candidates import Preemptor, Target, add_usage, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, remove_usage
 from core.scheduling.preemption.classical import classical_targets, out_of_reach
 from core.scheduling.preemption.fair import fair_targets
 
 
 def find_targets(
     preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
-) -> list[Target]:
+) -> list[Candidate]:
     """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
     if preemptor.hopeless(need):
         return []

@@ -8,7 +8,6 @@ Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -17,16 +16,22 @@ from core.model import FlavorResource, Key, Workload
 from core.model.policy import Policy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_time
-from core.quota.node import QueueNode
+from core.quota.node import CohortNode, QueueNode
 from core.quota.usage import Reservation
+from core.scheduling.snapshot import Head
 
 
-class Target(NamedTuple):
-    """A workload to be preempted, and the reason of its Preempted condition."""
+class Candidate(Struct, frozen=True, gc=False):
+    """A workload that may be preempted, and the ``reason`` of its Preempted condition; a target once it was chosen.
+
+    ``cohort`` is the lowest one it shares with the preemptor (classical preemption alone).
+    """
 
     held: Reservation
     node: QueueNode
-    reason: str
+    reason: str = ""
+    cohort: CohortNode | None = None
+    only_without_borrowing: bool = False
 
     @property
     def key(self) -> Key:
@@ -40,13 +45,12 @@ Borrowers = dict[FlavorResource, list[QueueNode]]
 
 
 class Preemptor(Struct, gc=False):
-    """A workload that needs room in a tree. ``gone`` are workloads that others preempt and that count no more.
+    """A head that needs room in its tree. ``gone`` are workloads that others preempt and that count no more.
 
     ``borrowers`` is shared by those who look at the same usage of the same tree.
     """
 
-    workload: Workload
-    time: float
+    head: Head
     node: QueueNode
     policy: Policy
     local_usage: Mapping[Key, float] = field(default_factory=dict)
@@ -73,9 +77,9 @@ class Preemptor(Struct, gc=False):
     def _reaches(self, queue: QueueNode, policy: str) -> bool:
         """Whether the policy could allow anyone there to be preempted."""
         if policy == PreemptionPolicy.LOWER_PRIORITY:
-            return queue.lowest() < self.workload.priority
+            return queue.lowest() < self.head.workload.priority
         if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
-            return queue.lowest() <= self.workload.priority
+            return queue.lowest() <= self.head.workload.priority
         return policy != PreemptionPolicy.NEVER and bool(queue.reserved)
 
     def _borrowing(self, fr: FlavorResource) -> list[QueueNode]:
@@ -88,18 +92,18 @@ class Preemptor(Struct, gc=False):
         """What those of its own ClusterQueue use that it may preempt, or a little more."""
         node, policy = self.node, self.node.spec.preemption.within_cluster_queue
         if policy == PreemptionPolicy.LOWER_PRIORITY:
-            return node.used_below(self.workload.priority)
+            return node.used_below(self.head.workload.priority)
         if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
-            return node.used_below(self.workload.priority + 1)
+            return node.used_below(self.head.workload.priority + 1)
         return _NOTHING
 
     def satisfies(self, policy: str, candidate: Workload) -> bool:
         """Whether a preemption policy allows this workload to preempt the candidate."""
-        mine, its = self.workload.priority, candidate.priority
+        mine, its = self.head.workload.priority, candidate.priority
         if policy == PreemptionPolicy.LOWER_PRIORITY:
             return mine > its
         if policy == PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
-            return mine > its or (mine == its and self.time < queue_time(candidate, self.policy))
+            return mine > its or (mine == its and self.head.time < queue_time(candidate, self.policy))
         return policy == PreemptionPolicy.ANY
 
     def candidates(self, node: QueueNode, policy: str, need: frozenset[FlavorResource]) -> Iterator[Reservation]:
@@ -130,21 +134,21 @@ class Preemptor(Struct, gc=False):
         return (not_evicted, mine, -used, priority, since, uid)
 
 
-def remove_usage(targets: Iterable[Target]) -> None:
+def remove_usage(targets: Iterable[Candidate]) -> None:
     """Judge as if they were gone."""
     for target in targets:
         target.node.remove_all(target.held.usage)
 
 
-def add_usage(targets: Iterable[Target]) -> None:
+def add_usage(targets: Iterable[Candidate]) -> None:
     """Undo ``remove_usage``."""
     for target in targets:
         target.node.add_all(target.held.usage)
 
 
 def fill_back(
-    preemptor: Preemptor, targets: list[Target], requests: Mapping[FlavorResource, int], *, borrowing: bool
-) -> list[Target]:
+    preemptor: Preemptor, targets: list[Candidate], requests: Mapping[FlavorResource, int], *, borrowing: bool
+) -> list[Candidate]:
     """The targets without those that are not needed, last ones first; all of them are removed from usage before."""
     needed = targets[-1:]
     for target in reversed(targets[:-1]):

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from msgspec import Struct
-
 from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.quota.node import CohortNode, Node, QueueNode
-from core.quota.usage import Reservation
-from core.scheduling.preemption.candidates import Preemptor, Target, add_usage, fill_back, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, fill_back, remove_usage
 
 
 def classical_targets(
     preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
-) -> list[Target]:
+) -> list[Candidate]:
     """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
     return _Classical(preemptor, need, requests).targets()
 
@@ -32,16 +29,6 @@ def out_of_reach(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -
     return not own and not _reaches_out(preemptor, requests, within=within)
 
 
-class Candidate(Struct, frozen=True, gc=False):
-    """A workload that may be preempted. ``cohort`` is the lowest one it shares with the preemptor."""
-
-    held: Reservation
-    node: QueueNode
-    cohort: CohortNode | None
-    reason: str
-    only_without_borrowing: bool = False
-
-
 @dataclass(slots=True)
 class _Classical:
     """Preemption by priority and by place in the tree of cohorts."""
@@ -50,7 +37,7 @@ class _Classical:
     need: frozenset[FlavorResource]
     requests: Mapping[FlavorResource, int]
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[Candidate]:
         own, within = _own_room(self.preemptor, self.requests)
         if not own and not _reaches_out(self.preemptor, self.requests, within=within):
             return []
@@ -83,15 +70,14 @@ class _Classical:
         evicted = [c for each in ranked for c in each if c.held.evicted]
         return evicted + [c for each in ranked for c in each if not c.held.evicted]
 
-    def _minimal(self, candidates: list[Candidate], *, borrowing: bool) -> list[Target]:
-        targets: list[Target] = []
-        needed: list[Target] = []
+    def _minimal(self, candidates: list[Candidate], *, borrowing: bool) -> list[Candidate]:
+        targets: list[Candidate] = []
+        needed: list[Candidate] = []
         for candidate in candidates:
             if not self._valid(candidate, borrowing=borrowing):
                 continue
-            target = Target(candidate.held, candidate.node, candidate.reason)
-            remove_usage((target,))
-            targets.append(target)
+            remove_usage((candidate,))
+            targets.append(candidate)
             if self.preemptor.fits(self.requests, borrowing=borrowing):
                 needed = fill_back(self.preemptor, targets, self.requests, borrowing=borrowing)
                 break
@@ -117,7 +103,7 @@ class _Classical:
         if policy == PreemptionPolicy.NEVER:
             return []
         reason = PreemptedReason.IN_CLUSTER_QUEUE
-        return [Candidate(held, node, None, reason) for held in self.preemptor.candidates(node, policy, self.need)]
+        return [Candidate(held, node, reason) for held in self.preemptor.candidates(node, policy, self.need)]
 
     def _from_cohort(self, *, within: bool) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those by priority.
@@ -156,16 +142,16 @@ class _Classical:
         reason = PreemptedReason
         for held in self.preemptor.candidates(member, rules.reclaim_within_cohort, self.need):
             if advantage:
-                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAMATION)
+                yield Candidate(held, member, reason.IN_COHORT_RECLAMATION, cohort)
             elif forbidden or self._above_threshold(held.workload.priority):
-                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAMATION, only_without_borrowing=True)
+                yield Candidate(held, member, reason.IN_COHORT_RECLAMATION, cohort, only_without_borrowing=True)
             else:
-                yield Candidate(held, member, cohort, reason.IN_COHORT_RECLAIM_WHILE_BORROWING)
+                yield Candidate(held, member, reason.IN_COHORT_RECLAIM_WHILE_BORROWING, cohort)
 
     def _above_threshold(self, priority: int) -> bool:
         """Whether its priority protects a workload from a preemptor that borrows."""
         threshold = self.preemptor.node.spec.preemption.max_priority_threshold
-        return priority >= self.preemptor.workload.priority or (threshold is not None and priority > threshold)
+        return priority >= self.preemptor.head.workload.priority or (threshold is not None and priority > threshold)
 
 
 def _fits_quota(node: Node, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.model.policy import Strategy
 from core.quota.node import CohortNode, Node, QueueNode
 from core.quota.shares import Rank, Share, share
 from core.quota.usage import Reservation
-from core.scheduling.preemption.candidates import Preemptor, Target, add_usage, fill_back, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, fill_back, remove_usage
 
 _LOWEST: Rank = (0, -1.0)
 
@@ -27,7 +29,7 @@ def fair_targets(
     need: frozenset[FlavorResource],
     requests: Mapping[FlavorResource, int],
     strategies: Sequence[Strategy],
-) -> list[Target]:
+) -> list[Candidate]:
     """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
     candidates = _candidates(preemptor, need)
     if not candidates:
@@ -43,11 +45,11 @@ def fair_targets(
     return needed
 
 
-def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[str, list[Target]]:
+def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[str, list[Candidate]]:
     """Who may be preempted by ClusterQueue, in order; reasons are filled in when they are chosen."""
     node = preemptor.node
     rules = node.spec.preemption
-    found: dict[str, list[Target]] = {}
+    found: dict[str, list[Candidate]] = {}
     members = [node] if rules.within_cluster_queue != PreemptionPolicy.NEVER else []
     if node.parent is not None and rules.reclaim_within_cohort != PreemptionPolicy.NEVER:
         members += [q for q in node.root().members() if q is not node and not q.within(need)]
@@ -55,7 +57,7 @@ def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[s
         policy = rules.within_cluster_queue if member is node else rules.reclaim_within_cohort
         held = sorted(preemptor.candidates(member, policy, need), key=preemptor.rank)
         if held:
-            found[member.name] = [Target(each, member, "") for each in held]
+            found[member.name] = [Candidate(each, member) for each in held]
     return found
 
 
@@ -66,14 +68,14 @@ class _Fair:
     preemptor: Preemptor
     need: frozenset[FlavorResource]
     requests: Mapping[FlavorResource, int]
-    targets: list[Target] = field(default_factory=list)
+    targets: list[Candidate] = field(default_factory=list)
     fits: bool = False
 
-    def first(self, candidates: dict[str, list[Target]], strategy: Strategy) -> dict[str, list[Target]]:
+    def first(self, candidates: dict[str, list[Candidate]], strategy: Strategy) -> dict[str, list[Candidate]]:
         """Preempt by the first strategy until it fits; who was passed over, for the second."""
         node = self.preemptor.node
         entitled = self.preemptor.policy.preempt_within_nominal and node.within(self.need)
-        left: dict[str, list[Target]] = {}
+        left: dict[str, list[Candidate]] = {}
         for member, queue in _Descent(self.preemptor, candidates):
             if member is node:
                 self._take(queue.pop(0), PreemptedReason.IN_CLUSTER_QUEUE)
@@ -85,7 +87,7 @@ class _Fair:
                 break
         return left
 
-    def second(self, candidates: dict[str, list[Target]]) -> None:
+    def second(self, candidates: dict[str, list[Candidate]]) -> None:
         """S2-b for those the first strategy passed over: one of each ClusterQueue, in order of shares."""
         descent = _Descent(self.preemptor, candidates)
         for member, queue in descent:
@@ -97,7 +99,7 @@ class _Fair:
             descent.drop(member)
 
     def _by_strategy(
-        self, member: QueueNode, queue: list[Target], strategy: Strategy, left: dict[str, list[Target]]
+        self, member: QueueNode, queue: list[Candidate], strategy: Strategy, left: dict[str, list[Candidate]]
     ) -> None:
         """Take the first candidate of a ClusterQueue that the strategy allows; shares change with it."""
         mine, its = _below_common(self.preemptor.node, member)
@@ -115,9 +117,9 @@ class _Fair:
                 return
             left.setdefault(member.name, []).append(target)
 
-    def _take(self, target: Target, reason: str) -> None:
+    def _take(self, target: Candidate, reason: str) -> None:
         remove_usage((target,))
-        self.targets.append(target._replace(reason=reason))
+        self.targets.append(replace(target, reason=reason))
         node = self.preemptor.node
         node.remove_all(self.requests)
         self.fits = self.preemptor.fits(self.requests, borrowing=True)
@@ -145,7 +147,7 @@ class _Descent:
     Members that borrow nothing are left out for good, but for those on the preemptor's own path.
     """
 
-    def __init__(self, preemptor: Preemptor, candidates: dict[str, list[Target]]) -> None:
+    def __init__(self, preemptor: Preemptor, candidates: dict[str, list[Candidate]]) -> None:
         self._preemptor = preemptor
         self._candidates = candidates
         self._own = {cohort.name for cohort in preemptor.node.ancestors()}
@@ -157,7 +159,7 @@ class _Descent:
         """Do not come to this ClusterQueue again."""
         self._out.add(id(member))
 
-    def __iter__(self) -> Iterator[tuple[QueueNode, list[Target]]]:
+    def __iter__(self) -> Iterator[tuple[QueueNode, list[Candidate]]]:
         root = self._preemptor.node.root()
         if not isinstance(root, CohortNode):
             node = self._preemptor.node
