@@ -151,6 +151,15 @@ class Caches:
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
 
+    def related(self, kind: JobKind, job: Key) -> tuple[Raw, ...]:
+        """The objects of other kinds that belong to a job of this kind, by name."""
+        found = (
+            raw
+            for served in kind.related
+            for raw in self.stores[resources.served(served)].by_index(kind.framework, job)
+        )
+        return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
+
     def controlled(self, workload: Raw) -> bool:
         """Whether a job of ours controls the Workload, and is there."""
         by = owner(workload)

@@ -99,7 +99,7 @@ class Departures:
         self._waiting.pop(uid, None)
 
     async def _pods(self, action: AwaitPods) -> tuple[list[Raw], bool]:
-        selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
+        selector = f"{action.label}={action.uid}"
         return await self.writer.first_of(
             resources.PODS, action.workload.namespace, labels=selector, fields=UNFINISHED, limit=MOST_PODS
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from api import names
 from core.jobs import meta
+from core.jobs.kind import JobKind
 from core.model import Key, Raw
 from core.model.owner import Owner, owner
 from core.wire.resource_quotas import ResourceQuota
@@ -88,3 +89,9 @@ def check_names(raw: Raw) -> Iterable[str]:
     """The AdmissionChecks that a ClusterQueue refers to."""
     checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
     return tuple(check["name"] for check in checks)
+
+
+def belongs_to(kind: JobKind, raw: Raw) -> Iterable[Key]:
+    """The job of this kind that an object is part of."""
+    name = kind.belongs_to(raw)
+    return (Key(raw["metadata"]["namespace"], name),) if name else ()

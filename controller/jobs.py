@@ -45,7 +45,6 @@ from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
 from core.model import Key, Raw
-from core.model.owner import owner
 from core.wire import decode
 from core.wire.timestamps import epoch
 
@@ -112,7 +111,7 @@ class JobReconciler:
             job=job,
             now=self.clock(),
             workloads=self.caches.workloads_of(owner_of(self.kind, key)),
-            managed=self._managed(job),
+            managed=self._managed(self.kind, job),
             ancestor_admitted=self._ancestor_admitted(job),
             flavors=self.caches.flavors,
             classes=self.caches.classes,
@@ -121,13 +120,16 @@ class JobReconciler:
             labels_to_copy=self.settings.labels_to_copy,
             reclaimable_pods=self.settings.reading.reclaimable_pods,
             pods_gone=self.departures.gone,
+            related=self.caches.related(self.kind, key),
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, brought)) if brought else None,
         )
 
-    def _managed(self, job: Raw) -> bool:
+    def _managed(self, kind: JobKind, job: Raw) -> bool:
         """Whether the job is ours: by its queue name, or by our managing all jobs of its namespace."""
         name, settings = job["metadata"]["namespace"], self.settings
+        if kind.skip(job):
+            return False
         namespace = self.caches.namespaces.get(Key("", name))
         if namespace is None:  # its event comes later than that of the job, and the job is looked at again
             return False
@@ -145,17 +147,19 @@ class JobReconciler:
         found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
         if found is not None:
             return found.holds(names.Condition.ADMITTED)
-        parent = self._parent(job) if levels else None
-        if parent is None or self.kind.finished(parent) is not None or not self._managed(parent):
+        kind = owners.kind_above(job)
+        parent = self._parent(kind, job) if kind is not None and levels else None
+        if kind is None or parent is None or kind.finished(parent) is not None or not self._managed(kind, parent):
             return None
         return bool(self._ancestor_admitted(parent, levels - 1))
 
-    def _parent(self, job: Raw) -> Raw | None:
-        """The job of this kind that controls the job."""
-        reference, by = meta.controller(job), owner(job)
-        if reference is None or by is None or by != owner_of(self.kind, Key(by.namespace, by.name)):
+    def _parent(self, kind: JobKind, job: Raw) -> Raw | None:
+        """The job of this kind that controls the job; None where its kind is not enabled."""
+        reference = meta.controller(job)
+        if reference is None or kind not in self.caches.kinds:
             return None
-        found = self.store.get(Key(by.namespace, by.name))
+        store = self.caches.stores[resources.of_kind(kind)]
+        found: Raw | None = store.get(Key(job["metadata"]["namespace"], reference["name"]))
         return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:

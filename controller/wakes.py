@@ -19,7 +19,7 @@ from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
-from core.jobs.kind import JobKind, group_of, owner_of
+from core.jobs.kind import JobKind, Served, group_of, owner_of
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
@@ -268,8 +268,18 @@ class Wakes:
         reconciler = self.jobs[group_of(kind), kind.kind]
         key = decode.key(new or old or {})
         reconciler.changed(key)
-        for below in reconciler.store.by_index("owner", owner_of(kind, key)):
-            reconciler.changed(decode.key(below))
+        for each in self.jobs.values():
+            for below in each.store.by_index("owner", owner_of(kind, key)):
+                each.changed(decode.key(below))
+        self.related(kind.served, old, new)
+
+    def related(self, served: Served, old: Raw | None, new: Raw | None) -> None:
+        """An object changed that may belong to jobs of other kinds."""
+        for reconciler in self.jobs.values():
+            if served in reconciler.kind.related:
+                for raw in (each for each in (old, new) if each is not None):
+                    if name := reconciler.kind.belongs_to(raw):
+                        reconciler.changed(Key(raw["metadata"]["namespace"], name))
 
 
 def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either
 from controller.kube.resource import Resource
 from controller.wakes import Wake, Wakes
-from core.jobs.kind import JobKind, group_of
+from core.jobs.kind import JobKind, Served
 from core.model import Key, Labels, Raw
 from core.state.state import State
 from core.wire import decode, resource_quotas
@@ -177,25 +178,49 @@ WATCHED: tuple[Watched, ...] = (
 )
 
 
-def of_jobs(kind: JobKind) -> Watched:
-    """The row of a kind of job. Only ``batch`` is served by every API server; others come with their definitions."""
+def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
+    """The row of a kind of job; ``kinds`` are those whose jobs its jobs may belong to."""
     return Watched(
         resource=resources.of_kind(kind),
         job_kind=kind,
-        optional=group_of(kind) != "batch",
+        optional=kind.optional,
         indexes={
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,
             "prebuilt": indexes.prebuilt_of,
+            **_belonging(kind.served, kinds),
         },
         wakes=_job_changed(kind),
         writes={"": ("patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
     )
 
 
+def of_related(served: Served, kinds: Iterable[JobKind]) -> Watched:
+    """The row of a kind that is not queued itself, and whose objects belong to jobs of these kinds."""
+    return Watched(
+        resource=resources.served(served),
+        optional=True,
+        indexes=_belonging(served, kinds),
+        wakes=_related_changed(served),
+        writes={"": ("patch", "delete")},
+    )
+
+
 def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
-    """The table with a row for each of these kinds of jobs."""
-    return (*WATCHED, *map(of_jobs, kinds))
+    """The table with a row for each of these kinds of jobs, and for what their jobs consist of."""
+    kinds = tuple(kinds)
+    queued = [kind.served for kind in kinds]
+    others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
+    return (
+        *WATCHED,
+        *(of_jobs(kind, kinds) for kind in kinds),
+        *(of_related(served, kinds) for served in others),
+    )
+
+
+def _belonging(served: Served, kinds: Iterable[JobKind]) -> dict[str, Callable[[Raw], Iterable[Key]]]:
+    """For each kind that is made of such objects the index of the job that an object belongs to."""
+    return {kind.framework: partial(indexes.belongs_to, kind) for kind in kinds if served in kind.related}
 
 
 def wakes_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
@@ -206,5 +231,12 @@ def wakes_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
 def _job_changed(kind: JobKind) -> Wake:
     def changed(wakes: Wakes, old: Raw | None, new: Raw | None) -> None:
         wakes.job(kind, old, new)
+
+    return changed
+
+
+def _related_changed(served: Served) -> Wake:
+    def changed(wakes: Wakes, old: Raw | None, new: Raw | None) -> None:
+        wakes.related(served, old, new)
 
     return changed

@@ -106,9 +106,9 @@ def _needed(hook: Hook) -> str:
     """The Helm condition that says what ``hook.exists`` says of the Settings."""
     if not hook.needed(Settings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
-    if not hook.framework:
+    if hook.job_kind is None:
         return ""
-    has = f'has "{hook.framework}" $frameworks'
+    has = f'has "{hook.job_kind.framework}" $frameworks'
     return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
 
 

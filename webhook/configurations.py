@@ -14,6 +14,8 @@ from typing import Final
 
 from api import names
 from api.names import Label
+from core.jobs.fields import dotted
+from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
 from core.model import Raw
 from webhook.hooks import Hook, Phase, Reach, hooks
@@ -156,9 +158,9 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         never = ", ".join(map(_text, never_managed(options.settings.namespace)))
         conditions.append({"name": "names-a-queue", "expression": queued("object")})
         conditions.append({"name": "never-managed", "expression": f"request.namespace in [{never}]"})
-    elif hook.reach is Reach.CHANGED_JOBS:
+    elif hook.reach is Reach.CHANGED_JOBS and hook.job_kind is not None:
         conditions.append({"name": "names-a-queue", "expression": queued("object")})
-        conditions.append({"name": "pods-changed", "expression": _PODS_CHANGED})
+        conditions.append({"name": "pods-changed", "expression": _pods_changed(hook.job_kind)})
     elif hook.reach is Reach.DELETED_BY_HAND:
         conditions.append({"name": "stands-for-another", "expression": _CONTROLLED_BEFORE})
         conditions.append({"name": "by-a-person", "expression": _BY_A_PERSON})
@@ -186,11 +188,17 @@ _BY_A_PERSON: Final = (
 )
 """CEL: neither garbage collection nor the deletion of a namespace."""
 
-_PODS_CHANGED: Final = (
-    "object.spec.template != oldObject.spec.template && (!has(oldObject.spec.suspend) || !oldObject.spec.suspend ||"
-    " object.spec.template.spec.containers != oldObject.spec.template.spec.containers)"
-)
-"""CEL: pods of a job that runs are changed, or containers of one that waits: Kubernetes refuses most of that."""
+
+def _pods_changed(kind: JobKind) -> str:
+    """CEL: pods of a job that runs are changed, or containers of one that waits: its API refuses most of that."""
+    pods, held = (dotted(path) for path in (kind.pods_path, kind.suspend_path))
+    changed = f"object.{pods} != oldObject.{pods}"
+    if kind.pods_path[-1] != "template":  # in a list of templates the handler looks for what differs
+        return changed
+    containers = f"{pods}.spec.containers"
+    return (
+        f"{changed} && (!has(oldObject.{held}) || !oldObject.{held} || object.{containers} != oldObject.{containers})"
+    )
 
 
 def _near_queue(kind: str) -> str:

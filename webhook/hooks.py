@@ -48,7 +48,9 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. It exists where ``framework``, if it names one, is enabled, and the operator's settings need it."""
+    """One webhook. ``job_kind`` is the kind that has to be enabled for it, ``needed`` says of other settings whether
+    they want it.
+    """
 
     name: str
     path: str
@@ -61,12 +63,13 @@ class Hook:
     reach: Reach
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
-    framework: str = ""
+    job_kind: JobKind | None = None
     needed: Callable[[Settings], bool] = lambda settings: True
 
     def exists(self, settings: Settings) -> bool:
         """Whether these settings have it."""
-        return (not self.framework or self.framework in settings.frameworks) and self.needed(settings)
+        enabled = self.job_kind is None or self.job_kind.framework in settings.frameworks
+        return enabled and self.needed(settings)
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
@@ -89,7 +92,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
-        framework=kind.framework,
+        job_kind=kind,
     )
     unqueued = replace(
         queued,
@@ -173,7 +176,7 @@ def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]
         reach=Reach.MISPLACED,
         handler=strangers.advise,
         failure_policy="Ignore",
-        framework=BATCH_JOB.framework if kind == "CronJob" else "",
+        job_kind=BATCH_JOB if kind == "CronJob" else None,
     )
 
 

@@ -37,7 +37,7 @@ FRAMEWORKS: Final = (
     "workload.codeflare.dev/appwrapper",
 )
 """Every integration Kueue has."""
-QUEUED: Final = ("batch/job",)
+QUEUED: Final = ("batch/job", "jobset.x-k8s.io/jobset")
 """Those we have; tests hold it to `core.jobs.kinds`."""
 _STRATEGIES: Final = (
     ("LessThanOrEqualToFinalShare",),

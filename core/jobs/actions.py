@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from api import names
 from core.jobs.kind import Write
 from core.model import Key, Raw, Workload
 
@@ -51,6 +52,8 @@ class AwaitPods:
 
     workload: Key
     uid: str
+    label: str = names.JobControllerLabel.CONTROLLER_UID
+    """The label by which the job's pods have its uid."""
 
 
 @dataclass(frozen=True, slots=True)

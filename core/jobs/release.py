@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from api import names
-from core.jobs import meta, workload
+from core.jobs import meta, owners, workload
 from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
+from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Raw, Workload
 from core.wire import decode
 from core.wire.finalizers import released
@@ -46,7 +47,14 @@ def awaits_pods(raw: Raw, gone: Container[str]) -> AwaitPods | None:
     uid = uid_of(raw)
     if not uid or uid in gone or not holds_quota(read(raw)):
         return None
-    return AwaitPods(workload.key(raw), uid)
+    return AwaitPods(workload.key(raw), uid, _uid_label(raw))
+
+
+def _uid_label(raw: Raw) -> str:
+    """The label of the job's pods; its kind is in the Workload's name where the owner reference was taken off."""
+    by_name = (each for each in ALL if raw["metadata"]["name"].startswith(f"{each.singular}-"))
+    kind = owners.kind_above(raw) or next(by_name, BATCH_JOB)
+    return kind.uid_label
 
 
 def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str:
@@ -57,7 +65,7 @@ def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str
     shown = ", ".join([*sorted(pods)[:3], *(["..."] if len(pods) > 3 else [])])
     few = f"{'more than ' if more else ''}{len(pods)} of its pods still run"
     few = "1 of its pods still runs" if len(pods) == 1 and not more else few
-    selector = f"{names.JobControllerLabel.CONTROLLER_UID}={action.uid}"
+    selector = f"{action.label}={action.uid}"
     return (
         f"The job was deleted, but {few} ({shown}): the quota is held until no pod is left. To delete them:"
         f" kubectl delete pods -n {action.workload.namespace} -l {selector}"

@@ -89,18 +89,14 @@ def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[
 def inject(template: Raw, injection: Injection) -> Raw:
     """The template with the injection; raises ConflictError where it says something else already."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    labels = _united("labels", metadata.get("labels"), injection.labels)
+    annotations = _united("annotations", metadata.get("annotations"), injection.annotations)
+    selector = _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector)
+    tolerations = _appended(spec.get("tolerations") or [], injection.tolerations)
     return {
         **template,
-        "metadata": {
-            **metadata,
-            "labels": _united("labels", metadata.get("labels"), injection.labels),
-            "annotations": _united("annotations", metadata.get("annotations"), injection.annotations),
-        },
-        "spec": {
-            **spec,
-            "nodeSelector": _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector),
-            "tolerations": _appended(spec.get("tolerations") or [], injection.tolerations),
-        },
+        "metadata": _with(metadata, labels=labels, annotations=annotations),
+        "spec": _with(spec, nodeSelector=selector, tolerations=tolerations),
     }
 
 
@@ -109,21 +105,19 @@ def restore(template: Raw, original: Raw, *, keep_labels: frozenset[str] = froze
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     old_metadata, old_spec = original.get("metadata") or {}, original.get("spec") or {}
     kept = {key: value for key, value in (metadata.get("labels") or {}).items() if key in keep_labels}
+    labels = {**(old_metadata.get("labels") or {}), **kept}
+    empty: Raw = {"nodeSelector": {}, "tolerations": [], "schedulingGates": []}
+    before = {part: old_spec.get(part) or nothing for part, nothing in empty.items()}
     return {
         **template,
-        "metadata": {
-            **metadata,
-            "labels": {**(old_metadata.get("labels") or {}), **kept},
-            "annotations": old_metadata.get("annotations") or {},
-        },
-        "spec": {
-            **spec,
-            **{
-                part: old_spec.get(part) or empty
-                for part, empty in (("nodeSelector", {}), ("tolerations", []), ("schedulingGates", []))
-            },
-        },
+        "metadata": _with(metadata, labels=labels, annotations=old_metadata.get("annotations") or {}),
+        "spec": _with(spec, **before),
     }
+
+
+def _with(holder: Raw, **parts: Any) -> Raw:
+    """The object with these parts; none is added that is empty, for it may stand in a list that is sent as a whole."""
+    return {**holder, **{key: value for key, value in parts.items() if value or key in holder}}
 
 
 def merge_diff(old: Raw, new: Raw) -> Raw:
@@ -131,11 +125,10 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
     patch: Raw = {}
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
-        if before == after or (_empty(before) and _empty(after)):
+        if _same(before, after):
             continue
         if isinstance(after, dict) and (isinstance(before, dict) or before is None):
-            if inner := merge_diff(before or {}, after):
-                patch[key] = inner
+            patch[key] = merge_diff(before or {}, after)
         else:
             patch[key] = None if _empty(after) else after
     return patch
@@ -146,6 +139,17 @@ def _without_doubles(container: Raw) -> Raw:
     variables = container.get("env") or []
     last = {variable["name"]: variable for variable in variables}
     return container if len(last) == len(variables) else {**container, "env": list(last.values())}
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Whether two values are equal where absent and empty are the same; a list is patched as a whole or not at all."""
+    if before == after or (_empty(before) and _empty(after)):
+        return True
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_same, before, after))
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(_same(before.get(key), after.get(key)) for key in before.keys() | after.keys())
+    return False
 
 
 def _empty(value: Any) -> bool:

@@ -6,11 +6,15 @@ from typing import Final
 
 from core.jobs.kind import JobKind
 from core.jobs.kinds.job import BATCH_JOB
+from core.jobs.kinds.jobset import JOB_SET
 from core.model import Raw
 
-__all__ = ["ALL", "BATCH_JOB", "KINDS", "kind_of"]
+__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "kind_of"]
 
-ALL: Final[tuple[JobKind, ...]] = (BATCH_JOB,)
+ALL: Final[tuple[JobKind, ...]] = (
+    BATCH_JOB,
+    JOB_SET,
+)
 
 KINDS: Final[dict[str, JobKind]] = {kind.framework: kind for kind in ALL}
 """By name in ``integrations.frameworks`` of the Configuration."""

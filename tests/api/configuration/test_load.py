@@ -122,8 +122,8 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
 def test_a_framework_that_nobody_queues_is_warned_of() -> None:
     loaded = load("integrations: {frameworks: [batch/job, pod]}")
     assert loaded.warnings == (
-        'integrations.frameworks[1]: "pod" is not one of ours (batch/job): such objects start at once and count in no'
-        " quota",
+        'integrations.frameworks[1]: "pod" is not one of ours (batch/job, jobset.x-k8s.io/jobset): such objects start'
+        " at once and count in no quota",
     )
     assert set(rules.QUEUED) == set(KINDS)
 

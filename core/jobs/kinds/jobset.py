@@ -1,0 +1,116 @@
+"""JobSet (jobset.x-k8s.io/v1alpha2): several groups of Jobs, one pod set for each, started and stopped together.
+
+The JobSet controller makes the Jobs suspended as long as the JobSet is. When it resumes them it merges the JobSet's
+templates into theirs, so that node selectors of an earlier start would stay: those Jobs are deleted before the next
+start, and made anew from the templates as they are then (seen with v0.12.0; ``restarts`` does not count it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from api.names import Annotation
+from core.jobs import meta
+from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form, ListOf
+from core.jobs.fields import Setting
+from core.jobs.kind import Delete, JobKind, Outcome, Served, Slot, Target, Write, outcome
+from core.jobs.kinds.job import BATCH_JOB
+from core.jobs.template import Injection
+from core.model import Key, Raw
+
+
+class JobSet(JobKind):
+    """The ``jobset.x-k8s.io/jobset`` framework."""
+
+    framework = "jobset.x-k8s.io/jobset"
+    served = Served("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+    pods_path = ("spec", "replicatedJobs")
+    managed_by = Setting(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
+    related = (BATCH_JOB.served,)
+    uid_label = "jobset.sigs.k8s.io/jobset-uid"
+    form = Form(
+        {
+            "metadata": METADATA,
+            "spec": {
+                "suspend": bool,
+                "managedBy": str,
+                "replicatedJobs": ListOf(
+                    {
+                        "name": str,
+                        "replicas": int,
+                        "template": {"spec": {"parallelism": int, "completions": int, "template": POD_TEMPLATE}},
+                    }
+                ),
+            },
+        }
+    )
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """One pod set for each replicated Job: the pods of all its replicas that run at once."""
+        return [
+            Slot(
+                str(each.get("name") or "").lower(),
+                _replicas(each) * _pods_of_one(each),
+                (*self.pods_path, index, "template", "spec", "template"),
+            )
+            for index, each in enumerate(_replicated_jobs(job))
+        ]
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether any of its Jobs has pods."""
+        return any(each.get("active") for each in _statuses(job))
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """Completed or Failed, with the JobSet controller's message."""
+        return outcome(job, success="Completed", failure="Failed")
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether all its Jobs are ready or have succeeded; its status counts Jobs, not pods."""
+        ready = sum(each.get("ready", 0) + each.get("succeeded", 0) for each in _statuses(job))
+        return bool(ready == sum(map(_replicas, _replicated_jobs(job))))
+
+    def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
+        """The pods of Jobs that have succeeded."""
+        succeeded = {each["name"]: each.get("succeeded", 0) for each in _statuses(job)}
+        return {
+            slot.name: succeeded[each["name"]] * _pods_of_one(each)
+            for slot, each in zip(self.slots(job), _replicated_jobs(job), strict=True)
+            if 0 < succeeded.get(each["name"], 0) <= _replicas(each)
+        }
+
+    def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Unsuspend it with the injections; Jobs that an earlier start has left its mark on are deleted first."""
+        left = (each for each in related if Annotation.WORKLOAD in meta.annotations(each["spec"]["template"]))
+        deletions = [
+            Delete(
+                each["metadata"]["uid"],
+                Target(BATCH_JOB.served, Key(each["metadata"]["namespace"], each["metadata"]["name"])),
+            )
+            for each in left
+        ]
+        return [*deletions, *super().start(job, injections)]
+
+
+JOB_SET: Final = JobSet()
+
+
+def _replicated_jobs(job: Raw) -> list[Raw]:
+    return list((job.get("spec") or {}).get("replicatedJobs") or ())
+
+
+def _statuses(job: Raw) -> list[Raw]:
+    return list((job.get("status") or {}).get("replicatedJobsStatus") or ())
+
+
+def _replicas(replicated_job: Raw) -> int:
+    found = replicated_job.get("replicas")
+    return 1 if found is None else int(found)
+
+
+def _pods_of_one(replicated_job: Raw) -> int:
+    """How many pods of one replica run at once."""
+    spec = (replicated_job.get("template") or {}).get("spec") or {}
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    pods: int = 1 if parallelism is None else parallelism
+    return pods if completions is None else min(pods, completions)

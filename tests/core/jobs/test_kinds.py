@@ -1,0 +1,191 @@
+"""What every kind of job is held to, and that a new one is a file and a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.configuration import rules
+from api.feature_gates import DEFAULTS
+from core.jobs import workload
+from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form
+from core.jobs.fields import at, changed, dotted
+from core.jobs.kind import JobKind, Outcome, Served, Slot, outcome
+from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
+from core.jobs.template import ConflictError, Injection, merge_diff
+from core.model import Raw
+from tests.core.jobs.samples import job, merged, patches
+from tests.core.jobs.test_jobset import job_set
+
+
+class Gang(JobKind):
+    """A made-up kind: leader and workers, held back by a gate in a list, with its own word for the end."""
+
+    framework = "example.com/gang"
+    served = Served("example.com", "v1", "gangs", "Gang")
+    pods_path = ("spec",)
+    suspend_path = ("spec", "gates")
+    uid_label = "example.com/gang-uid"
+    form = Form({"metadata": METADATA, "spec": {"size": int, "leader": POD_TEMPLATE, "worker": POD_TEMPLATE}})
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        return [Slot("leader", 1, ("spec", "leader")), Slot("worker", job["spec"]["size"] - 1, ("spec", "worker"))]
+
+    def hold(self, job: Raw) -> Any:
+        return super().hold(job)._replace(value=[*self.release(job).value, "queue"])
+
+    def release(self, job: Raw) -> Any:
+        others = [gate for gate in at(job, self.suspend_path) or () if gate != "queue"]
+        return super().release(job)._replace(value=others)
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        return bool((job.get("status") or {}).get("pods"))
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        return outcome(job, success="Done", failure="Broken")
+
+
+GANG = Gang()
+
+
+def gang(**metadata: Any) -> Raw:
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c"}]}}
+    spec = {"size": 4, "gates": ["other", "queue"], "leader": pod, "worker": pod}
+    metadata = {"name": "g", "namespace": "ns", "uid": "gang-uid", "resourceVersion": "5", **metadata}
+    return {"apiVersion": "example.com/v1", "kind": "Gang", "metadata": metadata, "spec": spec}
+
+
+EXAMPLES = {BATCH_JOB: job(), JOB_SET: job_set(), GANG: gang()}
+EACH = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.kind)
+MARKS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=2)
+INJECTIONS = st.builds(
+    Injection,
+    name=st.just("any"),
+    count=st.integers(1, 3),
+    labels=MARKS,
+    annotations=MARKS,
+    node_selector=MARKS,
+    tolerations=st.lists(st.sampled_from([{"key": "a"}, {"key": "b"}]), max_size=2, unique_by=str),
+)
+
+
+def applied(kind: JobKind, found: Raw, writes: Sequence[Any]) -> Raw:
+    for patch in patches(writes):
+        found = merged(found, patch.body)
+    return found
+
+
+def started(kind: JobKind, found: Raw, injection: Injection) -> Raw:
+    return applied(kind, found, kind.start(found, [injection] * len(kind.slots(found))))
+
+
+@EACH
+@given(injection=INJECTIONS)
+def test_a_start_and_a_stop_give_back_the_job_as_it_was(kind: JobKind, injection: Injection) -> None:
+    original = EXAMPLES[kind]
+    pod_sets = kind.pod_sets(original)
+    running = started(kind, original, injection)
+    assert kind.held(original)
+    assert not kind.held(running)
+    stopped = applied(kind, running, kind.stop(running, pod_sets))
+    assert kind.held(stopped)
+    assert merge_diff(original["spec"], stopped["spec"]) == {}
+    assert kind.stop(stopped, pod_sets) == []
+
+
+@EACH
+@given(injection=INJECTIONS)
+def test_a_start_changes_nothing_but_what_it_was_given(kind: JobKind, injection: Injection) -> None:
+    original = EXAMPLES[kind]
+    running = started(kind, original, injection)
+    for slot in kind.slots(original):
+        pod = at(running, slot.path)
+        assert injection.node_selector.items() <= pod["spec"].get("nodeSelector", {}).items()
+        assert injection.labels.items() <= pod["metadata"].get("labels", {}).items()
+        running = changed(running, slot.path, at(original, slot.path))
+    assert merge_diff(original["spec"], changed(running, *kind.hold(original))["spec"]) == {}
+
+
+@EACH
+def test_a_write_of_a_start_or_stop_lands_on_the_job_as_it_was_read_only(kind: JobKind) -> None:
+    original = EXAMPLES[kind]
+    (start,) = patches(kind.start(original, [Injection("any", 1)] * len(kind.slots(original))))
+    running = merged(original, start.body)
+    for patch in (start, patches(kind.stop(running, kind.pod_sets(original)))[0]):
+        assert patch.body["metadata"] == {"uid": original["metadata"]["uid"], "resourceVersion": "5"}
+
+
+@EACH
+def test_a_workload_stands_for_the_job_it_was_made_for(kind: JobKind) -> None:
+    found = EXAMPLES[kind]
+    raw = workload.manifest(kind, found, {"spec": {"priority": 0}})
+    assert raw["metadata"]["name"].startswith(f"{kind.singular}-{found['metadata']['name']}-")
+    assert [each["name"] for each in raw["spec"]["podSets"]] == [slot.name for slot in kind.slots(found)]
+    assert workload.stands_for(raw, kind, found, admitted=False, running=None)
+
+
+@EACH
+def test_a_start_with_other_pod_sets_than_the_job_has_is_a_conflict_for_good(kind: JobKind) -> None:
+    found = EXAMPLES[kind]
+    with pytest.raises(ConflictError, match="pod sets"):
+        JobKind.start(kind, found, [Injection("any", 1)] * (len(kind.slots(found)) + 1))
+
+
+@EACH
+def test_a_job_without_metadata_or_templates_has_no_pod_sets(kind: JobKind) -> None:
+    found = EXAMPLES[kind]
+    assert kind.pod_sets({"spec": found["spec"]}) == []
+    for slot in kind.slots(found):
+        found = changed(found, slot.path, None)
+    assert kind.pod_sets(found) == []
+
+
+@EACH
+def test_the_form_accepts_the_job_and_refuses_a_template_that_is_none(kind: JobKind) -> None:
+    found = EXAMPLES[kind]
+    assert kind.form.errors(found) == []
+    for slot in kind.slots(found):
+        assert [error.field for error in kind.form.errors(changed(found, slot.path, "x"))] == [dotted(slot.path)]
+
+
+@EACH
+def test_an_elastic_job_is_refused_where_its_kind_cannot_be_resized(kind: JobKind) -> None:
+    elastic = merged(EXAMPLES[kind], {"metadata": {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}})
+    errors = kind.validate_create(elastic, DEFAULTS.__getitem__)
+    assert [error.detail for error in errors] == (
+        [] if kind.elastic else [f'elastic job is not supported for "{kind.api_version}, Kind={kind.kind}"']
+    )
+
+
+def test_the_configuration_knows_the_kinds_of_the_table() -> None:
+    assert tuple(kind.framework for kind in ALL) == rules.QUEUED
+    assert set(rules.QUEUED) <= set(rules.FRAMEWORKS)
+
+
+def test_kinds_differ_in_what_they_are_known_by() -> None:
+    for known_by in ("framework", "served", "singular"):
+        assert len({getattr(kind, known_by) for kind in ALL}) == len(ALL)
+
+
+def test_a_kind_that_another_list_holds_back_keeps_the_other_gates() -> None:
+    running = started(GANG, gang(), Injection("any", 1))
+    assert running["spec"]["gates"] == ["other"]
+    assert applied(GANG, running, GANG.stop(running, []))["spec"]["gates"] == ["other", "queue"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "controller": True}, "s"),
+        ({"apiVersion": "jobset.x-k8s.io/v1beta1", "kind": "JobSet", "name": "s", "controller": True}, "s"),
+        ({"apiVersion": "example.com/v1", "kind": "JobSet", "name": "s", "controller": True}, ""),
+        ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s"}, ""),
+    ],
+    ids=["its controller", "of another version", "of another group", "an owner that does not control it"],
+)
+def test_a_related_object_belongs_to_the_job_that_controls_it(reference: Raw, name: str) -> None:
+    assert JOB_SET.belongs_to({"metadata": {"ownerReferences": [reference]}}) == name
