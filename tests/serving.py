@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from api.names import LEADER_ELECTION_ID, NAMESPACE
 from app.install import AS_CONTROLLER
 from app.server import Address
+from devcluster.controlplane import ControlPlane
 
 READY_SECONDS = 60.0
 AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLER['Impersonate-Group']}")
@@ -106,3 +108,32 @@ def serving(kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = T
         if served.process.poll() is None:
             served.process.kill()
         served.wait()
+
+
+class Service:
+    """`seiretsu serve --install` in its default configuration, which can be killed and started again.
+
+    Killing it also deletes its Lease: the next one need not wait until that lapses (tests/cluster/test_crash.py does).
+    """
+
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self._plane = plane
+        self._directory = directory
+        self._running = ExitStack()
+        self._process: Served | None = None
+
+    def ready(self) -> Served:
+        """Start it where it does not run, and wait until it is ready."""
+        if self._process is None:
+            self._process = self._running.enter_context(serving(self._plane.kubeconfig, self._directory))
+            self._process.ready()
+        return self._process
+
+    def kill(self) -> None:
+        """End it at once, in the middle of whatever it does; fails where it has ended already."""
+        process, self._process = self._process, None
+        alive = process is None or process.process.poll() is None
+        self._running.close()
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEADER_ELECTION_ID}"
+        self._plane.administrator.request("DELETE", lease)
+        assert alive, "seiretsu serve ended by itself:\n" + "\n".join(process.log if process else ())

@@ -1,6 +1,6 @@
 """Real admission calls under load: none fails, and what is counted is what was asked.
 
-`tests.cluster.test_load` puts twenty thousand to the whole process; here are enough to see a limit that is too tight.
+`tests.cluster.test_load` puts more to the whole process; here are enough to see a limit that is too tight.
 """
 
 import asyncio

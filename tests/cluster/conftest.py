@@ -1,23 +1,40 @@
-"""What tests of the whole path share: a process that serves the session's control plane, and a world a test."""
+"""What tests of the whole path share: one control plane, one `seiretsu serve` in its default configuration, and a
+World for each test.
+
+Tests that kill nothing and configure nothing take `world` or `served`. Tests that start a `seiretsu serve` with other
+options on the session's control plane take `unserved`: two of them would compete for the Lease.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World
-from tests.serving import Served, serving
+from tests.serving import Served, Service
+
+
+@pytest.fixture(scope="session")
+def service(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """`seiretsu serve --install` on the session's control plane; it runs from the first test that asks for it."""
+    made = Service(cluster, tmp_path_factory.mktemp("certs"))
+    yield made
+    made.kill()
 
 
 @pytest.fixture(scope="module")
-def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """`seiretsu serve --install` on the session's control plane, ready."""
-    with serving(cluster.kubeconfig, Path(tmp_path_factory.mktemp("certs"))) as process:
-        process.ready()
-        yield process
+def served(service: Service) -> Served:
+    """The session's `seiretsu serve`, ready."""
+    return service.ready()
+
+
+@pytest.fixture(scope="module")
+def unserved(cluster: ControlPlane, service: Service) -> ControlPlane:
+    """The session's control plane, on which no `seiretsu serve` runs."""
+    service.kill()
+    return cluster
 
 
 @pytest.fixture

@@ -14,23 +14,24 @@ from bench.abuse import LONGEST_SECONDS, OTHERS_PER_SECOND, Victim, assault, slo
 from bench.openloop import Quantiles
 from bench.reviews import WAYS, asks
 from devcluster.controlplane import ControlPlane
+from tests.effort import cases
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
 
-REVIEWS, SEED, SENDERS = 4_000, 20261121, 100
+REVIEWS, SEED, SENDERS = cases(1_000, 4_000), 20261121, 100
 
 
 @pytest.fixture(scope="module")
-def process(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Victim]]:
+def process(unserved: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Victim]]:
     certificates = Path(tmp_path_factory.mktemp("certs"))
-    with serving(cluster.kubeconfig, certificates) as served:
+    with serving(unserved.kubeconfig, certificates) as served:
         served.ready()
         base = f"https://127.0.0.1:{served.address.port}"
         yield served, Victim(base, certificates / "ca.crt", served.process.pid)
 
 
-async def test_four_thousand_bad_reviews_none_let_in_by_accident_no_failure_of_ours_and_memory_stays(
+async def test_of_many_bad_reviews_none_let_in_by_accident_no_failure_of_ours_and_memory_stays(
     process: tuple[Served, Victim],
 ) -> None:
     served, victim = process

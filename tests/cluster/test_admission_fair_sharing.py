@@ -27,11 +27,11 @@ def consumed(world: World, queue: str) -> float:
     return float(quantity.exact(amounts.get("cpu", "0")))
 
 
-def test_who_used_less_goes_first_also_after_a_restart(cluster: ControlPlane, namespace: str, tmp_path: Path) -> None:
+def test_who_used_less_goes_first_also_after_a_restart(unserved: ControlPlane, namespace: str, tmp_path: Path) -> None:
     (tmp_path / "configuration.yaml").write_text(CONFIGURATION)
     options = ("--config", str(tmp_path / "configuration.yaml"))
-    world = World(cluster, namespace)
-    with serving(cluster.kubeconfig, tmp_path, *options) as process:
+    world = World(unserved, namespace)
+    with serving(unserved.kubeconfig, tmp_path, *options) as process:
         process.ready()
         world.flavor()
         scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
@@ -48,7 +48,7 @@ def test_who_used_less_goes_first_also_after_a_restart(cluster: ControlPlane, na
         world.until("it fades", lambda: 0 < consumed(world, "hungry") < most)
         world.patch("clusterqueues", world.full("hungry"), {"spec": {"stopPolicy": "Hold"}})
         world.until("nobody is let in", lambda: world.active("hungry")[0] == "False")
-    with serving(cluster.kubeconfig, tmp_path, *options) as process:
+    with serving(unserved.kubeconfig, tmp_path, *options) as process:
         process.ready()
         world.job("earlier", "hungry", cpu=4, seconds=600)
         world.until("it waits", lambda: world.workload("earlier"))

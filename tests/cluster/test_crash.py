@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing given twice: killed in the middle of 200 admissions, and an API server that goes away."""
+"""Nothing is lost and nothing given twice: killed in the middle of admissions, and an API server that goes away."""
 
 import time
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ import pytest
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster.world import World, done, holds, job
+from tests.effort import cases
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
 
-JOBS = 200
-AT_ONCE = 150
+JOBS, AT_ONCE = cases(80, 200), cases(60, 150)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def kill(process: Served) -> None:
     process.wait()
 
 
-def test_killed_during_200_admissions_it_goes_on_where_it_was(plane: ControlPlane, tmp_path: Path) -> None:
+def test_killed_during_many_admissions_it_goes_on_where_it_was(plane: ControlPlane, tmp_path: Path) -> None:
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()
         world = world_of(plane, "killed")

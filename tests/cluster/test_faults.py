@@ -17,13 +17,14 @@ from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, done, holds, job
+from tests.effort import cases
 from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status
 from tests.observer import Observer, judge
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-JOBS, QUOTA = 120, 40
+JOBS, QUOTA = cases(60, 120), cases(20, 40)
 WRITES = (
     (0.10, status(409, "Conflict")),
     (0.08, status(500, "InternalError")),
@@ -61,15 +62,15 @@ async def cut_now_and_then(proxy: FaultProxy) -> None:
 
 
 async def test_jobs_get_their_turn_once_whatever_the_network_does(
-    cluster: ControlPlane, namespace: str, tmp_path: Path
+    unserved: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
-    misfortune, world = Misfortune(11), World(cluster, namespace)
-    async with Client(config.load(cluster.kubeconfig)) as beside, proxied(beside.connection) as proxy:
+    misfortune, world = Misfortune(11), World(unserved, namespace)
+    async with Client(config.load(unserved.kubeconfig)) as beside, proxied(beside.connection) as proxy:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(proxy.kubeconfig)
         with serving(kubeconfig, tmp_path) as process:
             await asyncio.to_thread(process.ready)
-            observer = await asyncio.to_thread(Observer, cluster.administrator.connection, namespace)
+            observer = await asyncio.to_thread(Observer, unserved.administrator.connection, namespace)
             await asyncio.to_thread(set_up, world)
             proxy.draw = misfortune
             cutting = asyncio.create_task(cut_now_and_then(proxy))

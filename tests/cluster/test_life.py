@@ -7,49 +7,18 @@ Reasons and messages are Kueue's: people and programs match on them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.wire.timestamps import stamp
-from devcluster.controlplane import ControlPlane
 from tests.cluster.world import Raw, World, condition, holds, job, marked_until, of_flavor, ours, pod_of, runs
-from tests.serving import Served, serving
+from tests.serving import Service
 
 pytestmark = pytest.mark.cluster
 
 TOLERATION = {"key": "reserved", "operator": "Equal", "value": "batch", "effect": "NoSchedule"}
 LONG_AGO = "2026-01-01T00:00:00Z"
-
-
-class Service:
-    """`seiretsu serve --install`, which tests kill and start again."""
-
-    def __init__(self, plane: ControlPlane, directory: Path) -> None:
-        self._plane = plane
-        self._directory = directory
-        self._serving: Any = None
-        self.process: Served
-
-    def start(self) -> None:
-        """Start it and wait until it is ready."""
-        self._serving = serving(self._plane.kubeconfig, self._directory)
-        self.process = self._serving.__enter__()
-        self.process.ready()
-
-    def kill(self) -> None:
-        """End it at once, in the middle of whatever it does."""
-        self._serving.__exit__(None, None, None)
-
-
-@pytest.fixture(scope="module")
-def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(cluster, tmp_path_factory.mktemp("certs"))
-    service.start()
-    yield service
-    service.kill()
 
 
 REPORTED = {
@@ -303,7 +272,7 @@ def test_a_deleted_queue_takes_back_what_is_only_reserved(checked: World, kind: 
 
 
 def test_a_class_that_is_changed_sorts_the_queue_anew_and_a_priority_set_by_hand_stays(
-    world: World, served: Service
+    world: World, service: Service
 ) -> None:
     world.queue("team", 1)
     world.create(priority_class(world, "low", 10), priority_class(world, "mid", 20))
@@ -320,8 +289,8 @@ def test_a_class_that_is_changed_sorts_the_queue_anew_and_a_priority_set_by_hand
     runs(world, "second")
 
     world.patch("workloads", world.workload("third")["metadata"]["name"], {"spec": {"priority": 100}})
-    served.kill()
-    served.start()
+    service.kill()
+    service.ready()
     world.plane.kubectl(
         "patch", f"workloadpriorityclass.kueue.x-k8s.io/{world.full('mid')}", "--type=merge", '-p={"value": 25}'
     )
@@ -417,7 +386,7 @@ def test_a_second_workload_for_a_job_is_deleted_and_the_job_runs_on(world: World
     ids=["before its job was stopped", "before its quota was given back"],
 )
 def test_an_eviction_goes_on_where_a_killed_controller_left_it(
-    world: World, served: Service, resource: str, allowed: str, reached: str
+    world: World, service: Service, resource: str, allowed: str, reached: str
 ) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=600)
@@ -426,10 +395,10 @@ def test_an_eviction_goes_on_where_a_killed_controller_left_it(
     world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "HoldAndDrain"}})
     world.until("it is on its way", lambda: world.reason("job", "Evicted") == reached)
     world.until("it got so far", lambda: bool(world.running()) == (resource == "jobs"))
-    served.kill()
+    service.kill()
     assert world.workload("job")["status"]["admission"], "its quota was given back already"
     allow(world)
-    served.start()
+    service.ready()
     world.until("it has stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
     assert world.reason("job", "Requeued") == "False/ClusterQueueStopped"
     world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "None"}})

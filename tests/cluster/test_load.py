@@ -1,4 +1,4 @@
-"""Twenty thousand admission calls to the whole process, its controller busy with Jobs all the while: not one fails."""
+"""Thousands of admission calls to the whole process, its controller busy with Jobs all the while: not one fails."""
 
 import asyncio
 import ssl
@@ -10,11 +10,12 @@ from devcluster.controlplane import ControlPlane
 from tests.app.http import Wire, get
 from tests.app.test_load import call_under_load, counted
 from tests.conftest import Kubectl
+from tests.effort import cases
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-CALLS, JOBS = 20_000, 100
+CALLS, JOBS = cases(4_000, 20_000), cases(40, 100)
 JOB = """
 apiVersion: batch/v1
 kind: Job
@@ -23,8 +24,8 @@ spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: main, ima
 """
 
 
-async def test_twenty_thousand_calls_fail_none(cluster: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:
-    with serving(cluster.kubeconfig, tmp_path) as process:
+async def test_calls_fail_none_while_jobs_are_created(unserved: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:
+    with serving(unserved.kubeconfig, tmp_path) as process:
         process.ready()
         trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
         jobs = "---\n".join(JOB.format(number=number) for number in range(JOBS))

@@ -34,13 +34,13 @@ NODE_LABEL = "seiretsu.dev/of-the-test"
 
 @pytest.fixture(scope="module")
 def served(
-    cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    unserved: ControlPlane, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Served]:
     """`seiretsu serve` that orders who was put off by the time of the eviction, or as the test's parameter says."""
     directory = tmp_path_factory.mktemp("short")
     timestamp = getattr(request, "param", "Eviction")
     (directory / "configuration.yaml").write_text(CONFIGURATION.replace("TIMESTAMP", timestamp))
-    with serving(cluster.kubeconfig, directory, "--config", str(directory / "configuration.yaml")) as process:
+    with serving(unserved.kubeconfig, directory, "--config", str(directory / "configuration.yaml")) as process:
         process.ready()
         yield process
 
