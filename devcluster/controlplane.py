@@ -9,6 +9,7 @@ Everything here blocks: from a coroutine, call it through `asyncio.to_thread`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -116,7 +117,7 @@ class ControlPlane:
         """The API server's address."""
         return f"https://127.0.0.1:{self.ports.apiserver}"
 
-    @property
+    @functools.cached_property
     def administrator(self) -> Administrator:
         """A small client with the administrator's certificate."""
         return Administrator(self.ports.apiserver, self.layout.pki)

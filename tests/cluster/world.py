@@ -6,8 +6,11 @@ Asking through kubectl would cost a tenth of a second of CPU each time, and wait
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
+import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -37,12 +40,12 @@ class World:
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
+        self._of_thread = threading.local()
 
     def create(self, *objects: Raw) -> None:
         """Create objects, in order."""
-        for made in objects:
-            text = json.dumps(made)
-            self.plane.kubectl("create", "--namespace", self.namespace, "-f", "-", stdin=text, check=True, timeout=300)
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects} if len(objects) > 1 else objects[0])
+        self.plane.kubectl("create", "--namespace", self.namespace, "-f", "-", stdin=text, check=True, timeout=300)
 
     def flavor(self, **labels: str) -> None:
         """The flavor, which has the namespace's name."""
@@ -75,7 +78,35 @@ class World:
         """An object, or all of a resource (its plural) as a list; {} where there is none."""
         base = API.get(resource, f"/apis/{GROUP}/v1beta2")
         within = "" if resource in OF_NO_NAMESPACE else f"/namespaces/{self.namespace}"
-        return self.plane.administrator.get(f"{base}{within}/{resource}{f'/{name}' if name else ''}") or {}
+        return self._answer(f"{base}{within}/{resource}{f'/{name}' if name else ''}")
+
+    def _answer(self, path: str) -> Raw:
+        """What the API server answers, {} where that is no object or no answer. The connection is kept: to shake hands
+        costs more than to answer.
+        """
+        for _ in range(2):  # the API server may have closed the connection since the last request
+            connection = self._connection()
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                content = answer.read()
+            except TimeoutError:
+                connection.close()
+                break
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                continue
+            found: Raw = json.loads(content) if answer.status == 200 else {}
+            return found
+        return {}
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        """The connection of this thread; it is closed when nothing refers to this World any more."""
+        made: http.client.HTTPSConnection | None = getattr(self._of_thread, "connection", None)
+        if made is None:
+            made = self._of_thread.connection = self.plane.administrator.connection()
+            weakref.finalize(self, made.close)
+        return made
 
     def patch(self, resource: str, name: str, patch: Raw, *options: str) -> None:
         """A merge patch with kubectl; ``options`` are its own, as ``--subresource=status``."""
