@@ -9,6 +9,9 @@ CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kube
 CYCLE ?= tests/recordings/cycles
 SCENARIOS ?= tests/recordings/scenarios
 
+# How many processes run the tests. Those on a control plane mostly wait: three keep two cores busy.
+WORKERS ?= 3
+
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=
 
@@ -26,7 +29,7 @@ up: tools ## The same, and leave it running to play with
 
 test: tools ## Every test, those on the real control plane included
 	@$(BIN)/seiretsu cluster tools helm >/dev/null
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: export SEIRETSU_TESTS = long
 test-long: test ## The same with many generated cases for each property: about an hour
