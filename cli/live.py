@@ -7,26 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from controller import resources
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.events import EVENTS
 from controller.kube.resource import Raw, Resource
+from controller.watched import WATCHED
 
-KINDS = (
-    resources.NAMESPACES,
-    resources.LIMIT_RANGES,
-    resources.PRIORITY_CLASSES,
-    resources.RUNTIME_CLASSES,
-    resources.RESOURCE_FLAVORS,
-    resources.ADMISSION_CHECKS,
-    resources.COHORTS,
-    resources.CLUSTER_QUEUES,
-    resources.LOCAL_QUEUES,
-    resources.WORKLOAD_PRIORITY_CLASSES,
-    resources.WORKLOADS,
-)
+KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)
+"""What decisions rest on."""
 
 
 class LiveError(Exception):

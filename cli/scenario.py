@@ -16,6 +16,8 @@ from api import names
 from api.convert import ConversionError, convert
 from cli.manifests import Document, Mistakes, Raw, ScenarioError, documents, ours
 from cli.trace import Submission, duration, trace
+from controller.watched import WATCHED, rows
+from core.jobs.kinds import KINDS
 from core.wire.timestamps import epoch
 
 __all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
@@ -29,10 +31,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".csv")
 LIVE = "the cluster"
 """The origin of objects that an API server holds: it has had them admitted."""
 
-NAMESPACED = frozenset(
-    {names.Kind.LOCAL_QUEUE, names.Kind.WORKLOAD, names.Kind.QUEUE, "LimitRange", "ResourceQuota", "Job"}
-)
-PLAYED = frozenset({"Namespace", "LimitRange", "ResourceQuota", "RuntimeClass", "PriorityClass"})
+NAMESPACED = frozenset({row.resource.kind for row in rows(KINDS.values()) if row.resource.namespaced})
+PLAYED = frozenset({row.resource.kind for row in WATCHED if row.played and row.resource.group != names.GROUP})
 """Kinds of others that matter to a simulation, besides Jobs."""
 
 

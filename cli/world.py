@@ -5,12 +5,9 @@ Separate from ``cli.simulator``, which plays Jobs on it, for ``explain`` asks of
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from api import names
 from api.configuration import ConfigurationError, load
@@ -18,18 +15,21 @@ from api.kinds import KINDS
 from app.setup import admission_settings
 from cli.manifests import Document, Mistakes, Raw, ScenarioError
 from cli.scenario import LIVE, NAMESPACED
+from controller.caches import Caches
+from controller.lookup import cache_lookup
+from controller.resources import NAMESPACES
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from controller.usage import consumed_of
+from controller.watched import WATCHED
 from core.feedback import catalog
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kinds import BATCH_JOB
 from core.matching.namespaces import managed
 from core.model import Workload
-from core.state.lookup import Lookup
 from core.state.state import State
-from core.wire import decode, pod_requests, resource_quotas
+from core.wire import decode
 from core.workload import priority
 from webhook import patch
 from webhook.hooks import HOOKS, Phase, Reach
@@ -41,6 +41,7 @@ RESOURCES = {
     **{kind.kind: (names.GROUP, names.V1BETA2, kind.plural) for kind in KINDS if kind.kind != names.Kind.WORKLOAD},
 }
 """Group, version and resource of the kinds that admission looks at."""
+_PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,12 @@ class World:
 
     def __init__(self, objects: Iterable[Document], rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
-        self.state = State(self.rules.controller.policy)
-        self.classes = priority.PriorityClasses({}, {})
-        self.limit_ranges: dict[str, list[Raw]] = defaultdict(list)
-        self.resource_quotas: dict[str, list[resource_quotas.ResourceQuota]] = defaultdict(list)
-        self.runtime_classes: list[Raw] = []
-        self.contexts: dict[str, decode.WorkloadContext] = {}
+        self.caches = Caches(State(self.rules.controller.policy), WATCHED, self.rules.controller.reading)
+        self.caches.started = True
+        self.state = self.caches.state
         self.workloads: list[Workload] = []
         self.warnings: list[str] = []
-        self._workload_classes: dict[str, int] = {}
-        self._pod_classes: dict[str, Raw] = {}
-        lookup = Lookup(
-            self.state,
-            classes=lambda: self.classes,
-            rules=lambda namespace: self.context(namespace).rules,
-            quotas=lambda namespace: self.resource_quotas.get(namespace, ()),
-        )
-        self.admission = Context(self.rules.admission, lookup)
+        self.admission = Context(self.rules.admission, cache_lookup(self.caches))
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
 
     def _fill(self, objects: list[Document]) -> None:
@@ -95,44 +85,34 @@ class World:
         for document in objects:
             try:
                 self._add(document)
-                self._settle_in(document.raw)
             except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
                 mistakes.add(document.place, f"cannot be read: {type(error).__name__}: {error}")
-        pod = {name: raw["value"] for name, raw in self._pod_classes.items()}
-        default = next((name for name, raw in sorted(self._pod_classes.items()) if raw.get("globalDefault")), None)
-        self.classes = priority.PriorityClasses(self._workload_classes, pod, default)
         for document in objects:
             if document.origin != LIVE and document.raw["kind"] in RESOURCES:
                 self._judge(document, mistakes)
         mistakes.raise_any()
 
     def _add(self, document: Document) -> None:
-        """Take in one object; kinds that mean nothing here are passed over."""
-        raw = document.raw
-        kind, name = raw["kind"], raw["metadata"]["name"]
-        takers: dict[str, Callable[[Raw], object]] = {
-            names.Kind.CLUSTER_QUEUE: lambda r: self.state.set_cluster_queue(name, decode.cluster_queue(r)),
-            names.Kind.COHORT: lambda r: self.state.set_cohort(name, decode.cohort(r)),
-            names.Kind.RESOURCE_FLAVOR: lambda r: self.state.set_flavor(name, decode.resource_flavor(r)),
-            names.Kind.ADMISSION_CHECK: lambda r: self._check(r, alive=document.origin == LIVE),
-            names.Kind.LOCAL_QUEUE: self._local_queue,
-            names.Kind.WORKLOAD_PRIORITY_CLASS: lambda r: self._workload_classes.update({name: int(r["value"])}),
-            "PriorityClass": lambda r: self._pod_classes.update({name: r | {"value": int(r["value"])}}),
-            "Namespace": lambda r: self.namespace(name, r["metadata"].get("labels") or {}),
-            "LimitRange": self._limit_range,
-            "ResourceQuota": self._resource_quota,
-            "RuntimeClass": self._runtime_class,
-            names.Kind.WORKLOAD: lambda r: self.workloads.append(self.read(_named(r))),
-        }
-        if kind in takers:
-            takers[kind](raw)
-
-    def _settle_in(self, raw: Raw) -> None:
-        """A namespace that no file has is there all the same."""
-        if raw["kind"] in NAMESPACED:
-            namespace = raw["metadata"].get("namespace", "default")
-            if namespace not in self.state.namespaces:
-                self.namespace(namespace)
+        """Enter one object; kinds that are not watched are passed over. A namespace that no file has exists all the
+        same.
+        """
+        raw, kind = document.raw, document.raw["kind"]
+        if kind in NAMESPACED:
+            raw = _named(raw)
+        resource = _PLAYED.get(kind)
+        if kind == names.Kind.WORKLOAD:
+            self.workloads.append(self.read(raw))
+        elif kind == NAMESPACES.kind:
+            self.namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
+        elif resource is not None:
+            active = kind == names.Kind.ADMISSION_CHECK and document.origin != LIVE
+            self.caches.enter(_active(raw) if active else raw, resource)
+        if kind == names.Kind.LOCAL_QUEUE:
+            consumed = consumed_of(raw)
+            if consumed is not None:
+                self.state.local_queue_usage.set_consumed(decode.key(raw), consumed)
+        if kind in NAMESPACED and raw["metadata"]["namespace"] not in self.state.namespaces:
+            self.namespace(raw["metadata"]["namespace"])
 
     def _judge(self, document: Document, mistakes: Mistakes) -> None:
         """What admission says of an object of a file, once all of them are there."""
@@ -141,34 +121,10 @@ class World:
             mistakes.add(document.place, *(response.causes or (response.message,)))
         self.warnings += [f"{document.place}: {warning}" for warning in response.warnings]
 
-    def _check(self, raw: Raw, *, alive: bool) -> None:
-        """A check of a file has nobody who could say that it is looked after: it is taken to be."""
-        check = decode.admission_check(raw)
-        self.state.set_admission_check(check.name, check if alive else replace(check, active=True))
-
-    def _local_queue(self, raw: Raw) -> None:
-        raw = _named(raw)
-        queue = decode.local_queue(raw)
-        self.state.set_local_queue(queue.key, queue)
-        consumed = consumed_of(raw)
-        if consumed is not None:
-            self.state.local_queue_usage.set_consumed(queue.key, consumed)
-
-    def _limit_range(self, raw: Raw) -> None:
-        pod_requests.limits([raw])
-        self.limit_ranges[raw["metadata"].get("namespace", "default")].append(raw)
-
-    def _resource_quota(self, raw: Raw) -> None:
-        quota = resource_quotas.read(_named(raw))
-        self.resource_quotas[quota.namespace].append(quota)
-
-    def _runtime_class(self, raw: Raw) -> None:
-        pod_requests.overheads([raw])
-        self.runtime_classes.append(raw)
-
     def namespace(self, name: str, labels: Raw | None = None) -> None:
         """A namespace; it bears the label that every one has."""
-        self.state.set_namespace(name, {names.NAMESPACE_NAME_LABEL: name, **(labels or {})})
+        known = {names.NAMESPACE_NAME_LABEL: name, **(labels or {})}
+        self.caches.enter({"metadata": {"name": name, "labels": known}}, NAMESPACES)
 
     def manages(self, namespace: str) -> bool:
         """Whether jobs of a namespace are ours at all."""
@@ -177,23 +133,9 @@ class World:
             namespace, self.state.namespaces.get(namespace, {}), selector, own=self.rules.controller.namespace
         )
 
-    def context(self, namespace: str) -> decode.WorkloadContext:
-        """What the Workloads of a namespace are read with."""
-        found = self.contexts.get(namespace)
-        if found is None:
-            reading = self.rules.controller.reading
-            rules = pod_requests.RequestRules(
-                limits=pod_requests.limits(self.limit_ranges.get(namespace, [])),
-                overheads=pod_requests.overheads(self.runtime_classes),
-                transformations=reading.transformations,
-                excluded_prefixes=reading.excluded_prefixes,
-            )
-            found = self.contexts[namespace] = reading.context(rules)
-        return found
-
     def workload(self, job: Raw) -> Workload | priority.Missing:
         """The Workload that the controller would make of a Job, or the class without which it makes none."""
-        asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), self.classes)
+        asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), self.caches.classes)
         if isinstance(asked, priority.Missing):
             return asked
         raw = workloads.manifest(BATCH_JOB, job, asked, labels_to_copy=self.rules.controller.labels_to_copy)
@@ -202,7 +144,7 @@ class World:
 
     def read(self, raw: Raw) -> Workload:
         """A Workload object."""
-        return decode.workload(raw, self.context(raw["metadata"]["namespace"]))
+        return decode.workload(raw, self.caches.context(raw["metadata"]["namespace"]))
 
 
 def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
@@ -243,6 +185,12 @@ def _request(raw: Raw, group: str, version: str, resource: str) -> Request:
         username="",
         options={},
     )
+
+
+def _active(raw: Raw) -> Raw:
+    """An AdmissionCheck of a file as active: no controller of it is there to say so."""
+    condition = {"type": names.Condition.ACTIVE, "status": "True"}
+    return raw | {"status": {"conditions": [condition]}}
 
 
 def _named(raw: Raw) -> Raw:

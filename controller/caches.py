@@ -7,6 +7,7 @@ its LimitRange or its queue would be judged by half the facts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from core.state.state import State
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
 from core.wire.resource_quotas import ResourceQuota
-from core.workload.priority import PriorityClasses
+from core.workload.priority import PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
 
@@ -69,7 +70,8 @@ class Cached:
     """What the caches know of a resource: the part of a row of ``controller.watched`` that they need.
 
     ``keep`` returns the function that makes of an object what its store keeps. ``enters`` is called with each change,
-    the first list included: it tells State, or whatever is derived. Of a resource that is not ``awaited`` the first
+    the first list included: it tells State, or whatever is derived. Where that decodes only later, ``check`` raises for
+    an object that cannot be decoded. Of a resource that is not ``awaited`` the first
     list is waited for by nobody. ``optional``: the API server need not serve it, or serves it later.
 
     ``job_kind`` is set where the resource is a kind of job. ``status`` returns what the status of an object should be,
@@ -81,6 +83,7 @@ class Cached:
     keep: Callable[[], Callable[[Raw], Any]] = lambda: verbatim
     indexes: Mapping[str, Callable[[Any], Iterable[Hashable]]] = field(default_factory=dict)
     enters: Callable[[Caches, Raw | None, Raw | None], None] | None = None
+    check: Callable[[Raw], object] | None = None
     optional: bool = False
     awaited: bool = True
     job_kind: JobKind | None = None
@@ -108,6 +111,7 @@ class Caches:
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, pod_requests.Amounts] | None = None
         self._classes: PriorityClasses | None = None
+        self._versions = itertools.count(1)
         self.stores: dict[Resource, Store[Any]] = {
             resource: Store(resource.plural, row.keep(), row.indexes) for resource, row in self.rows.items()
         }
@@ -139,6 +143,16 @@ class Caches:
             if row.enters is not None:
                 yield from self.stores[resource].catch_up(partial(row.enters, self))
         self.started = True
+
+    def enter(self, raw: Raw, resource: Resource) -> None:
+        """Enter an object that no API server holds, instead of ``start``; raises for one that cannot be decoded."""
+        row = self.rows[resource]
+        if row.check is not None:
+            row.check(raw)
+        entered = {**raw, "metadata": {"uid": "", **raw["metadata"], "resourceVersion": str(next(self._versions))}}
+        self.stores[resource].put_from_write(entered)
+        if row.enters is not None:
+            row.enters(self, None, entered)
 
     def get(self, key: Key) -> Workload | None:
         """The workload at its newest version; None where it is gone."""
@@ -183,8 +197,8 @@ class Caches:
         if self._classes is None:
             pod = {raw["metadata"]["name"]: raw for raw in self.priority_classes}
             self._classes = PriorityClasses(
-                workload={raw["metadata"]["name"]: raw["value"] for raw in self.workload_priority_classes},
-                pod={name: raw["value"] for name, raw in pod.items()},
+                workload={raw["metadata"]["name"]: value_of(raw) for raw in self.workload_priority_classes},
+                pod={name: value_of(raw) for name, raw in pod.items()},
                 default=next((name for name, raw in sorted(pod.items()) if raw.get("globalDefault")), None),
             )
         return self._classes

@@ -3,7 +3,7 @@
 Read across: where the API server serves it, what its store keeps and is searched by, what a change means to State
 (``enters``), what it wakes, which status and finalizer the controller keeps, which rights that takes beyond reading,
 and whether it may be absent. Rows for jobs follow from the kinds of jobs. Reflectors, stores, wake-ups, the look of a
-new leader at everything and the roles of the chart all come from here.
+new leader at everything, the roles of the chart and what ``simulate`` and ``explain`` read all come from here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from controller.wakes import Wake, Wakes
 from core.jobs.kind import JobKind, Served
 from core.model import Key, Labels, Raw
 from core.state.state import State
-from core.wire import decode, resource_quotas
+from core.wire import decode, pod_requests, resource_quotas
+from core.workload import priority
 
 T = TypeVar("T")
 
@@ -34,11 +35,13 @@ class Watched(Cached):
     subresource ('' is the object itself).
 
     ``read_anew``: a new leader lists it by quorum read before its first cycle, since cycles decide by what is in it.
+    ``played``: ``simulate`` takes objects of it from files.
     """
 
     wakes: Wake | None = None
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read_anew: bool = False
+    played: bool = True
 
 
 def labels_of(raw: Raw) -> Labels:
@@ -72,14 +75,27 @@ def by_key(
 
 WATCHED: tuple[Watched, ...] = (
     Watched(
+        resource=resources.NAMESPACES,
+        enters=by_name(State.set_namespace, labels_of),
+        wakes=Wakes.namespace,
+    ),
+    Watched(
         resource=resources.LIMIT_RANGES,
         indexes={"namespace": indexes.namespace_of},
+        check=lambda raw: pod_requests.limits([raw]),
         enters=Caches.limits_changed,
         wakes=Wakes.rules,
     ),
     Watched(
+        resource=resources.PRIORITY_CLASSES,
+        check=priority.value_of,
+        enters=Caches.classes_changed,
+        wakes=Wakes.pod_priority_class,
+    ),
+    Watched(
         resource=resources.RUNTIME_CLASSES,
         optional=True,
+        check=lambda raw: pod_requests.overheads([raw]),
         enters=Caches.overheads_changed,
         wakes=Wakes.rules,
     ),
@@ -98,11 +114,6 @@ WATCHED: tuple[Watched, ...] = (
         in_use=queues.check_in_use,
         gets_finalizer=True,
         writes={"": ("patch",)},
-    ),
-    Watched(
-        resource=resources.NAMESPACES,
-        enters=by_name(State.set_namespace, labels_of),
-        wakes=Wakes.namespace,
     ),
     Watched(
         resource=resources.COHORTS,
@@ -131,6 +142,13 @@ WATCHED: tuple[Watched, ...] = (
         writes={"": ("create", "patch"), STATUS: ("patch",)},
     ),
     Watched(
+        resource=resources.WORKLOAD_PRIORITY_CLASSES,
+        optional=True,
+        check=priority.value_of,
+        enters=Caches.classes_changed,
+        wakes=Wakes.priority_class,
+    ),
+    Watched(
         resource=resources.WORKLOADS,
         keep=Interned,
         indexes={
@@ -147,17 +165,6 @@ WATCHED: tuple[Watched, ...] = (
         read_anew=True,
     ),
     Watched(
-        resource=resources.PRIORITY_CLASSES,
-        enters=Caches.classes_changed,
-        wakes=Wakes.pod_priority_class,
-    ),
-    Watched(
-        resource=resources.WORKLOAD_PRIORITY_CLASSES,
-        optional=True,
-        enters=Caches.classes_changed,
-        wakes=Wakes.priority_class,
-    ),
-    Watched(
         resource=resources.QUEUES,
         optional=True,
         wakes=Wakes.queue,
@@ -167,6 +174,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched(
         resource=resources.NODES,
         awaited=False,
+        played=False,
         keep=lambda: labels_of,
     ),
     Watched(

@@ -36,6 +36,11 @@ class Missing:
         return f'{self.kind} "{self.name}" not found'
 
 
+def value_of(raw: Raw) -> int:
+    """The value of a WorkloadPriorityClass or a PriorityClass."""
+    return int(raw["value"])
+
+
 def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *, of_pods: str = "") -> Raw | Missing:
     """The parts of a new Workload that tell its priority (``spec`` fields, annotation), or the class that is missing.
 

@@ -113,3 +113,29 @@ def test_what_others_refer_to_is_entered_before_them() -> None:
         (resources.NAMESPACES, resources.WORKLOADS),
     ]
     assert [pair for pair in before if order.index(pair[0]) > order.index(pair[1])] == []
+
+
+UNREADABLE: list[tuple[Resource, Raw]] = [
+    (resources.LIMIT_RANGES, {"spec": {"limits": [{"type": "Container", "max": {"cpu": "many"}}]}}),
+    (resources.RUNTIME_CLASSES, {"overhead": {"podFixed": {"cpu": "many"}}}),
+    (resources.PRIORITY_CLASSES, {"value": "high"}),
+    (resources.WORKLOAD_PRIORITY_CLASSES, {"value": "high"}),
+    (resources.COHORTS, {"spec": {"fairSharing": {"weight": "heavy"}}}),
+    (resources.RESOURCE_QUOTAS, {"spec": {"hard": {"cpu": "many"}}}),
+]
+
+
+@pytest.mark.parametrize(("resource", "content"), UNREADABLE, ids=[each[0].plural for each in UNREADABLE])
+def test_an_object_of_a_file_that_cannot_be_decoded_is_told_at_once(resource: Resource, content: Raw) -> None:
+    """Where the API server holds it, the stores log it; of a file its author must learn."""
+    metadata = {"name": "a", **({"namespace": "ns"} if resource.namespaced else {})}
+    with pytest.raises((ValueError, TypeError)):
+        Caches(State(), WATCHED).enter({"metadata": metadata, **content}, resource)
+
+
+def test_what_a_file_has_is_known_as_if_an_api_server_held_it_and_may_be_entered_again() -> None:
+    caches = Caches(State(), WATCHED)
+    for labels in ({"team": "red"}, {"team": "blue"}):
+        caches.enter({"metadata": {"name": "ns", "labels": labels}}, resources.NAMESPACES)
+    assert caches.state.namespaces == {"ns": {"team": "blue"}}
+    assert [raw["metadata"]["labels"] for raw in caches.namespaces] == [{"team": "blue"}]

@@ -4,7 +4,7 @@
   resources: [events]
   verbs: [create, patch]
 - apiGroups: [""]
-  resources: [limitranges, namespaces, nodes, resourcequotas]
+  resources: [namespaces, limitranges, nodes, resourcequotas]
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [pods]
