@@ -1,4 +1,4 @@
-"""The documentation of all rules, made from the rules: ``python -m core.feedback.page FILE`` writes it."""
+"""Generates the documentation of all rules: ``python -m core.feedback.page FILE`` writes it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.feedback.rules import LIMIT, Rule
 _HEAD: Final = f"""<!-- Made by `make generate` from the rules in core/feedback. -->
 # Feedback: the warnings that kubectl prints at once
 
-A Job that names a queue which does not exist would wait for ever without a word. Seiretsu judges what is submitted as
-its scheduler will, and reports at once what will not work, why, and what to do. By default a finding is a warning:
-kubectl prints it and the object is created. A warning has at most {LIMIT} characters (long names lose their middle,
-numbers stay); there are at most five, the most important first, and at most three of one rule: the last says how many
-more there are. Every warning comes from a rule below or from one of your own; what kubectl says of old API versions
-is the API server's.
+Without these warnings a Job with the name of a queue that does not exist would wait for ever, and nobody would know
+why. Seiretsu checks every object that is submitted with the rules of its scheduler and reports immediately what will
+not work, why, and what to do. By default a finding is a warning: kubectl prints it and the object is created. A warning
+has at most {LIMIT} characters (long names are cut in the middle, numbers are not). One object gets at most five
+warnings, the most important first, and at most three of one rule; the last one counts the rest. Every warning comes
+from a rule on this page or from a rule of the operator. Warnings about old API versions come from the API server.
 
-What a rule does is the operator's choice, by namespace, in the Configuration:
+The operator chooses in the Configuration what a rule does, by namespace:
 
 ```yaml
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -36,22 +36,25 @@ seiretsu:
       action: Ignore
 ```
 
-Of several entries for a rule the first whose `namespaceSelector` matches counts (none matches all namespaces); a rule
-without entry warns. An entry with a `namespaceSelector` never counts for what is in no namespace (ClusterQueues,
-Cohorts, ResourceFlavors); where its rule is about nothing else, `serve` says so at the start. A refusal ends in
-`(rule NAME)`. Jobs that were accepted a moment ago count as if the scheduler had judged them already, so that of six
-created together those that have to wait get the warning; with several replicas each knows only of those that it
+If several entries name the same rule, the first whose `namespaceSelector` matches is used; an entry without a selector
+matches all namespaces. A rule without an entry warns. An entry with a `namespaceSelector` never matches objects without
+a namespace (ClusterQueues, Cohorts, ResourceFlavors); if its rule is only about such objects, `serve` logs that when it
+starts. A refusal ends in `(rule NAME)`.
+
+Jobs that were just accepted count as if the scheduler had decided them already. So if six Jobs are created together,
+those of them that have to wait get the warning. With several replicas, each replica knows only the Jobs that it
 accepted itself.
-Findings come from the caches: until those have been read once after a start nothing is said, and nothing
-is refused by these rules. Pods with more than {MOST_FIELDS:,} fields are not looked at, and once a review has
-taken 0.3 s of CPU no other rule is begun: a warning says so, or, where any rule of that namespace
-refuses, a refusal (`not-judged`). Suspension and validation do not depend on that. What is wrong in Kubernetes' own
-sense (syntax, immutable fields) is always an error and no rule.
+
+Findings are computed from the caches. After a start there are no findings, and no refusals by these rules, until the
+caches have been read. Pods with more than {MOST_FIELDS:,} fields are not checked, and after 0.3 s of CPU for one review
+no further rule is checked. Then the object gets a warning, or a refusal if any rule refuses in that namespace
+(`not-judged`). Suspension and validation do not depend on this limit. What Kubernetes itself forbids (syntax, immutable
+fields) is always an error and has no rule.
 
 ## Rules of your own
 
-An expression in CEL that is true of what is fine. It is checked when the Configuration is read; what the rule does is
-said among `rules`, by its name, like that of any other.
+Write a CEL expression that is true for correct objects. It is checked when the Configuration is read. The action of the
+rule is configured by its name under `rules`, as for any other rule.
 
 ```yaml
 seiretsu:
@@ -67,38 +70,39 @@ seiretsu:
       action: Deny
 ```
 
-An expression sees `object`, `oldObject` (null on create), `request` (`operation`, `namespace`, `name`, `username`,
-`dryRun`), `namespaceObject` (name and labels) and, of jobs and of Workloads made without one, `job`: `queue`,
-`priorityClass`, `pods`, and `requests` by resource as they count for quota, in base units (cpu in thousandths).
-`amount(resource, quantity)` reads a quantity in the same units. A resource that the job does not ask for is 0, unless
-the expression asks whether it is there (`has(job.requests.cpu)`, `'nvidia.com/gpu' in job.requests`). Where an
-expression fails on an object, because another field is not there, it counts as false and says so.
+An expression can use `object`, `oldObject` (null on create), `request` (`operation`, `namespace`, `name`, `username`,
+`dryRun`) and `namespaceObject` (name and labels). For jobs, and for Workloads without a job, it can also use `job`:
+`queue`, `priorityClass`, `pods`, and `requests` by resource as they count for quota, in base units (cpu in
+thousandths). `amount(resource, quantity)` converts a quantity to the same units. A resource that the job does not
+request is 0, unless the expression tests whether it exists (`has(job.requests.cpu)`,
+`'nvidia.com/gpu' in job.requests`). If an expression fails on an object because another field does not exist, it
+counts as false and the message says so.
 
-What can be known before any object comes is an error of the Configuration: syntax, unknown functions, variables and
-fields of `job`, `request` and `namespaceObject`, an expression that gives no truth value (or a message no text), and
-types that do not go together.
+These mistakes are errors of the Configuration: syntax, unknown functions, variables and fields of `job`, `request` and
+`namespaceObject`, an expression that does not return a boolean (or a message that does not return a string), and
+operands of the wrong type.
 """
 _SECTIONS: Final = {
-    "jobs": "Said to whoever submits a job, when it is created and when it changes while it waits; to whoever makes a\n"
-    "Workload without a job; and the last one to whoever resizes a job that runs, with\n"
-    "`nobody-lends` and `request-too-large`: it queues again.",
-    "labels and annotations": "Said of jobs, when a label or an annotation comes, or the queue name goes; of those\n"
-    "that name no queue too, by a hook that may be skipped while Seiretsu is down.",
-    "pod templates of Jobs": "Said before Kubernetes itself refuses the change (`field is immutable`).",
-    "what is not queued": "Said to whoever names a queue where nothing waits in one. These hooks may be skipped while"
-    " Seiretsu is down,\nand only objects come to them that have such a label, or nearly. Of the Jobs that a CronJob"
-    " will make the rules\nabout labels and about what can never start say what is wrong with its jobTemplate.",
+    "jobs": "Checked when a job is created, when a waiting job is changed, and when a Workload is created without a\n"
+    "job. The last rule is for changes of a running job, together with `nobody-lends` and `request-too-large`: the\n"
+    "job is requeued.",
+    "labels and annotations": "Checked when a label or an annotation of a job is added, or the queue name is\n"
+    "removed. This includes jobs without a queue name; their hook is skipped while Seiretsu is down.",
+    "pod templates of Jobs": "Printed before the refusal of Kubernetes itself (`field is immutable`).",
+    "what is not queued": "For objects that name a queue but are not queued. These hooks are skipped while Seiretsu is"
+    " down, and only\nobjects with a queue label, or a similar one, are sent to them. For a CronJob, the rules about"
+    " labels and the\nrules about jobs that can never start check its jobTemplate.",
     "Workloads of Jobs": "",
-    "ClusterQueues": "Said to administrators. These hooks may be skipped while Seiretsu is down: `Deny` holds only"
-    " while it answers.",
+    "ClusterQueues": "For administrators. These hooks are skipped while Seiretsu is down, so `Deny` works only while it"
+    " runs.",
     "LocalQueues": "",
-    "Queues of v0.1": "The same as about LocalQueues, and:",
+    "Queues of v0.1": "All rules about LocalQueues, and:",
     "Cohorts": "",
     "ResourceFlavors": "",
 }
 
 
-_COLUMNS: Final = "| rule | what it finds | what it says, for example |\n|---|---|---|\n"
+_COLUMNS: Final = "| rule | what it finds | example of the message |\n|---|---|---|\n"
 
 
 def page() -> str:
