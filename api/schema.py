@@ -11,7 +11,6 @@ from pydantic import BaseModel
 Schema = dict[str, Any]
 
 _DROPPED = frozenset({"title", "$defs"})
-_METADATA = ("apiVersion", "kind", "metadata")
 
 
 def structural(model: type[BaseModel]) -> Schema:

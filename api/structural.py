@@ -4,16 +4,22 @@ The same rules, in its words, where no API server is at hand: files given to `si
 tests. CEL rules are not evaluated here: `api.validate` has each of them in Python.
 """
 
+import functools
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from api.errors import (
+    MOST,
     FieldError,
+    broken_rule,
     duplicate,
     invalid,
     not_supported,
@@ -29,14 +35,12 @@ _INTEGERS: Final = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
-    """Everything in `value` that the API server's schema validation refuses."""
-    if schema.get("x-kubernetes-int-or-string"):
-        return _int_or_string(schema, value, path)
-    expected = schema.get("type")
-    if expected is not None and not _TYPES[expected](value):
+    """Returns what the API server's schema validation refuses in `value`; it stops soon after `MOST` errors."""
+    if not _has_type(value, expected := _types(schema)):
         found = _type_name(value)
         choices = [not_supported(path, value, schema["enum"])] if "enum" in schema else []
-        return [type_invalid(path, found, f'{path} in body must be of type {expected}: "{found}"'), *choices]
+        text = f'{path} in body must be of type {",".join(expected)}: "{found}"'
+        return [type_invalid(path, found, text), *choices]
     match value:
         case dict():
             return _object(schema, value, path)
@@ -48,6 +52,41 @@ def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
             return []
         case _:
             return _number(schema, value, path)
+
+
+def _types(schema: Schema) -> tuple[str, ...]:
+    """Returns the types that the schema allows; none means any type."""
+    if "type" in schema:
+        return (schema["type"],)
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer", "string"
+    return tuple(branch["type"] for branch in schema.get("anyOf", ()))
+
+
+def _has_type(value: Any, expected: tuple[str, ...]) -> bool:
+    for each in expected:  # not `any`, which costs as much as the rest of a check
+        if _TYPES[each](value):
+            return True
+    return not expected
+
+
+class Form:
+    """A schema whose check recognizes an object without errors in C, whatever its size: thousands of labels or
+    containers took 6 ms field by field. Each field is looked at only in an object with errors.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        """Raises `ValueError` for a schema with keywords that the check in C does not know."""
+        self.schema = schema
+        self._type = _compiled_type(schema) | None
+
+    def errors(self, value: Any, path: str = "") -> list[FieldError]:
+        """Returns at most `MOST` violations in `value`; none where it is null, which means absent."""
+        try:
+            msgspec.convert(value, self._type)
+        except msgspec.ValidationError as error:
+            return violations(self.schema, value, path)[:MOST] or [broken_rule(path, str(error))]
+        return []
 
 
 def defaulted(schema: Schema, value: Any) -> Any:
@@ -125,15 +164,6 @@ def _type_name(value: Any) -> str:
     return "integer" if _is_integer(value) else "number"
 
 
-def _int_or_string(schema: Schema, value: Any, path: str) -> list[FieldError]:
-    if isinstance(value, str):
-        return _string(schema, value, path)
-    if _is_integer(value):
-        return []
-    found = _type_name(value)
-    return [type_invalid(path, found, f'{path} in body must be of type integer,string: "{found}"')]
-
-
 def _object(schema: Schema, value: dict[str, Any], path: str) -> list[FieldError]:
     prefix = f"{path}." if path else ""
     errors = [required(f"{prefix}{name}") for name in schema.get("required", ()) if value.get(name) is None]
@@ -143,8 +173,10 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> list[FieldError
     rest = schema.get("additionalProperties")
     for name, child in value.items():
         below = properties.get(name, rest)
-        if below and (child is not None or below is rest) and not (not path and name == "metadata"):
+        if below and (child is not None or below is rest):
             errors += violations(below, child, f"{prefix}{name}")
+            if len(errors) >= MOST:
+                break
     return errors
 
 
@@ -155,8 +187,10 @@ def _array(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
     if (least := schema.get("minItems")) is not None and len(value) < least:
         errors.append(invalid(path, len(value), f"{path} in body should have at least {least} items"))
     if item := schema.get("items"):
-        for index, element in enumerate(value[:limit]):  # whoever sends a million is told of the number
+        for index, element in enumerate(value[:limit]):
             errors += violations(item, element, f"{path}[{index}]")
+            if len(errors) >= MOST:
+                break
     return errors or _repeated(schema, value, path)
 
 
@@ -201,6 +235,46 @@ def _number(schema: Schema, value: float, path: str) -> list[FieldError]:
     if bound and not -bound <= value < bound:
         errors.append(invalid(path, value, f"must be within the range of {schema['format']}"))
     return errors
+
+
+_KEYWORDS: Final = frozenset(
+    {"type", "anyOf", "x-kubernetes-int-or-string", "properties", "additionalProperties", "items", "format", "pattern"}
+)
+"""What the check in C knows of a schema."""
+
+
+def _compiled_type(schema: Schema) -> Any:
+    """Returns the type for `msgspec` that accepts what the schema accepts; a field may be absent or null."""
+    if more := sorted(schema.keys() - _KEYWORDS):
+        raise ValueError(f"no form is made of a schema with {', '.join(more)}")
+    return functools.reduce(operator.or_, (_compiled_branch(each, schema) for each in _types(schema)))
+
+
+def _compiled_branch(expected: str, schema: Schema) -> Any:
+    match expected:
+        case "object" if "properties" in schema:
+            fields = [(name, _compiled_type(below) | None, None) for name, below in schema["properties"].items()]
+            return msgspec.defstruct("Fields", fields)
+        case "object" if "additionalProperties" in schema:
+            return dict[str, _compiled_type(schema["additionalProperties"])]  # type: ignore[misc]  # made at run time
+        case "array" if "items" in schema:
+            return list[_compiled_type(schema["items"])]  # type: ignore[misc]
+        case "string" if "pattern" in schema:
+            return Annotated[str, msgspec.Meta(pattern=f"(?a){_compiled(schema['pattern']).pattern}")]
+        case "integer" if "format" in schema:
+            bound = _INTEGERS[schema["format"]]
+            return Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)]
+    return _PLAIN[expected]
+
+
+_PLAIN: Final[dict[str, Any]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": int | float,
+}
 
 
 @lru_cache(maxsize=256)

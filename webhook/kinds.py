@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from api import validate as rules
+from api.builtin import INTEGER, METADATA, fields, list_of
 from api.errors import FieldError, required
 from api.feature_gates import Gates
 from api.names import Finalizer
-from core.jobs.admission.form import METADATA, Form, ListOf
+from api.structural import Form
 from core.model import Raw
 from webhook import patch
 from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 
-_FORM: Final = Form({"metadata": METADATA})
-_PARTIAL: Final = Form({"spec": {"podSets": ListOf({"minCount": int})}})
+_FORM: Final = Form(fields(metadata=METADATA))
+_PARTIAL: Final = Form(fields(spec=fields(podSets=list_of(fields(minCount=INTEGER)))))
 
 
 def keep_while_in_use(request: Request, context: Context) -> Response:

@@ -5,7 +5,9 @@ Nothing is ever refused but by the operator's own choice (`Deny`), and the API s
 
 from __future__ import annotations
 
+from api.builtin import METADATA, fields
 from api.names import Condition
+from api.structural import Form
 from api.validate import common
 from core.feedback import Finding, news
 from core.feedback.change import Change
@@ -13,7 +15,6 @@ from core.feedback.jobs import of_template
 from core.feedback.keys import Keys, of_keys
 from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
 from core.jobs import meta, owners
-from core.jobs.admission.form import METADATA, Form
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from webhook.jobs import keys_of, submission_of
@@ -82,11 +83,8 @@ def _job(cron_job: Raw | None) -> Raw | None:
 
 
 _FORM = Form(
-    {
-        "metadata": METADATA,
-        "spec": {
-            "template": {"metadata": METADATA},
-            "jobTemplate": {"metadata": METADATA, "spec": {}},
-        },
-    }
+    fields(
+        metadata=METADATA,
+        spec=fields(template=fields(metadata=METADATA), jobTemplate=fields(metadata=METADATA, spec=fields())),
+    )
 )

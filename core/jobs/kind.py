@@ -31,9 +31,9 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
+from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
-from core.jobs.admission.form import Form
 from core.jobs.fields import Path, Setting, at, changed, dotted
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Key, Raw

@@ -81,7 +81,7 @@ def test_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
         pytest.param(
             review(QUEUED, namespace=7), "namespace is a number, not a text", id="a namespace that is a number"
         ),
-        pytest.param(review(job(labels={"a": 1})), "metadata.labels[a]: Invalid value", id="a label that is a number"),
+        pytest.param(review(job(labels={"a": 1})), "metadata.labels.a: Invalid value", id="a label that is a number"),
         pytest.param(review({**QUEUED, "spec": []}), "spec: Invalid value", id="a spec that is a list"),
         pytest.param(review(job(parallelism=1.5)), "must be of type integer", id="one and a half pods"),
         pytest.param(review(job(parallelism=True)), "must be of type integer", id="true pods"),

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from api import names
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields
 from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
 from api.names import Annotation
+from api.structural import Form
 from core.jobs import meta
-from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE
 from core.jobs.fields import Setting, changed
@@ -42,17 +43,17 @@ class BatchJob(JobKind):
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
     form = Form(
-        {
-            "metadata": METADATA,
-            "spec": {
-                "suspend": bool,
-                "parallelism": int,
-                "completions": int,
-                "completionMode": str,
-                "managedBy": str,
-                "template": POD_TEMPLATE,
-            },
-        }
+        fields(
+            metadata=METADATA,
+            spec=fields(
+                suspend=BOOLEAN,
+                parallelism=INTEGER,
+                completions=INTEGER,
+                completionMode=TEXT,
+                managedBy=TEXT,
+                template=POD_TEMPLATE,
+            ),
+        )
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:

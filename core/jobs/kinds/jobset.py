@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, list_of
 from api.names import Annotation
+from api.structural import Form
 from core.jobs import meta
-from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form, ListOf
 from core.jobs.fields import Setting
 from core.jobs.kind import Delete, JobKind, Outcome, Served, Slot, Target, Write, outcome
 from core.jobs.kinds.job import BATCH_JOB
@@ -30,20 +31,22 @@ class JobSet(JobKind):
     related = (BATCH_JOB.served,)
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(
-        {
-            "metadata": METADATA,
-            "spec": {
-                "suspend": bool,
-                "managedBy": str,
-                "replicatedJobs": ListOf(
-                    {
-                        "name": str,
-                        "replicas": int,
-                        "template": {"spec": {"parallelism": int, "completions": int, "template": POD_TEMPLATE}},
-                    }
+        fields(
+            metadata=METADATA,
+            spec=fields(
+                suspend=BOOLEAN,
+                managedBy=TEXT,
+                replicatedJobs=list_of(
+                    fields(
+                        name=TEXT,
+                        replicas=INTEGER,
+                        template=fields(
+                            spec=fields(parallelism=INTEGER, completions=INTEGER, template=POD_TEMPLATE),
+                        ),
+                    )
                 ),
-            },
-        }
+            ),
+        )
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
 from api.configuration import rules
 from api.feature_gates import DEFAULTS
+from api.structural import Form
 from core.jobs import workload
-from core.jobs.admission.form import METADATA, POD_TEMPLATE, Form
 from core.jobs.fields import at, changed, dotted
 from core.jobs.kind import JobKind, Outcome, Served, Slot, outcome
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
@@ -30,7 +31,7 @@ class Gang(JobKind):
     pods_path = ("spec",)
     suspend_path = ("spec", "gates")
     uid_label = "example.com/gang-uid"
-    form = Form({"metadata": METADATA, "spec": {"size": int, "leader": POD_TEMPLATE, "worker": POD_TEMPLATE}})
+    form = Form(fields(metadata=METADATA, spec=fields(size=INTEGER, leader=POD_TEMPLATE, worker=POD_TEMPLATE)))
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         return [Slot("leader", 1, ("spec", "leader")), Slot("worker", job["spec"]["size"] - 1, ("spec", "worker"))]
