@@ -138,7 +138,7 @@ class World:
         asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), self.caches.classes)
         if isinstance(asked, priority.Missing):
             return asked
-        raw = workloads.manifest(BATCH_JOB, job, asked, labels_to_copy=self.rules.controller.labels_to_copy)
+        raw = workloads.manifest(BATCH_JOB, job, asked, self.rules.controller.copied)
         raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
         return self.read(raw)
 

@@ -117,7 +117,7 @@ class JobReconciler:
             classes=self.caches.classes,
             wait_for_pods_ready=self.settings.wait_for_pods_ready,
             retention_after_deactivation=self.settings.retention_after_deactivation,
-            labels_to_copy=self.settings.labels_to_copy,
+            copied=self.settings.copied,
             reclaimable_pods=self.settings.reading.reclaimable_pods,
             pods_gone=self.departures.gone,
             related=self.caches.related(self.kind, key),

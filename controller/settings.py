@@ -12,6 +12,7 @@ from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
 from controller.custom_labels import CustomLabel
+from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Selector
 from core.model.policy import AdmissionFairSharing, Policy, Strategy
 from core.wire import decode, pod_requests
@@ -47,7 +48,7 @@ class Settings:
     identifier_annotations: bool = True
     managed_namespaces: Selector | None = None
     namespace: str = names.NAMESPACE
-    labels_to_copy: tuple[str, ...] = ()
+    copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
     leader_election: LeaderElection | None = None
     queue_resources: bool = False
@@ -90,7 +91,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         identifier_annotations=enabled("WorkloadIdentifierAnnotations", configuration.feature_gates),
         managed_namespaces=decode.selector(configuration.managed_namespaces),
         namespace=namespace or configuration.namespace,
-        labels_to_copy=tuple(configuration.integrations.label_keys_to_copy),
+        copied=_copied(configuration),
         retention_after_deactivation=(
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
@@ -124,6 +125,16 @@ def _custom_labels(configuration: Configuration) -> tuple[CustomLabel, ...]:
             tracked=tuple(each.tracked_values),
         )
         for each in configuration.metrics.custom_labels
+    )
+
+
+def _copied(configuration: Configuration) -> Copied:
+    """Returns what Workloads get from their jobs: the chosen labels, and the sources of metric labels of Workloads."""
+    sources = [each for each in _custom_labels(configuration) if each.kind == families.WORKLOAD]
+    labels = {each.label_key or each.name for each in sources if not each.annotation_key}
+    return Copied(
+        labels=frozenset({*configuration.integrations.label_keys_to_copy, *labels}),
+        annotations=frozenset(each.annotation_key for each in sources if each.annotation_key),
     )
 
 

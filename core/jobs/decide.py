@@ -219,7 +219,7 @@ def no_workload(s: Situation) -> Action | None:
     found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
     if isinstance(found, Missing):
         return _missing(found)
-    return CreateWorkload(workload.manifest(s.kind, s.job, found, related=s.related, labels_to_copy=s.labels_to_copy))
+    return CreateWorkload(workload.manifest(s.kind, s.job, found, s.copied, related=s.related))
 
 
 def reclaim(s: Situation) -> Action | None:

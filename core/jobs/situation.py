@@ -14,6 +14,7 @@ from core.jobs import meta, template, workload
 from core.jobs.kind import JobKind, Outcome, Write
 from core.jobs.release import read
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
+from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Raw, Workload
 from core.workload.priority import PriorityClasses
 
@@ -40,7 +41,7 @@ class Situation:
     classes: PriorityClasses = field(default_factory=PriorityClasses)
     wait_for_pods_ready: bool = False
     retention_after_deactivation: float | None = None
-    labels_to_copy: tuple[str, ...] = ()
+    copied: Copied = NOTHING_COPIED
     reclaimable_pods: bool = True
     pods_gone: Container[str] = frozenset()
     related: tuple[Raw, ...] = ()

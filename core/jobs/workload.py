@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from api import names, quantity
 from api.syntax import label_value
@@ -18,6 +19,17 @@ from core.model import Key, Raw
 
 _HASH_LENGTH = 5
 _MAX_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Keys of the labels and annotations that a Workload gets from its job."""
+
+    labels: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+
+
+NOTHING_COPIED: Final = Copied()
 
 
 def max_execution_seconds(job: Raw) -> int | None:
@@ -35,14 +47,14 @@ def name(kind: JobKind, job: Raw) -> str:
 
 
 def manifest(
-    kind: JobKind, job: Raw, priority: Raw, *, related: Sequence[Raw] = (), labels_to_copy: Iterable[str] = ()
+    kind: JobKind, job: Raw, priority: Raw, copied: Copied = NOTHING_COPIED, *, related: Sequence[Raw] = ()
 ) -> Raw:
     """The Workload to create for a job; ``priority`` is what ``core.workload.priority.of_job`` says."""
     metadata = job["metadata"]
-    labels = {key: metadata["labels"][key] for key in sorted(labels_to_copy) if key in (metadata.get("labels") or {})}
+    labels = _chosen(metadata.get("labels"), copied.labels)
     if not label_value(metadata["uid"]):
         labels[names.Label.JOB_UID] = metadata["uid"]
-    annotations = {
+    annotations = _chosen(metadata.get("annotations"), copied.annotations) | {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()
         if key.startswith(names.Annotation.PROVISIONING_PARAMETER_PREFIX)
@@ -62,6 +74,10 @@ def manifest(
         },
         "spec": {**_spec(kind, job, related), **priority["spec"]},
     }
+
+
+def _chosen(found: Mapping[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
+    return {key: found[key] for key in sorted(keys) if key in found} if found else {}
 
 
 def owner_reference(kind: JobKind, job: Raw) -> Raw:

@@ -5,7 +5,10 @@ import pytest
 from api.configuration import load
 from api.feature_gates import DEFAULTS
 from controller.settings import Settings, from_configuration
+from core.jobs.kinds import BATCH_JOB
+from core.jobs.workload import Copied, manifest
 from core.model.policy import Strategy
+from tests.core.jobs.samples import job
 
 FULL = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -101,3 +104,27 @@ def test_a_feature_gate_of_the_controller_changes_its_settings(gate: str) -> Non
     on, off = (read(f"{BASE}featureGates: {{{gate}: {value}}}") for value in ("true", "false"))
     assert on != off
     assert read(BASE) == (on if DEFAULTS[gate] else off)
+
+
+def test_what_metric_labels_take_from_workloads_is_copied_from_their_jobs() -> None:
+    text = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {labelKeysToCopy: [team]}
+metrics:
+  customLabels:
+    - {name: stage, sourceLabelKey: example.com/stage, sourceKind: Workload, trackedValues: [a]}
+    - {name: own, sourceKind: Workload, trackedValues: [a]}
+    - {name: cost, sourceAnnotationKey: example.com/cost, sourceKind: Workload, trackedValues: [a]}
+    - {name: region}
+"""
+    without = Copied(labels=frozenset({"team"}))
+    assert read(text).copied == without
+    found = read(text + "featureGates: {CustomMetricLabels: true}\n").copied
+    assert found == Copied(frozenset({"team", "example.com/stage", "own"}), frozenset({"example.com/cost"}))
+    submitted = job()
+    submitted["metadata"]["labels"] |= {"own": "a", "other": "b"}
+    submitted["metadata"]["annotations"] = {"example.com/cost": "12", "example.com/other": "x"}
+    made = manifest(BATCH_JOB, submitted, {"spec": {}}, found)["metadata"]
+    assert (made["labels"].get("own"), made["labels"].get("other")) == ("a", None)
+    assert made["annotations"] == {"example.com/cost": "12"}
