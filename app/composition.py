@@ -12,7 +12,7 @@ from api.crds import CONVERSION_PATH
 from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
-from app.install import await_admission, install_definitions, take_name, user_name
+from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
 from app.metrics import Metrics
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
@@ -245,7 +245,7 @@ async def persistently(
         try:
             await attempt()
             return
-        except (ApiError, CertificateError) as error:
+        except (ApiError, CertificateError, NotEstablishedError) as error:
             if isinstance(error, ApiError) and not isinstance(error, Unintelligible) and error.status in HOPELESS:
                 raise
             away = isinstance(error, ApiError) and (isinstance(error, Unreachable) or error.status >= 500)

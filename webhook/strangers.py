@@ -27,7 +27,7 @@ from webhook.settings import Context
 def advise(request: Request, context: Context) -> Response:
     """What to say of an object that names a queue where nothing waits in one."""
     new, old = request.new(), request.old_object
-    if _looked_after(request.kind, context) or any(_FORM.errors(each) for each in (new, old)):
+    if _looked_after(request, context) or any(_FORM.errors(each) for each in (new, old)):
         return allow()
     change = Change(None if old is None else _stranger(request, old), _stranger(request, new))
     found = of_stranger(change, context.lookup)
@@ -48,9 +48,10 @@ def advise_deletion(request: Request, context: Context) -> Response:
     return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
 
 
-def _looked_after(kind: str, context: Context) -> bool:
-    """Whether the operator has named a controller of his own that queues this kind."""
-    return any(framework.partition(".")[0] == kind for framework in context.settings.external_frameworks)
+def _looked_after(request: Request, context: Context) -> bool:
+    """Whether the operator has named a controller of his own that queues this kind of this API group."""
+    external = context.settings.external_frameworks
+    return (request.kind, request.group) in map(owners.kind_and_group, external)
 
 
 def _stranger(request: Request, raw: Raw) -> Stranger:

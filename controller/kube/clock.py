@@ -11,6 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+LONGEST = timedelta(days=36_525)
+"""Times are counted on from an answer for less than this."""
+
 
 class ServerClock:
     """Says what time it is for the API server: that of its last answer's ``Date``, and what has passed since.
@@ -37,10 +40,13 @@ class ServerClock:
         self._text = date
         try:
             told = parsedate_to_datetime(date)
-        except ValueError:
+            if told.tzinfo is None:
+                return
+            told = told.astimezone(UTC)
+            _ = told - LONGEST, told + LONGEST
+        except (ValueError, OverflowError):  # no date, or one so far off that time could not be counted from it
             return
-        if told.tzinfo is not None:
-            self._heard = told.astimezone(UTC), self._monotonic()
+        self._heard = told, self._monotonic()
 
     def now(self) -> datetime:
         """The API server's time, to the second."""

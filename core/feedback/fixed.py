@@ -10,20 +10,30 @@ from core.feedback.rules import Finding, Rule, findings
 from core.model import Raw
 from core.state.lookup import Lookup
 
-PodSpecs = tuple[Raw, ...]
+FixedParts = tuple[Raw, ...]
+"""What Kubernetes does not let change of each pod template of a Job."""
 
 _PLACEMENT: Final = frozenset({"nodeSelector", "tolerations", "affinity", "schedulingGates"})
 """What may be changed in the pods of a Job that waits, beside labels, annotations and resources."""
 
 
-def fixed(specs: Iterable[Raw], *, waits: bool) -> PodSpecs:
-    """The part of pod specs that Kubernetes does not let change; all of it unless the Job ``waits``."""
-    return tuple(_without_placement(spec) if waits else spec for spec in specs)
+def fixed(templates: Iterable[Raw], *, waits: bool) -> FixedParts:
+    """The part of pod templates that Kubernetes does not let change; labels, annotations and all of the spec unless the
+    Job ``waits``.
+    """
+    return tuple(_without_placement(each.get("spec") or {}) if waits else _whole(each) for each in templates)
 
 
-def of_pods(change: Change[PodSpecs], lookup: Lookup) -> tuple[Finding, ...]:
-    """All findings about a change of the fixed part of pod specs."""
+def of_pods(change: Change[FixedParts], lookup: Lookup) -> tuple[Finding, ...]:
+    """All findings about a change of the fixed part of pod templates."""
     return findings(FIXED_RULES, change, lookup)
+
+
+def _whole(template: Raw) -> Raw:
+    """The template without empty fields: an absent one and an empty one are equal to Kubernetes."""
+    metadata = template.get("metadata") or {}
+    found = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
+    return {"metadata": found, "spec": template.get("spec") or {}}
 
 
 def _without_placement(spec: Raw) -> Raw:
@@ -38,12 +48,12 @@ _TEXT: Final = (
 )
 
 
-def _immutable(change: Change[PodSpecs], lookup: Lookup) -> Iterable[str]:
+def _immutable(change: Change[FixedParts], lookup: Lookup) -> Iterable[str]:
     if change.old is not None and change.new is not None and change.old != change.new:
         yield _TEXT
 
 
-FIXED_RULES: Final[tuple[Rule[Change[PodSpecs]], ...]] = (
+FIXED_RULES: Final[tuple[Rule[Change[FixedParts]], ...]] = (
     Rule(
         "pods-immutable",
         "The pod template of a queued Job is changed, which Kubernetes refuses.",

@@ -62,7 +62,7 @@ class Rule(Generic[_Subject]):
     example: str
 
 
-TOO_SLOW = Finding(NOT_JUDGED, "checks took too long: other reasons why this may not start were not checked")
+TOO_SLOW = Finding(NOT_JUDGED, "checks took too long: the other rules were not checked for this object")
 
 
 def findings(

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.composition import LONGEST_UNREACHABLE_SECONDS, LONGEST_WAIT_SECONDS, persistently
+from app.install import NotEstablishedError
 from certs.pki import CertificateError
 from controller.kube.errors import (
     AlreadyExists,
@@ -50,6 +51,7 @@ PASSING = [
     Unreachable(0, "ClientConnectorError", "connection refused"),
     Unintelligible(400, "Unintelligible", "not a Kubernetes answer (text/html): <html>"),
     CertificateError("the CA could not be stored in 20 attempts"),
+    NotEstablishedError("CRDs not established after 30 s: workloads.kueue.x-k8s.io: no answer yet"),
 ]
 
 

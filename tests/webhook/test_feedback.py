@@ -494,3 +494,18 @@ def test_a_warning_says_how_to_hold_the_job_whose_workload_is_deleted() -> None:
 
 def test_nothing_is_promised_about_jobs_of_another_api_group() -> None:
     assert deleted_workload("batch.volcano.sh/v1alpha1") == []
+
+
+@pytest.mark.parametrize(("external", "warned"), [("Deployment.v1.apps", False), ("Deployment.v1.example.com", True)])
+def test_a_kind_is_left_to_the_external_controller_of_its_own_api_group_alone(external: str, warned: bool) -> None:
+    """Kinds of two groups may have one name."""
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "team-a", "labels": JOB_LABEL},
+    }
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    body = review(made, kind=kind, resource={"group": "apps", "version": "v1", "resource": "deployments"})
+    settings = Settings(external_frameworks=frozenset({external}))
+    response = ask("/feedback-apps-v1-deployment", body, knows=world(), settings=settings)
+    assert ("warnings" in response) is warned

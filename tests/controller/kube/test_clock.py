@@ -40,7 +40,18 @@ def test_the_time_of_an_answer_counts_and_then_what_has_passed_since() -> None:
 
 
 @pytest.mark.parametrize(
-    "date", ["", "yesterday", "Tue, 99 Jun 2026 10:00:00 GMT", "Tue, 02 Jun 2026 10:00:00", "\x00"]
+    "date",
+    [
+        "",
+        "yesterday",
+        "Tue, 99 Jun 2026 10:00:00 GMT",
+        "Tue, 02 Jun 2026 10:00:00",
+        "\x00",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+        "Tue, 02 Jun 2026 10:00:00 +99999999999999999999",
+        "Tue, 02 Jun 99999999999999999999 10:00:00 GMT",
+    ],
 )
 def test_a_date_that_is_none_changes_nothing(date: str) -> None:
     clock = Time().clock()

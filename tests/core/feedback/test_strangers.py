@@ -8,7 +8,7 @@ import pytest
 
 from api.names import Label
 from core.feedback.change import Change
-from core.feedback.fixed import PodSpecs, fixed, of_pods
+from core.feedback.fixed import FixedParts, fixed, of_pods
 from core.feedback.rules import Finding
 from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
 from core.model import Raw
@@ -27,8 +27,13 @@ def pod(image: str = "i", **spec: Any) -> Raw:
     return {"containers": [{"name": "main", "image": image}], **spec}
 
 
-def changed(old: Raw, new: Raw, *, waits: bool = False) -> Change[PodSpecs]:
-    return Change(fixed([old], waits=waits), fixed([new], waits=waits))
+def changed(old: Raw, new: Raw, *, waits: bool = False) -> Change[FixedParts]:
+    return Change(fixed([{"spec": old}], waits=waits), fixed([{"spec": new}], waits=waits))
+
+
+def relabelled(labels: Raw, *, waits: bool = False) -> Change[FixedParts]:
+    before, after = ({"metadata": {"labels": each}, "spec": pod()} for each in ({}, labels))
+    return Change(fixed([before], waits=waits), fixed([after], waits=waits))
 
 
 TEMPLATE = "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
@@ -97,6 +102,9 @@ CASES = [
     pytest.param(changed(pod(), pod("other"), waits=True), "pods-immutable", TEMPLATE, id="another image, waiting"),
     pytest.param(changed(pod(), pod(nodeSelector={"a": "b"})), "pods-immutable", TEMPLATE, id="other nodes, running"),
     pytest.param(changed(pod(), pod(nodeSelector={"a": "b"}), waits=True), "", "", id="other nodes, waiting"),
+    pytest.param(relabelled({"a": "b"}), "pods-immutable", TEMPLATE, id="another label of the pods, running"),
+    pytest.param(relabelled({"a": "b"}, waits=True), "", "", id="another label of the pods, waiting"),
+    pytest.param(relabelled({}), "", "", id="labels that are absent or empty"),
 ]
 
 
