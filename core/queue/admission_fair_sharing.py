@@ -1,9 +1,9 @@
-"""Admission fair sharing: what LocalQueues have used, decaying, so that those who used less go first in their
+"""Admission fair sharing: decayed usage of LocalQueues, so that the LocalQueue with less usage is first in its
 ClusterQueue.
 
-Separate from ``core.quota.shares``, which compares ClusterQueues by what they borrow at present. Usage is a history:
-every sample takes over part of what runs, as much as ``half_life`` says, and an admission counts at once by the part it
-would make in one sampling interval (the entry penalty). Rule: KEP 4136,
+Separate from ``core.quota.shares``, which compares ClusterQueues by what they borrow now. Usage is a history: every
+sample adds a part of current usage, which depends on ``half_life``, and an admission counts immediately with the part
+that it would add in one sampling interval (the entry penalty). Rule: KEP 4136,
 https://kueue.sigs.k8s.io/docs/concepts/admission_fair_sharing/. Amounts are in whole units (cpu in cores).
 """
 
@@ -22,7 +22,7 @@ USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What a LocalQueue has consumed, by resource, as of a time in epoch seconds."""
+    """The consumption of a LocalQueue, by resource, at a time in epoch seconds."""
 
     resources: Mapping[str, float] = field(default_factory=dict)
     at: float = 0.0
@@ -34,7 +34,9 @@ def units(requests: Requests) -> dict[str, float]:
 
 
 def portion(seconds: float, half_life: float) -> float:
-    """How much of what runs a time of so many seconds adds to the history; the rest of the old history stays."""
+    """Returns the part of current usage that the given number of seconds adds to the history; the old history keeps the
+    rest.
+    """
     return 1.0 - 0.5 ** (seconds / half_life) if half_life > 0 else 0.0
 
 
@@ -49,13 +51,13 @@ def sampled(old: Consumed, running: Mapping[str, float], now: float, half_life: 
 
 
 def entry_penalty(requests: Requests, rules: AdmissionFairSharing) -> dict[str, float]:
-    """What an admission counts at once."""
+    """Returns the amount that an admission counts immediately."""
     part = portion(rules.sampling_interval, rules.half_life)
     return {resource: amount * part for resource, amount in units(requests).items()}
 
 
 def weighed(resources: Mapping[str, float], weight: float, resource_weights: Mapping[str, float]) -> float:
-    """One figure for what was used: the least goes first, who has no weight goes last."""
+    """Returns one number for the usage: the lowest is first; a LocalQueue without weight is last."""
     if weight <= 0:
         return math.inf
     return sum(resource_weights.get(name, 1.0) * resources[name] for name in sorted(resources)) / weight
@@ -73,18 +75,18 @@ class Ledger:
         return self._consumed.get(queue)
 
     def remember(self, queue: Key, consumed: Consumed | None) -> None:
-        """Take over a history, or forget it."""
+        """Sets a history, or removes it."""
         if consumed is None:
             self._consumed.pop(queue, None)
         else:
             self._consumed[queue] = consumed
 
     def charge(self, workload: Key, queue: Key, penalty: dict[str, float]) -> None:
-        """Count an admission, in the place of what was counted for the workload."""
+        """Counts an admission, replacing what was counted for the workload."""
         self._penalties[workload] = (queue, penalty)
 
     def refund(self, workload: Key) -> Key | None:
-        """An admission came to nothing; the LocalQueue it was counted for."""
+        """Removes the count of an admission that failed; returns its LocalQueue."""
         queue, _ = self._penalties.pop(workload, (None, None))
         return queue
 

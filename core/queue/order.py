@@ -1,6 +1,6 @@
-"""Who comes first: the timestamp a workload queues with, and the order inside a ClusterQueue.
+"""The order of workloads: the timestamp with which a workload is queued, and the order inside a ClusterQueue.
 
-Separate because queues, the cycle and preemption (LowerOrNewerEqualPriority) must use the same clock. Rule:
+Separate because queues, the cycle and preemption (LowerOrNewerEqualPriority) must use the same time. Rule:
 https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
 """
 
@@ -11,7 +11,7 @@ from core.model import Workload
 from core.model.policy import Policy
 
 _EPSILON = 0.001
-"""A workload preempted while the preemptor borrowed queues just behind its preemptor."""
+"""A workload that was preempted while the preemptor borrowed is queued directly after its preemptor."""
 
 
 def queue_time(workload: Workload, policy: Policy) -> float:
@@ -38,5 +38,5 @@ QueueKey = tuple[int, float, str]
 
 
 def queue_key(workload: Workload, policy: Policy) -> QueueKey:
-    """Where the workload stands in its ClusterQueue."""
+    """Returns the sort key of the workload in its ClusterQueue."""
     return (-workload.priority, queue_time(workload, policy), workload.uid)

@@ -1,8 +1,8 @@
-"""The workloads that wait for one ClusterQueue: who is the head, and who need not be looked at for now.
+"""The workloads that wait for one ClusterQueue: which is the head, and which are parked.
 
-Workloads of equal demand and priority form a group: where one of them fits nowhere, none does, so a group is parked and
-woken as a whole. That keeps parking and waking independent of how many workloads wait. Separate from
-``core.state.state``, which decides when to wake. Rules:
+Workloads of equal demand and priority form a group: if one of them fits in no flavor, none does, so a group is parked
+and woken as a whole. Therefore the cost of parking and waking does not depend on the number of waiting workloads.
+Separate from ``core.state.state``, which decides when to wake. Rules:
 https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
 """
 
@@ -22,12 +22,12 @@ _Stop = tuple[tuple[tuple[str, int], ...], ...]
 """Where a search for flavors stopped: the last flavor tried by resource, for each pod set."""
 _NOWHERE: frozenset[_Stop] = frozenset()
 _SLACK = 64
-"""How many dead entries a heap may have beside as many as it has living ones."""
+"""How many removed entries a heap may have in addition to as many as its valid ones."""
 
 
 class QueueEntry:
-    """A workload in its queue. ``asleep`` ones are parked alone, not with their group; ``bypassed`` ones came when that
-    was parked.
+    """A workload in its queue. ``asleep`` ones are parked alone, not with their group; ``bypassed`` ones arrived while
+    the group was parked.
     """
 
     __slots__ = ("_stops", "asleep", "bypassed", "demand", "group", "key", "repeats", "serial", "tried", "workload")
@@ -38,7 +38,7 @@ class QueueEntry:
         self.demand = demand
         self.tried: Tried | None = None
         self.repeats = False
-        """Whether its search for flavors stopped where it had stopped before, and so will for ever."""
+        """Whether its search for flavors stopped at the same flavor as before, and so always will."""
         self._stops: frozenset[_Stop] = _NOWHERE
         self.asleep = False
         self.bypassed = False
@@ -46,9 +46,10 @@ class QueueEntry:
         self.group: _Group
 
     def continue_search(self, tried: Tried | None) -> bool:
-        """Go on behind where the search for flavors stopped; whether it had not stopped there before.
+        """Continues the search for flavors after the point where it stopped; returns whether that point is new.
 
-        Searches of several pod sets that get into each other's way can go round for ever while nothing is released.
+        Searches of several pod sets that affect each other could otherwise repeat without end while nothing is
+        released.
         """
         if tried is None or self.tried is None or tried.generation != self.tried.generation:
             self._stops = _NOWHERE
@@ -85,7 +86,9 @@ class _Group:
         self.parked = False
         self.reason = ""
         self.message = ""
-        """Why it is parked, as its head was told: so it is for all of them, whose status does not say it."""
+        """Why the group is parked, from the decision about its head: the reason is the same for all, whose status does
+        not have it.
+        """
         self.hopeless = False
         """Parked, and no quota that becomes free helps."""
         self.members = 0
@@ -94,7 +97,7 @@ class _Group:
 
     @property
     def name(self) -> tuple[int, int, Key | None]:
-        """What tells it from others, as long as it lives."""
+        """The identity of the group, as long as it exists."""
         return (id(self.demand), self.priority, self.local_queue)
 
     def hopes_for(self, resources: Collection[str]) -> bool:
@@ -111,7 +114,7 @@ class _Group:
         return None
 
     def compact(self) -> None:
-        """Drop those that are gone from behind others, once they are most."""
+        """Removes entries of deleted workloads, when these are more than half."""
         if len(self.heap) > 2 * self.awake + _SLACK:
             self.heap = [each for each in self.heap if each[2].serial == each[1]]
             heapq.heapify(self.heap)
@@ -127,7 +130,7 @@ class Queue:
         self.by_local_queue = by_local_queue
         self.sticky: Key | None = None
         self.preemptor: Key | None = None
-        """Who waits for victims to go; in a queue that is not strict it is ``sticky`` as well."""
+        """The workload that waits for its victims to stop; in a queue that is not strict it is ``sticky`` as well."""
         self.blocked: Key | None = None
         """The head that would have been admitted if the pods of others had been ready; it is ``sticky`` as well."""
         self._entries: dict[Key, QueueEntry] = {}
@@ -149,16 +152,18 @@ class Queue:
 
     @property
     def order(self) -> tuple[bool, bool]:
-        """What decides who comes first, beside the workloads themselves."""
+        """What the order depends on, in addition to the workloads themselves."""
         return self.strict, self.by_local_queue
 
     @property
     def active(self) -> int:
-        """How many may be looked at; the others are inadmissible for now."""
+        """The number of active workloads; the others are inadmissible at present."""
         return self._active
 
     def at_least(self, priority: int) -> int:
-        """How many of that priority or a higher one wait here. Costs the number of different priorities."""
+        """Returns how many workloads of that priority or a higher one wait here. The cost depends on the number of
+        different priorities.
+        """
         return sum(count for each, count in self._priorities.items() if each >= priority)
 
     def demands(self) -> Iterator[tuple[Demand, int]]:
@@ -184,7 +189,7 @@ class Queue:
         return not entry.asleep and not entry.group.parked
 
     def push(self, entry: QueueEntry) -> None:
-        """Let a workload wait here, in the place of the entry it had."""
+        """Adds a workload, or replaces its entry."""
         key = entry.workload.key
         if key in self._entries:
             self._drop(key)
@@ -201,7 +206,7 @@ class Queue:
             self._enqueue(entry)
 
     def remove(self, key: Key) -> QueueEntry | None:
-        """Let a workload leave; it does not keep the first place any more either."""
+        """Removes a workload; it does not keep the first position either."""
         if self.sticky == key:
             self.sticky = None
         if self.blocked == key:
@@ -219,7 +224,7 @@ class Queue:
         return left
 
     def head(self, usage: Mapping[Key, float] | None = None) -> QueueEntry | None:
-        """Who is next; with ``usage`` by LocalQueue, of the LocalQueue that used least."""
+        """Returns the head; with ``usage`` by LocalQueue, the head of the LocalQueue with the least usage."""
         best: QueueEntry | None = None
         best_rank: tuple[float, bool, QueueKey] | None = None
         for local_queue in tuple(self._orders):
@@ -235,9 +240,9 @@ class Queue:
         return best
 
     def park(self, key: Key, *, group: bool, hopeless: bool = False, reason: str = "", message: str = "") -> None:
-        """Do not look at the workload (with ``group``: and at those like it) until woken.
+        """Parks the workload (with ``group``: and all equal ones) until it is woken.
 
-        With ``hopeless`` it takes more than quota that becomes free to wake them.
+        If ``hopeless``, released quota does not wake them.
         """
         entry = self._entries[key]
         if group and not self.strict:
@@ -270,7 +275,7 @@ class Queue:
             self._enqueue(entry)
 
     def in_order(self, usage: Mapping[Key, float] | None = None) -> list[QueueEntry]:
-        """All who wait, active or not, in the order in which they would be looked at. Costs n log n."""
+        """Returns all waiting workloads, active or not, in the order in which they would be decided. Costs n log n."""
 
         def rank(entry: QueueEntry) -> tuple[float, bool, QueueKey]:
             local_queue = entry.group.local_queue
@@ -283,7 +288,7 @@ class Queue:
         return sorted(self, key=rank)
 
     def check(self) -> None:
-        """Assert what must always hold."""
+        """Asserts the invariants."""
         assert self._priorities == Counter(entry.group.priority for entry in self)
         active = [entry for entry in self if self.is_active(entry)]
         assert len(active) == self._active, f"{self._active} are said to be active, {len(active)} are"

@@ -1,8 +1,8 @@
-"""Where pending workloads wait: routed by LocalQueue to the queue of a ClusterQueue, or nowhere for now.
+"""The queues of pending workloads: routed by LocalQueue to the queue of a ClusterQueue, or to none at present.
 
-Separate from ``core.queue.queue``, which orders one queue, and from ``core.state.state``, which decides when to look
-again. A workload is listed under its LocalQueue for as long as it is pending, so that it finds its way when that queue
-comes or changes.
+Separate from ``core.queue.queue``, which orders one queue, and from ``core.state.state``, which decides when to decide
+again. A workload is listed under its LocalQueue while it is pending, so that it is routed again when that LocalQueue is
+created or changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.quota.reservations import discard, local_queue_of
 
 
 class PendingWorkloads:
-    """All queues, and who is in which."""
+    """All queues, and the queue of each workload."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -39,7 +39,7 @@ class PendingWorkloads:
         self._pending: dict[Key, Workload] = {}
         self._backoffs: list[tuple[float, Key]] = []
         self._postponed: dict[Key, float] = {}
-        """Until when a pending workload is not looked at, besides its own backoff."""
+        """The time until which a pending workload is not decided, in addition to its own backoff."""
         self.demands = Demands()
 
     def where(self, key: Key) -> str | None:
@@ -52,7 +52,9 @@ class PendingWorkloads:
         return self.queues[name].get(key) if name is not None else None
 
     def unchanged_entry(self, name: str, judged: Workload) -> QueueEntry | None:
-        """The entry of a workload that waits in this ClusterQueue, unchanged in all that a decision rests on."""
+        """Returns the entry of a workload that waits in this ClusterQueue, if nothing changed that a decision depends
+        on.
+        """
         key = judged.key
         entry = self.queues[name].get(key) if self._where.get(key) == name else None
         if entry is None or (judged is not entry.workload and not still_judged(judged, entry.workload)):
@@ -60,7 +62,9 @@ class PendingWorkloads:
         return entry
 
     def bypassed(self, key: Key) -> str:
-        """Why those like a workload wait, where it came when they were parked and so is not looked at itself."""
+        """Returns why workloads like this one wait, if it arrived while they were parked and so is not decided
+        itself.
+        """
         entry = self.entry(key)
         return entry.group.reason if entry is not None and entry.bypassed and entry.group.parked else ""
 
@@ -76,9 +80,9 @@ class PendingWorkloads:
         return replace(workload, pod_sets=demand.pod_sets)
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
-        """Have a queue for the ClusterQueue, with the workloads that wait for it; or none any more.
+        """Adds a queue for the ClusterQueue, with the workloads that wait for it; or removes it.
 
-        One in which the order stays what it is is left alone.
+        A queue whose order does not change is not changed.
         """
         self.stopped.discard(name)
         if queue is not None and queue.stop_policy != StopPolicy.NONE:
@@ -103,10 +107,10 @@ class PendingWorkloads:
         return Queue(strict=strict, by_local_queue=by_usage)
 
     def reroute(self, local_queue: Key) -> set[str]:
-        """Queue the workloads of a LocalQueue where they belong now; the ClusterQueues whose head may have changed.
+        """Routes the workloads of a LocalQueue again; returns the ClusterQueues whose head may have changed.
 
-        Those that were in no queue start awake, as in Kueue, even where Requeued=False still says that their queue is
-        stopped: it runs again, and they would come too late.
+        Workloads that were in no queue start awake, as in Kueue, even if Requeued=False still reports that their queue
+        is stopped: it runs again, and they would otherwise be decided too late.
         """
         changed: set[str] = set()
         for key in sorted(self.by_local_queue.get(local_queue, ())):
@@ -117,7 +121,7 @@ class PendingWorkloads:
         return changed
 
     def enqueue(self, workload: Workload) -> set[str]:
-        """Let a pending workload wait; the ClusterQueues whose head has changed."""
+        """Queues a pending workload; returns the ClusterQueues whose head has changed."""
         key = workload.key
         old = self._pending.get(key)
         changed = self.dequeue(key) if old is not None and old.queue != workload.queue else set()
@@ -129,7 +133,7 @@ class PendingWorkloads:
         return changed | self._join(key, workload)
 
     def dequeue(self, key: Key) -> set[str]:
-        """The workload is not pending any more; the ClusterQueues whose head has changed."""
+        """Removes a workload that is no longer pending; returns the ClusterQueues whose head has changed."""
         old = self._pending.pop(key, None)
         if old is None:
             return set()
@@ -138,7 +142,7 @@ class PendingWorkloads:
         return self._leave(key)
 
     def postpone(self, key: Key, until: float) -> None:
-        """Do not look at a workload that waits before a time."""
+        """Delays the decision about a waiting workload until a time."""
         name = self._where.get(key)
         if name is not None:
             self._postponed[key] = until
@@ -146,7 +150,7 @@ class PendingWorkloads:
             heapq.heappush(self._backoffs, (until, key))
 
     def wake(self, entries: Iterable[QueueEntry]) -> set[str]:
-        """Look again at workloads that were parked alone, but for those in backoff; the ClusterQueues concerned."""
+        """Wakes workloads that were parked alone, except those in backoff; returns the ClusterQueues concerned."""
         changed: set[str] = set()
         for entry in entries:
             if entry.asleep and not self._in_backoff(entry.workload):
@@ -156,7 +160,7 @@ class PendingWorkloads:
         return changed
 
     def end_backoffs(self, now: float) -> set[str]:
-        """Queue those whose backoff is over; the ClusterQueues concerned."""
+        """Queues the workloads whose backoff has ended; returns the ClusterQueues concerned."""
         self.now = now
         changed: set[str] = set()
         while self._backoffs and self._backoffs[0][0] <= now:
@@ -178,7 +182,7 @@ class PendingWorkloads:
         return None
 
     def check(self) -> None:
-        """Assert what must always hold."""
+        """Asserts the invariants."""
         for name, queue in self.queues.items():
             queue.check()
             for entry in queue:
@@ -225,15 +229,15 @@ class PendingWorkloads:
     def _in_backoff(self, workload: Workload) -> bool:
         requeued = workload.condition(Condition.REQUEUED)
         if requeued is not None and not requeued.status:
-            # One that was drained keeps its place: who came while the queue was stopped does not overtake it while the
-            # write that says Requeued=True is under way. Kueue waits for that write.
+            # A drained workload keeps its queue position: a workload that arrived while the queue was stopped does not
+            # overtake it before Requeued=True is written. Kueue waits for that write.
             drained = requeued.reason == EvictedReason.CLUSTER_QUEUE_STOPPED
             if not drained or self._route(local_queue_of(workload)) in self.stopped:
                 return True
         return self._backoff(workload) > self.now
 
     def _backoff(self, workload: Workload) -> float:
-        """When the workload may be looked at; 0 where nothing puts it off."""
+        """Returns when the workload may be decided; 0 if nothing delays it."""
         return max(workload.requeue_at or 0.0, self._postponed.get(workload.key, 0.0))
 
 

@@ -13,7 +13,7 @@ from core.model import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, Resourc
 from core.quota.tree import circular
 
 COHORT_CYCLE = "CohortCycle"
-"""Ours: Kueue calls such a ClusterQueue active, and then admits nothing."""
+"""A reason that only Seiretsu has: Kueue calls such a ClusterQueue active, and then admits nothing."""
 
 
 class ActiveCondition(NamedTuple):
@@ -49,7 +49,7 @@ def cluster_queue_active(
 
 
 def offers_heads(condition: ActiveCondition) -> bool:
-    """Whether workloads are looked at: those in a circle of cohorts are, to be told so."""
+    """Whether workloads are decided: also those in a cycle of cohorts, so that their status reports it."""
     return condition.active or condition.reason == COHORT_CYCLE
 
 

@@ -16,7 +16,7 @@ from core.quota.usage import PodSetTotal, totals
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Demand:
-    """What all workloads of the demand have in common. ``resources`` are those asked for."""
+    """The values that all workloads of the demand have in common. ``resources`` are the requested ones."""
 
     pod_sets: tuple[PodSet, ...]
     totals: tuple[PodSetTotal, ...]

@@ -1,6 +1,7 @@
-"""The specifications of Cohorts and ClusterQueues, and which of them are below which Cohort.
+"""The specifications of Cohorts and ClusterQueues, and the members of each Cohort.
 
-Separate from ``core.quota.tree``, which builds trees of quota from them: a change of one must not cost a look at all.
+Separate from ``core.quota.tree``, which builds trees of quota from them: a change of one specification must not cost a
+visit of all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Hierarchy:
         return self._queues
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> set[str] | None:
-        """Set or delete a Cohort; the Cohorts whose trees it was or is part of, None where nothing changed."""
+        """Sets or deletes a Cohort; returns the Cohorts whose trees contained or contain it, None if nothing
+        changed.
+        """
         old = self._cohorts.get(name)
         if old == cohort:
             return None

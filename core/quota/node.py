@@ -1,11 +1,11 @@
-"""How much quota a ClusterQueue may use: the tree of cohorts, and usage that rises through it.
+"""The quota that a ClusterQueue may use: nodes of a tree of cohorts, in which usage is added upwards.
 
-Separate from the cycle because it knows nothing of what workloads ask for: every node has quotas, a subtree quota (its
-own nominal quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage beyond
-that counts in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
+Separate from the cycle because it does not know requests of workloads: every node has quotas, a subtree quota (its own
+nominal quota and what its children lend), and usage. A child keeps what it does not lend (``kept``); usage above that
+counts in its parent. Rules: https://kueue.sigs.k8s.io/docs/concepts/cohort/ and KEP 79 (hierarchical cohorts).
 
-A node refers to its parent, and a parent to its children weakly: a tree that nobody uses any more is freed at once,
-without a garbage collection. The tree owns the nodes; whoever walks down must hold it.
+A node refers to its parent, and a parent to its children weakly: a tree without users is freed immediately, without a
+garbage collection. The tree owns the nodes; code that walks down must hold the tree.
 
 All amounts are integers in base units; ``None`` in a limit is "no limit". Reads cost the depth of the tree.
 """
@@ -31,7 +31,7 @@ class Node:
     """A ClusterQueue or Cohort in its tree.
 
     ``quotas``, ``subtree`` and ``kept`` follow from the specification and are never changed in place, so copies of a
-    tree share them; ``usage`` is the only part that changes.
+    tree share them; only ``usage`` changes.
     """
 
     __slots__ = (
@@ -60,7 +60,9 @@ class Node:
         self._potential: Amounts = {}
 
     def settle(self, lent: Iterable[Node] = ()) -> None:
-        """Work out subtree quota and what is kept of it, from the own quotas and those of settled children."""
+        """Computes subtree quota and the kept part of it, from the own quotas and those of the children, which are
+        complete.
+        """
         subtree = {fr: quota.nominal for fr, quota in self.quotas.items()}
         for child in lent:
             for fr, amount in child.subtree.items():
@@ -75,7 +77,7 @@ class Node:
         self._potential = {}
 
     def available(self, fr: FlavorResource) -> int:
-        """What may still be used here, from own and borrowed quota; negative when more is used than there is."""
+        """Returns what may still be used here, from own and borrowed quota; negative if usage exceeds quota."""
         node: Node = self
         while not node.limited and node.parent is not None:
             node = node.parent
@@ -84,7 +86,7 @@ class Node:
         return node._available_within(fr, node.parent)
 
     def _available_within(self, fr: FlavorResource, parent: CohortNode) -> int:
-        """``available`` where limits stand between this node and its parent."""
+        """``available`` if there are limits between this node and its parent."""
         above = parent.available(fr)
         used = self.usage.get(fr, 0)
         kept = self.kept.get(fr, 0)
@@ -109,11 +111,11 @@ class Node:
         return most if limit is None else min(most, own + limit)
 
     def kept_free(self, fr: FlavorResource) -> int:
-        """What is free of the part that nobody else can borrow."""
+        """Returns the free part of the quota that no other node can borrow."""
         return max(0, self.kept.get(fr, 0) - self.usage.get(fr, 0))
 
     def beyond_kept(self, amounts: Mapping[FlavorResource, int]) -> Mapping[FlavorResource, int]:
-        """What of more usage here would count in the parent as well."""
+        """Returns how much of additional usage here would count in the parent too."""
         if not self.limited:
             return amounts
         return {fr: max(0, amount - self.kept_free(fr)) for fr, amount in amounts.items()}
@@ -127,7 +129,7 @@ class Node:
         return not any(self.exceeds(fr) for fr in frs)
 
     def add(self, fr: FlavorResource, amount: int) -> None:
-        """Use ``amount`` here, and above what exceeds the kept part."""
+        """Adds ``amount`` to the usage here, and what exceeds the kept part to the parents."""
         node: Node | None = self
         while node is not None and amount > 0:
             used = node.usage.get(fr, 0)
@@ -171,7 +173,7 @@ class Node:
             node = node.parent
 
     def members(self) -> Iterator[QueueNode]:
-        """All ClusterQueues below that take part in scheduling."""
+        """Returns all ClusterQueues below that take part in scheduling."""
         return iter(())
 
     def root(self) -> Node:
@@ -187,12 +189,12 @@ class Node:
         return "/" + "/".join(reversed(names))
 
     def borrowed(self, fr: FlavorResource) -> int:
-        """What is used beyond the quota of this subtree."""
+        """Returns the usage beyond the quota of this subtree."""
         return max(0, self.usage.get(fr, 0) - self.subtree.get(fr, 0))
 
 
 class CohortNode(Node):
-    """A cohort: child cohorts, and ``queues`` that take part in scheduling; other members lend and use all the same."""
+    """A cohort: child cohorts, and ``queues`` that take part in scheduling; other members only lend and use quota."""
 
     __slots__ = ("_cohorts", "_lendable", "_queues", "height")
 
@@ -214,24 +216,24 @@ class CohortNode(Node):
         return cast(list[QueueNode], [each() for each in self._queues])
 
     def adopt(self, cohorts: Iterable[CohortNode], queues: Iterable[QueueNode]) -> None:
-        """Set the children, which somebody else keeps alive."""
+        """Sets the children; the references are weak."""
         self._cohorts = tuple(map(ref, cohorts))
         self._queues = tuple(map(ref, queues))
 
     def members(self) -> Iterator[QueueNode]:
-        """All ClusterQueues below that take part in scheduling."""
+        """Returns all ClusterQueues below that take part in scheduling."""
         yield from self.queues
         for cohort in self.cohorts:
             yield from cohort.members()
 
     def measure(self) -> int:
-        """Work out the height: the distance to the furthest leaf that takes part."""
+        """Computes the height: the distance to the furthest leaf that takes part."""
         below = [cohort.measure() + 1 for cohort in self.cohorts]
         self.height = max([1 if self.queues or self.cohorts else 0, *below])
         return self.height
 
     def lendable(self) -> dict[str, int]:
-        """By resource, the most that members of this cohort could use of it in all flavors together."""
+        """Returns by resource the maximum that members of this cohort could use, summed over all flavors."""
         if self._lendable is None:
             total: dict[str, int] = {}
             for fr in self.root().subtree:
@@ -241,7 +243,9 @@ class CohortNode(Node):
 
 
 class QueueNode(Node):
-    """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` is who uses its quota."""
+    """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` are the workloads that use its
+    quota.
+    """
 
     __slots__ = (
         "_below",
@@ -270,17 +274,17 @@ class QueueNode(Node):
                     {r: FlavorResource(flavor, r) for r in group.resources}
                 )
         self.known: dict[Demand, object] = {}
-        """What others remember of it, for as long as nothing is specified anew (``core.scheduling.search_cache``)."""
+        """Caches of other modules (``core.scheduling.search_cache``); a change of specification discards them."""
         self.reserved: dict[Key, Reservation] = {}
         self._priorities: dict[int, int] = {}
         """How many of those have a priority."""
         self._below: dict[int, Amounts] = {}
-        """What those below a priority use, as far as that has been asked."""
+        """Cache: the usage of workloads below a priority."""
         self._owned = True
         self._lowest: float | None = None
 
     def hold(self, key: Key, held: Reservation) -> None:
-        """Have a workload among those that use the quota, in the place of what it was before. Usage is not changed."""
+        """Adds a workload to those that use the quota, or replaces it. Usage is not changed."""
         self._own()
         self._count(self.reserved.get(key), -1)
         self.reserved[key] = held
@@ -298,13 +302,15 @@ class QueueNode(Node):
         self._owned = False
 
     def lowest(self) -> float:
-        """The lowest priority of those that hold quota here; infinity where nobody does."""
+        """Returns the lowest priority of the workloads that hold quota here; infinity if there are none."""
         if self._lowest is None:
             self._lowest = min(self._priorities, default=math.inf)
         return self._lowest
 
     def used_below(self, priority: int) -> Mapping[FlavorResource, int]:
-        """What those of lower priority use together. Costs a look at all who hold quota here, once for a priority."""
+        """Returns the total usage of workloads with lower priority. Visits all workloads that hold quota here, once for
+        a priority.
+        """
         found = self._below.get(priority)
         if found is None:
             found = self._below[priority] = {}
@@ -315,7 +321,7 @@ class QueueNode(Node):
         return found
 
     def _own(self) -> None:
-        """Change what is ours alone: copied first where a snapshot reads it too."""
+        """Copies what a snapshot reads too, so that it may be changed."""
         self._below = {}
         if not self._owned:
             self.reserved, self._priorities = dict(self.reserved), dict(self._priorities)
@@ -333,10 +339,11 @@ class QueueNode(Node):
 
 
 def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
-    """How far away quota for ``amount`` more comes from, and whether from less than the whole tree.
+    """Returns the level from which additional quota of ``amount`` is taken, and whether that is less than the whole
+    tree.
 
-    0 is the ClusterQueue itself; otherwise the height of the lowest cohort within whose quota it fits (of the whole
-    tree where it fits in none).
+    0 is the ClusterQueue itself; otherwise it is the height of the lowest cohort whose quota is sufficient (of the
+    whole tree if none is).
     """
     cohort = node.parent
     if cohort is None or not node.exceeds(fr, amount):

@@ -1,8 +1,8 @@
-"""Who holds quota where, in trees that follow the specifications.
+"""The reservations of all workloads, in trees that follow the specifications.
 
-Separate from ``core.state.state`` because it has one invariant of its own: usage in the trees is that of the
-reservations. After a change of specification the trees concerned are built anew when a tree is next needed; all others
-stay as they are. Until then, usage is counted in the old ones.
+Separate from ``core.state.state`` because it has its own invariant: usage in the trees equals the sum of the
+reservations. After a change of specification the trees concerned are built again when a tree is next needed; the others
+stay as they are. Until then, usage is counted in the old trees.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _Value = TypeVar("_Value")
 
 
 class Reservations:
-    """Specifications, trees and reservations. Reading a tree after a change of specification costs building the trees
-    that changed and counting anew what is held in them, and a copy of the names of all ClusterQueues.
+    """Specifications, trees and reservations. The first read of a tree after a change of specification builds the
+    changed trees, counts what is held in them again, and copies the names of all ClusterQueues.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Reservations:
         self.unready: set[Key] = set()
         """Admitted workloads whose pods are not all ready."""
         self.leaving: set[Key] = set()
-        """Workloads that were told to stop and hold quota until they have."""
+        """Evicted workloads that still hold quota."""
         self._held: dict[Key, Reservation] = {}
         self._outside_trees: dict[str, set[Key]] = {}
         """The reservations in ClusterQueues that no tree has, by ClusterQueue."""
@@ -43,7 +43,7 @@ class Reservations:
         self._cohort_roots: dict[str, str] = {}
         self._active_conditions: dict[str, ActiveCondition] = {}
         self._stale: set[str] = set()
-        """ClusterQueues whose tree is not as specified."""
+        """ClusterQueues whose tree differs from the specification."""
         self._stale_cohorts: set[str] = set()
         self._rebuilt: set[str] = set()
         self._generation = 0
@@ -74,7 +74,7 @@ class Reservations:
         return True
 
     def mark_stale(self, names: Iterable[str]) -> None:
-        """Something that these ClusterQueues refer to has changed: build their trees anew."""
+        """Something that these ClusterQueues refer to has changed: their trees will be built again."""
         self._stale.update(names)
 
     @property
@@ -83,7 +83,7 @@ class Reservations:
         return not self._stale and not self._stale_cohorts
 
     def rebuild_trees(self) -> None:
-        """Build the trees anew whose specification has changed."""
+        """Builds the trees again whose specification has changed."""
         if self.up_to_date:
             return
         queues = {name: self.cluster_queues[name] for name in self._stale if name in self.cluster_queues}
@@ -106,7 +106,7 @@ class Reservations:
         self._stale_cohorts.clear()
 
     def _drop_trees(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
-        """Drop the trees that have any of these; what is held in them is outside."""
+        """Removes the trees that contain any of these; what is held in them is then in no tree."""
         dropped = {self._roots[name] for name in queues if name in self._roots}
         dropped |= {self._cohort_roots[name] for name in cohorts if name in self._cohort_roots}
         self._roots = dict(self._roots)  # a snapshot may read the old one
@@ -169,7 +169,7 @@ class Reservations:
         return key in self._held
 
     def hold(self, key: Key, held: Reservation) -> Reservation | None:
-        """Count a reservation in the place of the one there was, which is returned."""
+        """Counts a reservation and returns the one that it replaces."""
         old = self._held.get(key)
         if old is not None and old.usage == held.usage and old.cluster_queue == held.cluster_queue:
             self._held[key] = held
@@ -230,7 +230,7 @@ class Reservations:
         return cluster_queue_active(queue, self.flavors, self.checks, self.cohorts)
 
     def _writable_tree(self, name: str) -> Tree:
-        """The tree of a ClusterQueue, ours to change: copied first where a snapshot reads it."""
+        """Returns the tree of a ClusterQueue, which may be changed: copied first if a snapshot reads it too."""
         root = self._roots[name]
         tree = self._trees[root]
         if tree.readers:
@@ -244,7 +244,7 @@ def local_queue_of(workload: Workload) -> Key:
 
 
 def discard(index: dict[_Name, set[Key]], name: _Name, key: Key) -> None:
-    """Take a key out of an index, and the set with it when it was the last."""
+    """Removes a key from an index, and the set with it when it was the last."""
     found = index.get(name)
     if found is not None:
         found.discard(key)

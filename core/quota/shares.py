@@ -1,7 +1,7 @@
-"""The dominant resource share: how much of what a cohort can lend a member has borrowed.
+"""The dominant resource share: how much of what its cohort can lend a member has borrowed.
 
-Separate because fair preemption, the tournament between heads and the status of queues compare the same figure. Rule:
-https://kueue.sigs.k8s.io/docs/concepts/fair_sharing/ and KEP 1714. Of all resources, the greatest ratio of what is
+Separate because fair preemption, the tournament between heads and the status of queues compare the same value. Rule:
+https://kueue.sigs.k8s.io/docs/concepts/fair_sharing/ and KEP 1714. Over all resources, the greatest ratio of what is
 borrowed to what the parent can lend, in thousandths, divided by the weight.
 """
 
@@ -17,7 +17,7 @@ from core.quota.node import Node
 
 _NOTHING: Mapping[FlavorResource, int] = {}
 Rank = tuple[int, float]
-"""Shares in order: those of weight 0 that borrow after all others, among each other by what they borrow."""
+"""The order of shares: members of weight 0 that borrow are after all others, and ordered by what they borrow."""
 
 
 class Share(Struct, frozen=True, gc=False):
@@ -29,7 +29,7 @@ class Share(Struct, frozen=True, gc=False):
 
     @property
     def borrows(self) -> bool:
-        """Whether anything is used beyond the node's own quota."""
+        """Whether more is used than the node's own quota."""
         return bool(self.borrowed)
 
     @property
@@ -48,7 +48,7 @@ class Share(Struct, frozen=True, gc=False):
         return math.inf if grade else value
 
     def borrows_any(self, usage: Mapping[FlavorResource, int]) -> bool:
-        """Whether any flavor-resource is borrowed of which ``usage`` has some."""
+        """Whether a flavor-resource in ``usage`` is borrowed."""
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 

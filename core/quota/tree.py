@@ -1,9 +1,9 @@
-"""The trees of cohorts with their ClusterQueues, and who holds quota in them.
+"""The trees of cohorts with their ClusterQueues and the workloads that hold quota in them.
 
-A root cohort, or a ClusterQueue without one, is a tree of its own: usage, preemption and borrowing never cross trees,
-so a what-if copies only one. Built from the specifications whenever one of the tree's changes, and then kept up to date
-by ``reserve`` and ``release``. Cohorts whose parents run in a circle belong to no tree: their ClusterQueues stand alone
-and inactive.
+A root cohort, or a ClusterQueue without one, is a separate tree: usage, preemption and borrowing never cross trees, so
+a what-if copies only one. A tree is built from the specifications whenever one of them changes, and then updated by
+``reserve`` and ``release``. Cohorts whose parents form a cycle are in no tree: each of their ClusterQueues is alone and
+inactive.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from core.quota.usage import Reservation
 class Tree:
     """One root with everything below it.
 
-    ``generation`` grows whenever quota has been released or specified anew: a search for flavors that was stopped
-    starts over. ``readers`` counts the snapshots that read it: it must be copied before it changes.
+    ``generation`` increases whenever quota has been released or a specification has changed: a search for flavors that
+    was stopped starts again. ``readers`` counts the snapshots that read it: it must be copied before it changes.
     """
 
     root: str
@@ -32,7 +32,7 @@ class Tree:
     readers: int = 0
 
     def copy(self) -> Tree:
-        """The same tree with usage of its own; what is specified is shared."""
+        """Returns the same tree with separate usage; the specifications are shared."""
         cohorts: dict[str, CohortNode] = {}
         for name, old in self.cohorts.items():
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
@@ -56,7 +56,7 @@ class Tree:
         return Tree(self.root, queues, cohorts, self.generation)
 
     def same_specification(self, other: Tree) -> bool:
-        """Whether both are of the same specifications, whatever is in use in them."""
+        """Whether both have the same specifications, regardless of usage."""
         return (
             self.queues.keys() == other.queues.keys()
             and self.cohorts.keys() == other.cohorts.keys()
@@ -81,7 +81,7 @@ class Tree:
         return held
 
     def check(self) -> None:
-        """Assert that the usage that is kept equals usage worked out anew from the reservations."""
+        """Asserts that stored usage equals usage computed from the reservations."""
         fresh = self.copy()
         for node in (*fresh.queues.values(), *fresh.cohorts.values()):
             node.usage = {}
@@ -113,7 +113,7 @@ def _copy_node(old: Node, new: Node) -> None:
 
 
 def circular(cohorts: Mapping[str, Cohort], name: str) -> bool:
-    """Whether following the parents from this cohort comes round in a circle."""
+    """Whether the parents of this cohort form a cycle."""
     seen: set[str] = set()
     while name:
         if name in seen:
@@ -125,7 +125,7 @@ def circular(cohorts: Mapping[str, Cohort], name: str) -> bool:
 
 
 def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
-    """This cohort, its parent, and so on; each once, also where they run in a circle."""
+    """Yields this cohort, its parent, and so on; each once, also if they form a cycle."""
     found: list[str] = []
     while name and name not in found:
         found.append(name)

@@ -1,7 +1,7 @@
-"""What workloads ask for and what they hold: totals of pending pod sets, usage of reserved ones.
+"""What workloads request and what they hold: totals of pending pod sets, usage of reservations.
 
-Separate from the search for flavors and from preemption because both, and the status of queues, read the same figures.
-Rules: pods that finished are not asked for again (https://kueue.sigs.k8s.io/docs/concepts/workload/, dynamic reclaim).
+Separate from the search for flavors and from preemption because both, and the status of queues, use the same values.
+Rules: finished pods are not requested again (https://kueue.sigs.k8s.io/docs/concepts/workload/, dynamic reclaim).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def search_order(resource: str) -> tuple[int, str]:
 
 
 class PodSetTotal(Struct, frozen=True, gc=False):
-    """What the remaining pods of a pod set ask for together; ``requests`` are in the order of the search."""
+    """The total request of the remaining pods of a pod set; ``requests`` are in the order of the search."""
 
     name: str
     count: int
@@ -42,7 +42,7 @@ class PodSetTotal(Struct, frozen=True, gc=False):
 
 
 def totals(workload: Workload) -> tuple[PodSetTotal, ...]:
-    """What the workload asks for, by pod set, without the pods that are reclaimable."""
+    """Returns the requests of the workload, by pod set, without the reclaimable pods."""
     found = []
     for pod_set in workload.pod_sets:
         count = max(0, pod_set.count - workload.reclaimable.get(pod_set.name, 0))
@@ -76,7 +76,7 @@ def holds_quota(workload: Workload) -> bool:
 
 
 def finished(workload: Workload) -> bool:
-    """Whether the workload has come to its end."""
+    """Whether the workload is finished."""
     return workload.holds(names.Condition.FINISHED)
 
 

@@ -1,4 +1,4 @@
-"""One scheduling cycle: heads and a snapshot in, a plan out. Pure: it knows no State, and changes nothing.
+"""One scheduling cycle: computes a plan from heads and a snapshot. Pure: it does not know State and changes nothing.
 
-The cycle, the order of its heads, the search for flavors and preemption live here.
+The cycle, the order of its heads, the search for flavors and preemption are in this package.
 """

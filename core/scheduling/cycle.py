@@ -45,9 +45,7 @@ _FAILED = (CheckState.RETRY, CheckState.REJECTED)
 
 
 def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: float) -> Plan:
-    """Decide about each head. ``now`` is in epoch seconds; it decides nothing but is part of what a plan may depend
-    on.
-    """
+    """Returns a decision for each head. ``now`` is in epoch seconds; no decision depends on it at present."""
     steps = schedule_in_steps(snapshot, heads, policy)
     while True:
         try:
@@ -86,18 +84,18 @@ class _Cycle:
     trees: dict[str, Tree] = field(default_factory=dict)
     """Copies of the trees that have heads."""
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
-    """Who has been chosen as victim, by tree."""
+    """The workloads that are chosen as victims, by tree."""
     borrowers: dict[str, Borrowers] = field(default_factory=dict)
-    """Who borrows, by tree, while usage is as it was at the start."""
+    """The heads that borrow, by tree, with the usage at the start of the cycle."""
     decisions: list[Decision] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     recomputed: list[tuple[str, str]] = field(default_factory=list)
     pods_ready: bool = True
     looking: Head | None = None
-    """Who is being judged."""
+    """The heads that are decided in this cycle."""
 
     def run(self, heads: Sequence[Head]) -> Generator[None, None, Plan]:
-        """Judge all heads; yields after each look at one."""
+        """Decides all heads; yields after each of them."""
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []
         refused: list[Wait] = []
@@ -134,8 +132,8 @@ class _Cycle:
         return Preemptor(head, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Those that waited for nothing but the pods of others come first, as in Kueue, which decides about no other
-        head while they wait: one that comes back from its backoff meanwhile does not overtake them.
+        """Heads that waited only for the pods of other workloads come first. In Kueue no other head is decided while
+        they wait, so a workload that returns from its backoff meanwhile does not overtake them.
         """
         yield from self._in_order([entry for entry in entries if entry.head.blocked])
         yield from self._in_order([entry for entry in entries if not entry.head.blocked])
@@ -161,7 +159,7 @@ class _Cycle:
     # Heads that are not nominated at all.
 
     def _refuse(self, head: Head) -> Wait | None:
-        """Why a head may not be admitted whatever there is free; None when it may."""
+        """Returns why a head may not be admitted regardless of free quota; None when it may."""
         workload = head.workload
         namespace = workload.key.namespace
         labels = self.snapshot.namespaces.get(namespace)
@@ -222,7 +220,7 @@ class _Cycle:
         return _reserve(entry)
 
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
-        """Whether it fits once all victims, its own and those of others before it, are gone."""
+        """Whether the head fits when all victims are gone, its own and those of earlier heads."""
         if not preempted and not entry.targets:
             return entry.node.fits(entry.usage)
         gone = {**preempted, **{target.key: target for target in entry.targets}}.values()
@@ -242,7 +240,7 @@ class _Cycle:
         self.recomputed.append((entry.node.name, self._outcome(entry, preempted)))
 
     def _outcome(self, entry: Entry, preempted: dict[Key, Candidate]) -> str:
-        """What working an entry out again came to, as the metric names it."""
+        """Returns the result of a repeated nomination, with its name in the metric."""
         if entry.deferred:
             return "deferred_fit"
         resolved = entry.targets and not _overlaps(entry.targets, preempted) and self._fits(entry, preempted)
@@ -276,8 +274,8 @@ class _Cycle:
         preempting: bool = False,
         victims: tuple[Victim, ...] = (),
     ) -> Wait:
-        """Not now. Only what has been judged to the end is parked: not who was outrun (``again``) or waits for
-        victims.
+        """Returns a Wait. Only a head that was decided completely is parked: not one that lost its quota in this cycle
+        (``again``), and not one that waits for victims.
         """
         tried: Tried | None = None
         if not preempting:
@@ -315,7 +313,9 @@ def _overlaps(targets: list[Candidate], preempted: dict[Key, Candidate]) -> bool
 
 
 def _hopeless(entry: Entry) -> bool:
-    """Whether no flavor could take it were nothing in use: so it is, where what came before could not change that."""
+    """Whether no flavor could hold the workload even if nothing were in use; then earlier decisions cannot have caused
+    the wait.
+    """
     demand = entry.head.demand
     alone = len(demand.totals) == 1 and not demand.reducible and entry.whole
     return alone and entry.assignment.no_fit_reason in (
@@ -325,7 +325,9 @@ def _hopeless(entry: Entry) -> bool:
 
 
 def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
-    """What is kept from others for a workload that must wait: its quota, and what it may borrow if it borrows."""
+    """Returns the quota that other heads may not use while this workload waits: its own quota, and what it may borrow
+    if it borrows.
+    """
     node = entry.node
     found = {}
     for fr, amount in entry.usage.items():

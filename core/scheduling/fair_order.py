@@ -1,8 +1,9 @@
-"""The order of heads with fair sharing: in every cohort, the member whose share would be least goes first.
+"""The order of heads with fair sharing: in every cohort, the member with the smallest share after its admission is
+first.
 
-Separate from the cycle, which otherwise orders by borrowing, priority and time. An entry that is admitted changes the
-shares of the cohorts above it, so what depends on those is worked out anew before the next winner. Rule: KEP 1714,
-hierarchical fair sharing.
+Separate from the cycle, which otherwise orders by borrowing, priority and time. An admission changes the shares of the
+cohorts above the entry, so these are computed again before the next winner is chosen. Rule: KEP 1714, hierarchical fair
+sharing.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ class _Bracket:
         self._orders = {name: self._order(entry) for name, entry in left.items()}
         self._best: dict[str, Entry | None] = {}
         self._lines: dict[str, list[Entry]] = {}
-        """The entries of a cohort's own ClusterQueues, the best of them last."""
+        """Returns the entries of the ClusterQueues directly in a cohort, the best one last."""
 
     def pop(self) -> Entry:
-        """The winner of what is left."""
+        """Returns the winner among the remaining entries."""
         winner = self._winner(self._root)
         assert winner is not None, "every entry is below the root of its tree"
         del self._left[winner.node.name]
         assert winner.node.parent is not None
-        self._lines[winner.node.parent.name].pop()  # who wins in a tree is the best of its own cohort
+        self._lines[winner.node.parent.name].pop()  # the winner of a tree is the best entry of its cohort
         return winner
 
     def settle(self, winner: Entry) -> None:
-        """The winner's usage may have changed: judge anew what depends on the cohorts above it."""
+        """The usage of the winner may have changed: computes again what depends on the cohorts above it."""
         path = list(winner.node.ancestors())
         self._best.pop(self._root.name, None)
         if len(path) < 2:

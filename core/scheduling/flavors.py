@@ -1,7 +1,8 @@
-"""Which flavors a workload would get: for each pod set and resource group, the first flavor that will do, or the best.
+"""Chooses flavors for a workload: for each pod set and resource group the first flavor that is good enough, or the
+best.
 
-Separate from preemption, of which it only asks (by ``simulate``) whether it could make room. Flavors are tried in
-order; flavorFungibility says when to stop; a search that stopped early goes on behind that flavor the next time.
+Separate from preemption, which it asks (by ``simulate``) only whether preemption could make room. Flavors are tried in
+order; flavorFungibility defines when to stop; a search that stopped early continues after that flavor the next time.
 Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavorfungibility, and KEP 582.
 """
 
@@ -27,7 +28,7 @@ class Mode(enum.IntEnum):
 
     NO_FIT = 0
     NO_CANDIDATES = 1
-    """By preemption, but there is nobody to preempt."""
+    """Preemption would be needed, but no workload may be preempted."""
     PREEMPT = 2
     RECLAIM = 3
     """By preemption in other ClusterQueues only."""
@@ -45,17 +46,20 @@ _NO_FIT, _NO_CANDIDATES, _FIT = Mode.NO_FIT, Mode.NO_CANDIDATES, Mode.FIT
 _SIMPLY = (_FIT, 0)
 
 Mismatches = dict[tuple[int, str], Mismatch | None]
-"""Why pods cannot run in a flavor, by the identity of what they ask of their node and the flavor's name: worked out
-once a cycle, for most heads ask for the same.
+"""Why pods cannot run in a flavor, by the identity of their node requirements and the flavor's name. Computed once in a
+cycle, because most heads have the same requirements.
 """
 
 Simulate = Callable[[FlavorResource, int, int], tuple[Mode, int]]
-"""Whether preemption makes room for an amount of one flavor-resource, and from how far away quota comes then; given
-is how far it would have to come from without."""
+"""Returns whether preemption makes room for an amount of one flavor-resource, and the level from which quota is then
+borrowed. The last argument is that level without preemption.
+"""
 
 
 class Choice(Struct, gc=False):
-    """The flavor for a resource; ``level`` is how far away quota comes from, ``tried`` where the search stopped."""
+    """The flavor chosen for a resource. ``level`` is the level from which quota is borrowed, ``tried`` where the search
+    stopped.
+    """
 
     fr: FlavorResource
     mode: Mode
@@ -64,7 +68,7 @@ class Choice(Struct, gc=False):
 
 
 class Attempt(NamedTuple):
-    """A flavor that was looked at for a pod set and did not simply fit, and what came of it."""
+    """A flavor that was tried for a pod set and did not fit without borrowing or preemption, and the result."""
 
     flavor: str
     mode: Mode
@@ -74,7 +78,7 @@ class Attempt(NamedTuple):
 
 
 class Assigned(Struct, gc=False):
-    """What a pod set would get; no reasons means it simply fits, no choices that it fits nowhere."""
+    """The assignment of a pod set. Without reasons it fits; without choices it fits in no flavor."""
 
     name: str
     count: int
@@ -85,11 +89,11 @@ class Assigned(Struct, gc=False):
     mode: Mode = _FIT
     """The worst of all resources."""
     mistake: str = ""
-    """What is malformed in its template, so that no flavor can be judged."""
+    """The mistake in its template because of which no flavor can be tried."""
 
 
 class Assignment(Struct, gc=False):
-    """What a workload would get, for all pod sets up to the first that fits nowhere."""
+    """The assignment of a workload: all pod sets up to the first that fits in no flavor."""
 
     pod_sets: list[Assigned] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
@@ -126,7 +130,7 @@ class Assignment(Struct, gc=False):
         return {a.name: {resource: c.fr.flavor for resource, c in a.choices.items()} for a in self.pod_sets}
 
     def requests(self, totals: Sequence[PodSetTotal]) -> dict[FlavorResource, int]:
-        """What room has to be made for: usage without the number of pods, which is not asked for by pods themselves."""
+        """The usage for which room is needed, without the number of pods, because pods do not request that resource."""
         found: dict[FlavorResource, int] = {}
         for total, assigned in zip(totals, self.pod_sets, strict=False):
             for resource, amount in total.scaled_to(assigned.count).requests.items():
@@ -136,7 +140,7 @@ class Assignment(Struct, gc=False):
         return found
 
     def tried(self, generation: int, cycle: int) -> Tried:
-        """Where the search goes on the next time."""
+        """Where the search continues the next time."""
         if self._tried is None:
             self._tried = tuple({resource: c.tried for resource, c in a.choices.items()} for a in self.pod_sets)
         return Tried(self._tried, generation, cycle)
@@ -216,7 +220,7 @@ class Search(Struct, gc=False):
         return assigned
 
     def counted(self, total: PodSetTotal) -> Requests:
-        """What a pod set asks for here: with the number of its pods where that is limited."""
+        """Returns the requests of a pod set, with the number of its pods if that is limited."""
         if PODS_RESOURCE not in self.node.groups:
             return total.requests
         counted = {**total.requests, PODS_RESOURCE: total.count}
@@ -276,8 +280,8 @@ class Search(Struct, gc=False):
     def _flavor(
         self, name: str, requests: Requests, used: Mapping[FlavorResource, int]
     ) -> tuple[dict[str, Choice], tuple[Mode, int], Attempt | None]:
-        """How one flavor would serve all requests of a group: the choices, the worst mode and level, what did not
-        fit.
+        """Returns how one flavor would serve all requests of a group: the choices, the worst mode and level, and what
+        did not fit.
         """
         choices: dict[str, Choice] = {}
         worst = _SIMPLY
@@ -328,7 +332,7 @@ class Search(Struct, gc=False):
         )
 
     def _goes_on(self, quality: tuple[Mode, int]) -> bool:
-        """Whether flavorFungibility wants the next flavor looked at as well."""
+        """Whether flavorFungibility requires the next flavor to be tried too."""
         mode, level = quality
         rules = self.node.spec.fungibility
         if mode <= _NO_CANDIDATES:
@@ -349,8 +353,8 @@ class Search(Struct, gc=False):
         return (one[0], -one[1]) > (other[0], -other[1])
 
     def _no_fit_reason(self, found: Assignment) -> str:
-        """The gravest of what keeps pod sets out: of alternative flavors the mildest, of groups and pod sets the
-        gravest.
+        """Returns the most severe reason why pod sets do not fit: of alternative flavors the least severe, of groups
+        and pod sets the most severe.
         """
         gravest = ""
         for assigned in found.pod_sets:

@@ -1,8 +1,7 @@
-"""What a head would get if it were the only one: flavors, and whom to preempt for them.
+"""Nominates flavors and victims for a head as if it were the only one.
 
-Separate from the cycle, which lets heads compete. Partial admission (fewer pods, not below ``minCount``) is tried only
-where the full size neither fits nor can be made to. Rules: https://kueue.sigs.k8s.io/docs/concepts/workload/ and KEP
-420.
+Separate from the cycle, in which heads compete. Partial admission (fewer pods, at least ``minCount``) is tried only if
+the full size neither fits nor can be made to fit. Rules: https://kueue.sigs.k8s.io/docs/concepts/workload/ and KEP 420.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _FIT = Mode.FIT
 
 
 class Entry(Struct, gc=False):
-    """A head with what it would get. ``deferred`` ones fit as soon as others' victims are gone."""
+    """A head with its nominated assignment. ``deferred`` ones fit as soon as the victims of other heads are gone."""
 
     preemptor: Preemptor
     tree: Tree
@@ -51,7 +50,7 @@ class Entry(Struct, gc=False):
 
     @property
     def usage(self) -> dict[FlavorResource, int]:
-        """What it would use."""
+        """The usage after its admission."""
         return self.assignment.usage
 
 
@@ -65,7 +64,9 @@ class Nomination:
     mismatches: Mismatches = field(default_factory=dict)
 
     def settle(self, entry: Entry, *, pinned: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Fill in assignment and targets; ``pinned`` keeps to these flavors and starts the search anew."""
+        """Sets assignment and targets; ``pinned`` restricts the search to these flavors and starts it from the
+        beginning.
+        """
         preemptor = entry.preemptor
         head, demand = preemptor.head, preemptor.head.demand
         tried = head.tried
@@ -97,7 +98,7 @@ class Nomination:
         return find_targets(preemptor, assignment.needs_preemption, assignment.requests(demand.totals))
 
     def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
-        """Look for the most pods that do, by bisection: what fits for some pods is taken to fit for fewer."""
+        """Finds the greatest number of pods that fits, by bisection: a number below one that fits is assumed to fit."""
         demand = entry.head.demand
         deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in demand.pod_sets]
         low, high = 0, sum(deltas) + 1

@@ -1,10 +1,10 @@
-"""Searches for flavors that came to the same end before: the same figures, the same assignment.
+"""Cache of searches for flavors: with the same amounts a search gives the same assignment.
 
-Whenever quota becomes free, one of each demand that waits is looked at, and nine looks in ten end as the last one did.
-Of usage a search reads, in each flavor-resource, whether enough is available, how much where it is not, and how far
-away it comes from; the rest is specified. Where nobody can be preempted, either, these figures decide. Separate from
-``core.scheduling.flavors``, which searches. Kept with the node of the ClusterQueue, and so for as long as nothing is
-specified anew.
+Whenever quota becomes free, one workload of each waiting demand is decided, and nine in ten get the same result as
+before. A search reads this from usage, for each flavor-resource: whether enough is available, how much is available if
+not, and from which level; everything else is specified. If no workload can be preempted, these amounts determine the
+result. Separate from ``core.scheduling.flavors``, which searches. Stored with the node of the ClusterQueue, so that a
+change of specification discards it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from core.scheduling.preemption.candidates import Preemptor
 
 MAX_DEMANDS = 16
 MAX_RESULTS = 8
-"""Of one demand in one ClusterQueue; one takes some 2 KB."""
+"""Entries for one demand in one ClusterQueue; an entry takes about 2 KB."""
 
 _Figure = int | tuple[int, int, bool]
-"""The level where enough is available; else what is, the level, and whether that is less than the whole tree."""
+"""The level if enough is available; otherwise the available amount, the level, and whether that is less than the whole
+tree.
+"""
 _BEYOND = -1
 """More is asked for than there could ever be."""
 
 
 class Memory(Struct, gc=False):
-    """What is remembered of a demand in a ClusterQueue, under one policy. ``groups`` are the flavor-resources that a
-    search may look at, with the amounts asked for, by resource group and flavor.
+    """The cached results for a demand in a ClusterQueue with one policy. ``groups`` are the flavor-resources that a
+    search may read, with the requested amounts, by resource group and flavor.
     """
 
     policy: Policy
@@ -41,7 +43,9 @@ class Memory(Struct, gc=False):
 
 
 def assign(search: Search, preemptor: Preemptor) -> tuple[Assignment, bool]:
-    """What ``search.assign`` says for the whole demand, and whether it is clear that nobody can be preempted for it."""
+    """Returns the result of ``search.assign`` for the whole demand, and whether it is certain that no workload can be
+    preempted for it.
+    """
     demand = search.demand
     if search.pinned is not None or len(demand.totals) != 1 or (search.resume is not None and search.resume.unfinished):
         return search.assign(demand.totals), False
@@ -58,7 +62,7 @@ def assign(search: Search, preemptor: Preemptor) -> tuple[Assignment, bool]:
 
 
 def _figures(node: QueueNode, memory: Memory, preemptor: Preemptor) -> tuple[_Figure, ...] | None:
-    """All that a search would read of usage; None where somebody might be preempted."""
+    """Returns everything that a search would read from usage; None if a workload might be preempted."""
     found: list[_Figure] = []
     for flavors in memory.groups:
         for amounts in flavors:
@@ -78,12 +82,12 @@ def _figures(node: QueueNode, memory: Memory, preemptor: Preemptor) -> tuple[_Fi
                 else:
                     return None
             if simply:
-                break  # no search goes on behind a flavor that simply fits
+                break  # a search does not continue after a flavor that fits
     return tuple(found)
 
 
 def _memory(search: Search) -> Memory | None:
-    """What is remembered of the demand; None at the first look: what comes once is not worth it."""
+    """Returns the cache of the demand; None on the first call, because a demand that occurs once need not be cached."""
     known, demand = search.node.known, search.demand
     if demand not in known:
         if len(known) >= MAX_DEMANDS:

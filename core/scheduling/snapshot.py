@@ -1,7 +1,7 @@
-"""What one scheduling cycle looks at: plain values, never changed by it.
+"""The input of one scheduling cycle: plain values, which the cycle never changes.
 
-Separate from ``core.state.state``, which owns and changes them: a snapshot may be kept, sent elsewhere, or asked what-
-if.
+Separate from ``core.state.state``, which owns and changes them: a snapshot can be kept, sent elsewhere, or used for a
+what-if.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Head(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Trees by the name of their root, ``roots`` of ClusterQueues, and what else a decision depends on.
+    """Trees by the name of their root, ``roots`` of ClusterQueues, and everything else that a decision depends on.
 
-    ``local_usage`` is the decayed usage by LocalQueue (admission fair sharing). ``pods_ready`` says whether the pods of
+    ``local_usage`` is the decayed usage by LocalQueue (admission fair sharing). ``pods_ready`` is whether the pods of
     all admitted workloads are ready.
     """
 

@@ -10,8 +10,9 @@ from core.scheduling.cycle import schedule_in_steps
 from core.state.state import State
 
 IDLE_CYCLES = 1_000
-"""A drain ends after so many cycles in a row in which nobody got anything, was preempted or was parked. Searches for
-flavors come to rest long before, where they come to a place for the second time (``QueueEntry.continue_search``)."""
+"""A drain ends after this number of consecutive cycles without a reservation, a preemption or a parked workload.
+Searches for flavors stop much earlier, when they reach a flavor for the second time (``QueueEntry.continue_search``).
+"""
 
 
 def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
@@ -20,12 +21,12 @@ def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
 
 
 def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | None]:
-    """As ``drain``, with steps: None after every head that was nominated and every decision applied, a plan at the end
+    """As ``drain``, in steps: yields None after every nominated head and every applied decision, and a plan at the end
     of every cycle.
 
-    After a None the caller may change ``state``: the cycle works on its snapshot to the end, and a decision about a
-    workload that changed meanwhile is void (``State.apply``). The caller may stop after any plan, and drain again
-    later. After ``IDLE_CYCLES`` that led nowhere the trees rest until something in them changes.
+    After a None the caller may change ``state``: the cycle continues on its snapshot, and a decision about a workload
+    that changed meanwhile is void (``State.apply``). The caller may stop after any plan and drain again later. After
+    ``IDLE_CYCLES`` cycles without progress the trees are idle until something in them changes.
     """
     idle = 0
     while idle < IDLE_CYCLES:

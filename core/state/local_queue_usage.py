@@ -1,8 +1,8 @@
-"""What LocalQueues have consumed, as State keeps it: charged at admission, sampled from what runs, weighed for order.
+"""The consumption of LocalQueues as State stores it: charged at admission, sampled from running workloads, weighted for
+the order.
 
-Separate from ``core.queue.admission_fair_sharing``, the arithmetic, and from ``core.state.state``, for which it is one
-of the things that change with workloads. Only ClusterQueues of admission mode UsageBasedAdmissionFairSharing order by
-it.
+Separate from ``core.queue.admission_fair_sharing``, which is the arithmetic, and from ``core.state.state``, which
+updates it when workloads change. It orders only ClusterQueues with admission mode UsageBasedAdmissionFairSharing.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from core.quota.usage import totals
 
 
 class LocalQueueUsage:
-    """Keeps ``pending.local_usage`` for as long as the policy has admission fair sharing."""
+    """Updates ``pending.local_usage`` while the policy has admission fair sharing."""
 
     def __init__(self, pending: PendingWorkloads, reservations: Reservations) -> None:
         self._pending = pending
         self._reservations = reservations
         self.ledger = Ledger()
         self.reordered: set[str] = set()
-        """ClusterQueues in which the order may have changed; State looks at them again, and empties this."""
+        """ClusterQueues in which the order may have changed; State decides them again and empties this set."""
 
     def set_consumed(self, key: Key, consumed: Consumed | None) -> None:
-        """What a LocalQueue has consumed so far, as its status tells after a restart; None forgets it."""
+        """Sets the consumption of a LocalQueue, as its status reports it after a restart; None removes it."""
         self.ledger.remember(key, consumed)
         self.update(key)
 
     def sample(self, now: float) -> dict[Key, Consumed]:
-        """Take what runs now into the histories; those of all running LocalQueues of a ClusterQueue, to be written.
+        """Adds current usage to the histories; returns those of all running LocalQueues of a ClusterQueue, to be
+        written.
 
-        To be called once in a sampling interval. As in Kueue a LocalQueue has a history also where its ClusterQueue
-        does not order by it.
+        To be called once in a sampling interval. As in Kueue, a LocalQueue has a history even if its ClusterQueue does
+        not order by it.
         """
         rules = self._pending.policy.admission_fair_sharing
         if rules is None:
@@ -49,7 +50,7 @@ class LocalQueueUsage:
         return found
 
     def charge(self, workload: Workload, cluster_queue: str) -> None:
-        """A workload is being admitted: that counts at once."""
+        """Counts the admission of a workload immediately."""
         rules = self._pending.policy.admission_fair_sharing
         if rules is not None and self._counts(cluster_queue):
             asked: dict[str, int] = {}
@@ -61,7 +62,7 @@ class LocalQueueUsage:
             self.update(queue)
 
     def refund(self, key: Key) -> None:
-        """The admission of a workload came to nothing."""
+        """Removes the count of an admission that failed."""
         self.update(self.ledger.refund(key))
 
     def confirm(self, key: Key) -> None:
@@ -69,7 +70,7 @@ class LocalQueueUsage:
         self.update(self.ledger.settle(key, self._pending.now))
 
     def update(self, key: Key | None) -> None:
-        """Bring the figure that orders a LocalQueue up to date; one that is gone is forgotten, whatever it used."""
+        """Updates the value that orders a LocalQueue; removes it if the LocalQueue is deleted."""
         if key is None:
             return
         rules = self._pending.policy.admission_fair_sharing
@@ -88,7 +89,9 @@ class LocalQueueUsage:
         return queue is not None and queue.by_local_queue
 
     def _running(self, key: Key, cluster_queue: str) -> Requests:
-        """What runs from a LocalQueue, by each resource that it may ask for: a queue that uses nothing shows zeros."""
+        """Returns the usage of a LocalQueue for each resource that it can request: zero for a resource that it does not
+        use.
+        """
         spec = self._reservations.cluster_queues.get(cluster_queue)
         total = {resource: 0 for group in (spec.groups if spec else ()) for resource in group.resources}
         for workload in self._reservations.by_local_queue.get(key, ()):

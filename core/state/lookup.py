@@ -1,8 +1,7 @@
-"""What admission asks of the cluster, answered by State, and by a few callables for what State does not keep.
+"""The queries of admission, answered by State, and by a few callables for data that State does not have.
 
-It is read synchronously, within a call; nothing in it waits or asks the API server. ``synced`` is false until the
-caches have been read once: feedback is silent until then, while enforcement (forced suspension, validation) never
-depends on a cache.
+All queries are synchronous; none waits or calls the API server. ``synced`` is false until the caches have been read
+once: until then there is no feedback, while enforcement (forced suspension, validation) never depends on a cache.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Answers as of now; each costs a dictionary access or two unless said otherwise.
+    """Answers from the current state; each costs one or two dictionary accesses unless stated otherwise.
 
-    ``ready`` tells whether the caches were read once, ``classes`` gives the values of priority classes,
-    ``rules`` the request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of
-    all nodes (None where nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
+    ``ready`` returns whether the caches were read once, ``classes`` the values of priority classes, ``rules`` the
+    request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of all nodes (None
+    if nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
     """
 
     state: State
@@ -127,7 +126,7 @@ class Lookup:
         return tuple(self.classes().workload)
 
     def pod_priority_class(self, name: str) -> int | None:
-        """The value of a PriorityClass of Kubernetes; '' stands for the cluster's default, which is 0 where none is."""
+        """The value of a PriorityClass of Kubernetes; '' is the cluster's default, which is 0 if there is none."""
         classes = self.classes()
         wanted = name or classes.default
         return classes.pod.get(wanted) if wanted else names.DEFAULT_PRIORITY
@@ -137,15 +136,18 @@ class Lookup:
         return tuple(self.classes().pod)
 
     def most(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
-        """The most a ClusterQueue could ever give of it, were nothing in use: its own and what it may borrow."""
+        """Returns the maximum that a ClusterQueue can use of a flavor-resource: its own quota and what it may
+        borrow.
+        """
         node = self._node(cluster_queue)
         return node.potential(flavor_resource) if node else 0
 
     def lendable(self, queue: ClusterQueue) -> Mapping[FlavorResource, int]:
-        """The most the cohort of a ClusterQueue, as specified here, could lend it of each of its flavor-resources.
+        """Returns the maximum that the cohort of a ClusterQueue with this specification can lend it, for each
+        flavor-resource.
 
-        Empty where nobody else is in the cohort (yet), and the cohort has no quota of its own. Costs building the trees
-        that would change, so is not for the cycle.
+        Empty if the cohort has no other member (yet) and no quota. It builds the trees that would change, so it is not
+        for use in the cycle.
         """
         hierarchy = self.state.reservations.hierarchy
         if queue.cohort not in hierarchy.cohorts and hierarchy.members(queue.cohort) <= {queue.name}:
@@ -158,8 +160,8 @@ class Lookup:
         return {fr: node.potential(fr) - quota.nominal for fr, quota in queue.quotas.items()}
 
     def overdrawn(self, spec: ClusterQueue | Cohort, cohort: str) -> Mapping[FlavorResource, int]:
-        """By how much usage would exceed all quota in the tree of a cohort, were ``spec`` in force; only what does.
-        Costs building the trees that would change, as ``lendable``.
+        """Returns by how much usage would exceed the quota in the tree of a cohort with ``spec``; only amounts above
+        zero. It builds the trees that would change, as ``lendable`` does.
         """
         trees = self._trees_with(spec, cohort)
         tree = next((tree for tree in trees.values() if cohort in tree.cohorts), None)
@@ -174,7 +176,7 @@ class Lookup:
         return {fr: amount for fr, amount in beyond.items() if amount > 0}
 
     def _trees_with(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Tree]:
-        """The tree of a cohort, and any that are or would be part of it, were this specified."""
+        """Returns the tree of a cohort, and all trees that are or would be part of it with this specification."""
         hierarchy = self.state.reservations.hierarchy
         own = (spec.name, spec.parent) if isinstance(spec, Cohort) else (spec.cohort,)
         around = hierarchy.around((cohort, *own))
@@ -190,18 +192,20 @@ class Lookup:
         return len(hierarchy.members(cohort)), len(hierarchy.children(cohort) - {cohort})
 
     def available(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
-        """What a ClusterQueue could give of it now, borrowing included; negative when more is used than there is."""
+        """Returns what a ClusterQueue can use of a flavor-resource now, including borrowing; negative if usage exceeds
+        quota.
+        """
         node = self._node(cluster_queue)
         return node.available(flavor_resource) if node else 0
 
     def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
-        """Whether a workload that is not there yet, and does not fit beside the others, would preempt its way in at
-        once; None where finding out takes too long.
+        """Whether a workload that does not exist yet, and does not fit beside the others, would be admitted immediately
+        by preemption; None if the computation takes too long.
         """
         return what_if.starts(self.state, cluster_queue, newcomer)
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
-        """What workloads of the ClusterQueue hold of it now."""
+        """Returns what workloads of the ClusterQueue hold of a flavor-resource now."""
         node = self._node(cluster_queue)
         return node.usage.get(flavor_resource, 0) if node else 0
 
@@ -216,14 +220,14 @@ class Lookup:
         return len(queue) if queue is not None else 0
 
     def ahead(self, cluster_queue: str, priority: int) -> int:
-        """How many workloads of that priority or a higher one wait in a ClusterQueue. Costs the number of different
-        demands that wait.
+        """Returns how many workloads of that priority or a higher one wait in a ClusterQueue. The cost depends on the
+        number of different waiting demands.
         """
         queue = self.state.pending.queues.get(cluster_queue)
         return queue.at_least(priority) if queue is not None else 0
 
     def pods_awaited(self) -> Collection[Key]:
-        """The admitted workloads whose pods must be ready before the next is admitted; none without blockAdmission."""
+        """The admitted workloads whose pods must be ready before the next admission; none without blockAdmission."""
         return self.state.reservations.unready if self.state.policy.block_admission else ()
 
     def checked(self, cluster_queue: str, check: str) -> int:
@@ -238,7 +242,7 @@ class Lookup:
         )
 
     def blocked(self, cluster_queue: str) -> bool:
-        """Whether the head of a ClusterQueue has been looked at and did not fit."""
+        """Whether the head of a ClusterQueue has been decided and did not fit."""
         pending = self.state.pending
         head = pending.head(cluster_queue) if cluster_queue in pending.queues else None
         found = head.workload.condition(Condition.QUOTA_RESERVED) if head is not None else None
@@ -258,7 +262,7 @@ class Lookup:
         return len(self.state.reservations.by_local_queue.get(local_queue, ()))
 
     def workload_of(self, job_uid: str) -> Workload | None:
-        """The Workload that stands for a job, or for what else is queued, of that uid."""
+        """Returns the Workload of a job, or of another queued object, with that uid."""
         return self.job_workload(job_uid)
 
     def judged(self, job_uid: str) -> bool | None:
@@ -276,7 +280,7 @@ class Lookup:
         return (name, workload.priority) if workload is not None and name is not None else None
 
     def what_if(self) -> WhatIf:
-        """The same answers, as a copy that can be told what else is in use and who else waits."""
+        """Returns a copy to which more usage and more waiting workloads can be added."""
         return WhatIf(**{each.name: getattr(self, each.name) for each in fields(Lookup)})
 
     def node_labels(self) -> Iterable[Labels] | None:
@@ -288,7 +292,9 @@ class Lookup:
         return self.quotas(namespace)
 
     def request_rules(self, namespace: str) -> RequestRules:
-        """What effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses, transformations."""
+        """Returns what effective requests of pods in a namespace depend on: LimitRanges, RuntimeClasses,
+        transformations.
+        """
         return self.rules(namespace)
 
 
@@ -316,11 +322,11 @@ class WhatIf(Lookup):
             used[fr] = used.get(fr, 0) + amount
 
     def wait(self, cluster_queue: str, priority: int) -> None:
-        """Have one more workload of that priority wait in a ClusterQueue."""
+        """Adds one waiting workload of that priority to a ClusterQueue."""
         insort(self._waiting[cluster_queue], priority)
 
     def start(self, cluster_queue: str, priority: int) -> None:
-        """Have one workload of that priority less wait in a ClusterQueue."""
+        """Removes one waiting workload of that priority from a ClusterQueue."""
         insort(self._starting[cluster_queue], priority)
 
     def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
@@ -333,7 +339,7 @@ class WhatIf(Lookup):
         return max(0, Lookup.pending(self, cluster_queue) + more)
 
     def ahead(self, cluster_queue: str, priority: int) -> int:
-        """How many of that priority or a higher one wait there."""
+        """Returns how many workloads of that priority or a higher one wait there."""
         more, less = (
             sum(each >= priority for each in listed[cluster_queue]) for listed in (self._waiting, self._starting)
         )

@@ -1,15 +1,18 @@
-"""Who was preempted for whom: victims of one preemptor come back together, and nobody is preempted for ever.
+"""Remembers which workload was preempted for which: victims of one preemptor return together, and no workload is
+preempted without end.
 
-Separate from ``core.state.state``, which asks when a tree may be looked at again and when a victim may queue. Two
+Separate from ``core.state.state``, which asks when a tree may be scheduled again and when a victim may be requeued. Two
 rules:
 
-- While some victims of a preemptor are free and others are still on their way out, their tree rests, ``MAX_PAUSE`` at
-  most. Which of them stops first is chance, and the first must not be judged as if the others kept their places. Kueue
-  has that effect by letting up to 0.1 s pass after a cycle that admitted nothing. Where they stop further apart, those
-  that are free are judged in either case as if the others kept their places, and again as each of those goes.
-- Workloads that preempt each other in a circle (Kueue's rules allow it) would do so as fast as Jobs can be stopped. Who
-  was preempted for the same workload more than ``ROUNDS_WITHOUT_DELAY`` times in a row waits before it queues again,
-  twice as long each time. That changes no decision that comes to rest.
+- While some victims of a preemptor have stopped and others have not, their tree is not scheduled, for at most
+``MAX_PAUSE``. Which of them stops first is not defined, and the first must not be decided as if the others still held
+their quota. Kueue has the same effect because it waits up to 0.1 s after a cycle that admitted nothing. If they stop
+further apart, those that have stopped are decided as if the others held their quota, and again when each of the others
+stops.
+
+- Workloads that preempt each other in a cycle (Kueue's rules allow it) would do so as fast as Jobs can be stopped. A
+workload that was preempted for the same workload more than ``ROUNDS_WITHOUT_DELAY`` times in a row waits before it is
+requeued, twice as long each time. This changes no decision of preemption that ends without it.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from typing import NamedTuple
 from core.model import Key
 
 MAX_PAUSE = 1.0
-"""Seconds for which a tree rests at most after the first of several victims is free."""
+"""Seconds for which a tree is paused at most after the first of several victims has stopped."""
 ROUNDS_WITHOUT_DELAY = 5
 MAX_DELAY = 3600.0
 """Seconds a workload that is preempted again and again is kept from queueing, at most."""
 FORGET_AFTER = 600.0
-"""Seconds without another preemption, beyond the wait itself, after which the rounds of a pair count from anew."""
+"""Seconds without another preemption, in addition to the wait itself, after which the rounds of a pair are counted from
+zero.
+"""
 
 
 class _Round(NamedTuple):
@@ -36,7 +41,7 @@ class _Round(NamedTuple):
 
 
 class PreemptedWorkloads:
-    """What State remembers of preemptions; lost with the process, which costs a few more rounds."""
+    """The preemptions that State remembers. They are lost with the process, which costs a few more rounds."""
 
     def __init__(self) -> None:
         self._preemptors: dict[Key, Key] = {}
@@ -44,7 +49,7 @@ class PreemptedWorkloads:
         self._leaving: dict[Key, set[Key]] = {}
         """By preemptor, its victims that still hold quota."""
         self._paused: dict[Key, str] = {}
-        """By preemptor whose first victim is free, a ClusterQueue of the tree."""
+        """By preemptor whose first victim has stopped, a ClusterQueue of the tree."""
         self._since: dict[Key, float] = {}
         """When that was noticed."""
         self._rounds: dict[Key, dict[Key, _Round]] = {}
@@ -53,7 +58,7 @@ class PreemptedWorkloads:
         """Those that are free and have to wait before they queue again: for how many seconds."""
 
     def add(self, victim: Key, preemptor: Key, now: float) -> None:
-        """A workload is told to go for another."""
+        """Records that a workload is evicted for another one."""
         self.discard(victim)
         self._preemptors[victim] = preemptor
         self._leaving.setdefault(preemptor, set()).add(victim)
@@ -62,7 +67,7 @@ class PreemptedWorkloads:
         met[preemptor] = _Round(old.times + 1 if now - old.at <= FORGET_AFTER + 2 * _delay(old.times) else 1, now)
 
     def discard(self, victim: Key) -> Key | None:
-        """It is not on its way out any more; for whom it was, if it was."""
+        """Records that the workload has stopped; returns the preemptor, if it was a victim."""
         preemptor = self._preemptors.pop(victim, None)
         if preemptor is not None:
             left = self._leaving[preemptor]
@@ -91,12 +96,14 @@ class PreemptedWorkloads:
         self._delays.pop(workload, None)
 
     def delays(self) -> dict[Key, float]:
-        """Take out who has to wait from now on, for having been preempted too often, and for how many seconds."""
+        """Removes and returns the workloads that were preempted too often, with the seconds for which they
+        must wait.
+        """
         found, self._delays = self._delays, {}
         return found
 
     def paused(self, now: float) -> Iterator[str]:
-        """ClusterQueues whose trees are to be left alone for now."""
+        """Returns the ClusterQueues whose trees are paused now."""
         for preemptor, cluster_queue in list(self._paused.items()):
             if now < self._since.setdefault(preemptor, now) + MAX_PAUSE:
                 yield cluster_queue
@@ -104,7 +111,7 @@ class PreemptedWorkloads:
                 del self._paused[preemptor], self._since[preemptor]
 
     def next(self) -> float | None:
-        """When the first of the trees that rest is to be looked at at the latest."""
+        """Returns the latest time at which the first paused tree is scheduled again."""
         return min((since + MAX_PAUSE for since in self._since.values()), default=None)
 
 

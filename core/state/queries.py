@@ -1,7 +1,7 @@
-"""What people ask about the queues beside their status: places in line, shares, what could ever fit.
+"""Queries about queues in addition to their status: queue positions, shares, maximum quota.
 
-Separate from ``core.state.queue_status``, which speaks in the API's shape: the visibility API, metrics, webhooks that
-warn and `explain` take their figures here, and so they agree. Reads only.
+Separate from ``core.state.queue_status``, which returns API objects. The visibility API, metrics, webhooks that warn
+and `explain` use these queries, so their numbers agree. Read only.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STEP = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Pending workloads: those that may be looked at, and those for which something has to change first."""
+    """Counts of pending workloads: active ones, and inadmissible ones, which need a change first."""
 
     active: int
     inadmissible: int
 
 
 def pending(state: State, name: str) -> Counts:
-    """Who waits for a ClusterQueue. In one that is not active all are inadmissible: nobody looks at them."""
+    """Returns the counts for a ClusterQueue. If it is not active, all its workloads are inadmissible."""
     queue = state.pending.queues.get(name)
     if queue is None:
         return Counts(0, 0)
@@ -64,8 +64,8 @@ def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
 
 
 def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
-    """Who waits in a LocalQueue. Costs their number: others may run after every ``STEP`` of them, and who comes and
-    goes meanwhile may be counted or not.
+    """Counts the workloads that wait in a LocalQueue. The cost depends on their number; the function yields after every
+    ``STEP`` of them, and workloads that arrive or leave meanwhile may be counted or not.
     """
     local_queue = state.pending.local_queues.get(key)
     waiting = state.pending.by_local_queue.get(key, set())
@@ -86,7 +86,9 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
 
 
 def asked(state: State, name: str) -> dict[str, int]:
-    """What all who wait for a ClusterQueue ask for, by resource. Costs the number of different requests."""
+    """Returns what all workloads that wait for a ClusterQueue request, by resource. The cost depends on the number of
+    different requests.
+    """
     queue = state.pending.queues.get(name)
     found: dict[str, int] = {}
     for demand, count in queue.demands() if queue is not None else ():
@@ -97,7 +99,9 @@ def asked(state: State, name: str) -> dict[str, int]:
 
 
 def weighted_share(state: State, name: str) -> float | None:
-    """The weighted share of a ClusterQueue; None without fair sharing, or where there is none."""
+    """Returns the weighted share of a ClusterQueue; None without fair sharing, or if the ClusterQueue does not
+    exist.
+    """
     reservations = state.reservations
     if state.policy.fair_sharing is None or name not in reservations.cluster_queues:
         return None
@@ -119,7 +123,7 @@ def shown_share(value: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pending workload stands, counted from 0."""
+    """The queue position of a pending workload, counted from 0."""
 
     workload: Workload
     in_cluster_queue: int
@@ -143,14 +147,14 @@ def places(state: State, name: str) -> list[Place]:
 
 
 def place(state: State, key: Key) -> Place | None:
-    """Where one workload stands; None where it is not queued."""
+    """Returns the queue position of one workload; None if it is not queued."""
     name = state.pending.where(key)
     return next((each for each in places(state, name) if each.workload.key == key), None) if name else None
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A ClusterQueue's quota of a flavor-resource: its own, in use, free now, and the most it could ever have.
+    """A ClusterQueue's quota of a flavor-resource: nominal, in use, free now, and the maximum that it can ever use.
 
     ``free`` and ``most`` include what may be borrowed.
     """
@@ -162,7 +166,7 @@ class Capacity:
 
 
 def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
-    """By flavor-resource, what a ClusterQueue has; empty where there is none."""
+    """Returns the quota of a ClusterQueue by flavor-resource; empty if it does not exist."""
     reservations = state.reservations
     if name not in reservations.cluster_queues:
         return {}

@@ -1,7 +1,7 @@
-"""What the status of ClusterQueues and LocalQueues says: counts, quota reserved and used, and whether they admit.
+"""Computes the status of ClusterQueues and LocalQueues: counts, quota reserved and used, and whether they admit.
 
-Pure answers from State, in the shape of the API, so that controller, metrics and `explain` tell the same. A status is
-returned whole, to be compared with what the object has and written where it differs.
+Pure answers from State, in the form of the API, so that controller, metrics and `explain` agree. A status is returned
+as a whole, to be compared with that of the object and written if it differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _NOT_LOOKED_AT = frozenset({PendingReason.PENDING_EVALUATION, PendingReason.PEND
 
 
 def cluster_queue_status(state: State, name: str, old: Raw, now: float) -> Raw:
-    """The status of a ClusterQueue that State knows; of ``old``, the one it has, foreign conditions are kept."""
+    """Returns the status of a ClusterQueue that State knows; foreign conditions of ``old``, its present status, are
+    kept.
+    """
     queue = state.reservations.cluster_queues[name]
     held = reservations(state, name)
     admitted = [each for each in held if each.admitted]
@@ -48,7 +50,7 @@ def _fair_sharing(share: float | None) -> Raw:
 
 
 def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
-    """The status of a LocalQueue that State knows."""
+    """Returns the status of a LocalQueue that State knows."""
     queue = state.pending.local_queues[key]
     target = state.reservations.cluster_queues.get(queue.cluster_queue)
     held = holders(state, key) if target else []
@@ -65,7 +67,7 @@ def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw:
 
 
 def _first_usage(state: State, key: Key, old: Raw, now: float) -> Raw:
-    """The usage of a running LocalQueue whose status has none yet; afterwards it is written with every sample."""
+    """Returns the usage of a running LocalQueue whose status has none yet; later it is written with every sample."""
     queue = state.pending.local_queues[key]
     sampled = queue.stop_policy == StopPolicy.NONE and queue.cluster_queue in state.reservations.cluster_queues
     if state.policy.admission_fair_sharing is None or not sampled or old.get("fairSharing"):
@@ -98,20 +100,20 @@ def pending_for(state: State, key: Key) -> int:
 
 
 def reservations(state: State, name: str) -> list[Reservation]:
-    """Who holds quota of a ClusterQueue."""
+    """Returns the workloads that hold quota of a ClusterQueue."""
     roots = state.reservations.roots
     return list(state.reservations.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
 
 
 def holders(state: State, key: Key) -> list[Reservation]:
-    """Who holds quota through a LocalQueue, in the ClusterQueue it submits to."""
+    """Returns the workloads of a LocalQueue that hold quota in the ClusterQueue that it points to."""
     found = (state.reservations.get(each) for each in state.reservations.by_local_queue.get(key, ()))
     target = state.pending.local_queues[key].cluster_queue
     return [held for held in found if held is not None and held.cluster_queue == target]
 
 
 def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
-    """What reservations come to."""
+    """Returns the usage that the reservations add up to."""
     total: dict[FlavorResource, int] = {}
     for each in held:
         for fr, amount in each.usage.items():
@@ -120,7 +122,7 @@ def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
 
 
 def shows(shown: Raw, active_condition: ActiveCondition) -> bool:
-    """Whether the status of a queue says that it stands so."""
+    """Whether the status of a queue has the condition Active with this value."""
     active = (each for each in shown.get("conditions") or () if each["type"] == names.Condition.ACTIVE)
     return any(
         (each["status"] == "True", each["reason"], each.get("message", "")) == active_condition for each in active
@@ -128,7 +130,9 @@ def shows(shown: Raw, active_condition: ActiveCondition) -> bool:
 
 
 def with_active(old: Raw, active_condition: ActiveCondition, generation: int, now: float) -> list[Raw]:
-    """The conditions of a queue with Active as it stands; the transition time moves only with the status."""
+    """Returns the conditions of a queue with the current Active condition; the transition time changes only with its
+    status.
+    """
     new: Raw = {
         "type": names.Condition.ACTIVE,
         "status": "True" if active_condition.active else "False",
@@ -147,7 +151,7 @@ def with_active(old: Raw, active_condition: ActiveCondition, generation: int, no
 
 
 def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
-    """Every flavor of the ClusterQueue in its order: what is used of each resource, and how much of it is borrowed."""
+    """Returns every flavor of the ClusterQueue in order: the usage of each resource, and how much of it is borrowed."""
     return [
         {
             "name": flavor,
@@ -186,10 +190,11 @@ def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
 
 
 def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
-    """Reason and message of a pending workload's wait, looked at itself or not; ('', '') while nothing is known.
+    """Returns reason and message of a pending workload, even if it was not decided itself; ('', '') while nothing is
+    known.
 
-    As in Kueue the status says it only of workloads that were looked at: one like it, or the head of a queue that keeps
-    its order, answers for the others.
+    As in Kueue, the status is written only for workloads that were decided: for the others the answer is that of an
+    equal workload, or of the head of a queue that keeps its order.
     """
     told = workload.condition(Condition.QUOTA_RESERVED)
     entry = state.pending.entry(workload.key)

@@ -82,39 +82,41 @@ class State:
         self._preempted = PreemptedWorkloads()
         self._cycle = 0
 
-    # What surrounds the workloads.
+    # The objects that workloads depend on.
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
-        """A ResourceFlavor came, changed or went: ClusterQueues that have it are looked at again."""
+        """Adds, changes or removes a ResourceFlavor: ClusterQueues that use it are decided again."""
         if put(self.reservations.flavors, name, flavor):
             queues = self.reservations.cluster_queues.values()
             self._rebuild(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
-        """An AdmissionCheck came, changed or went."""
+        """Adds, changes or removes an AdmissionCheck."""
         if put(self.reservations.checks, name, check):
             queues = self.reservations.cluster_queues.values()
             self._rebuild(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
-        """A Cohort came, changed or went: what was and what will be around it is looked at again."""
+        """Adds, changes or removes a Cohort: its old tree and its new tree are decided again."""
         if self.reservations.set_cohort(name, cohort):
             self._wake_parked_alone(self.reservations.hierarchy.queues_in(self.reservations.hierarchy.below([name])))
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
-        """A ClusterQueue came, changed or went, with the workloads that wait for it or use its quota."""
+        """Adds, changes or removes a ClusterQueue, with the workloads that wait for it or use its quota."""
         if self.reservations.set_cluster_queue(name, queue):
             self.pending.set_cluster_queue(name, queue)
             self._wake_parked_alone([name])
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
-        """A LocalQueue came, changed or went, with the workloads that wait in it."""
+        """Adds, changes or removes a LocalQueue, with the workloads that wait in it."""
         if put(self.pending.local_queues, key, queue):
             self.local_queue_usage.update(key)
             self._mark_ready(self.pending.reroute(key))
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
-        """A namespace came, went or has other labels: workloads that were turned away for them are looked at again."""
+        """Adds, changes or removes the labels of a namespace: workloads that were rejected because of them are decided
+        again.
+        """
         if put(self.namespaces, name, None if labels is None else dict(labels)):
             for cluster_queue, queue in self.pending.queues.items():
                 self._mark_ready(self.pending.wake([e for e in queue if e.asleep and e.workload.key.namespace == name]))
@@ -125,9 +127,9 @@ class State:
     # Workloads.
 
     def set_workload(self, key: Key, workload: Workload | None) -> None:
-        """A workload came, changed or went: count its quota, queue it, or forget it.
+        """Adds, changes or removes a workload: counts its quota, queues it, or forgets it.
 
-        What a plan assumed stays assumed while the object does not show it yet; see ``unassume``.
+        What a plan assumed stays assumed until the object shows it; see ``unassume``.
         """
         if workload is None or finished(workload):
             self.workloads.pop(key, None)
@@ -158,9 +160,10 @@ class State:
                 self._stop_waiting(key)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
-        """A write of a plan failed: give assumed quota back and queue the workload again; let a victim stay.
+        """The write of a decision failed: releases the assumed quota and requeues the workload; a victim is not
+        evicted.
 
-        Until ``not_before``, or until its object changes, the workload is not looked at.
+        Until ``not_before``, or until its object changes, the workload is not decided.
         """
         held = self.reservations.get(key)
         if key in self._evicting and held is not None:
@@ -183,13 +186,13 @@ class State:
         return key in self._assumed
 
     def is_evicting(self, key: Key) -> bool:
-        """Whether a plan told the workload to leave and its object does not show it yet."""
+        """Whether a plan evicted the workload and its object does not show it yet."""
         return key in self._evicting
 
     # The cycle.
 
     def heads(self, now: float) -> tuple[Head, ...]:
-        """The heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
+        """Returns the heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
         self._mark_ready(self.pending.end_backoffs(now))
         for key, seconds in self._preempted.delays().items():
             self.pending.postpone(key, now + seconds)
@@ -210,7 +213,7 @@ class State:
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
-        """What a cycle judges; it stays as it is whatever is set later, until it is let go."""
+        """Returns the input of a cycle; later changes of State do not change it, until it is released."""
         trees = dict(self.reservations.trees)
         for tree in trees.values():
             tree.readers += 1
@@ -225,15 +228,16 @@ class State:
         )
 
     def release(self, snapshot: Snapshot) -> None:
-        """Nobody reads the snapshot any more: what changes next need not be copied for it."""
+        """Releases the snapshot, so that later changes need no copy."""
         for tree in snapshot.trees.values():
             tree.readers -= 1
 
     def apply(self, plan: Plan) -> None:
-        """Take over what a plan decided: reserved quota is in use at once, victims are on their way, the rest waits.
+        """Applies the decisions of a plan: reserved quota is in use immediately, victims are evicted, the other heads
+        wait.
 
-        Trees in which nothing came of the cycle are not looked at again until something in them changes. A decision
-        about a workload that changed since it was judged, or waits elsewhere, is void.
+        Trees in which the cycle changed nothing are idle until something in them changes. A decision about a workload
+        that changed since, or waits in another queue, is void.
         """
         for _ in self.applying(plan):
             pass
@@ -259,13 +263,17 @@ class State:
         self._ready &= self._changed
 
     def next_wake(self, now: float) -> float | None:
-        """When time alone will let someone be looked at (``now`` where it has already); None where it will not."""
+        """Returns when a workload can be decided although nothing changes (``now`` if that is already possible); None
+        if never.
+        """
         every = (self.pending.next_backoff(), self._wake_ups.next(), self._preempted.next())
         times = [at for at in every if at is not None]
         return max(min(times), now) if times else None
 
     def check(self) -> None:
-        """Assert what must always hold: usage kept is usage recomputed, queues are in order, nothing counts twice."""
+        """Asserts the invariants: stored usage equals recomputed usage, queues are in order, nothing is counted
+        twice.
+        """
         self.reservations.check()
         self.pending.check()
         for key in self.workloads:
@@ -274,7 +282,7 @@ class State:
     # How it is done.
 
     def _heads_of_ready_trees(self, paused: set[str | None]) -> list[Head]:
-        """The heads of the ready trees, but for those that rest; those without any are not ready any more."""
+        """Returns the heads of the ready trees, except paused ones; trees without a head become idle."""
         trees, roots, active_conditions = (
             self.reservations.trees,
             self.reservations.roots,
@@ -294,7 +302,7 @@ class State:
         return found
 
     def _wake_parked(self, now: float) -> bool:
-        """Wake parked workloads in trees that have come to rest; whether any tree became ready by it."""
+        """Wakes parked workloads in trees without heads; returns whether a tree became ready."""
         if not self._wake_ups:
             return False
         reservations, roots = self.reservations, self.reservations.roots
@@ -308,14 +316,14 @@ class State:
         return len(self._ready) > before
 
     def _apply_decision(self, decision: Reserve | Wait) -> bool:
-        """Apply one decision; whether the next cycle in the tree may come to another outcome."""
+        """Applies one decision; returns whether the next cycle in the tree may have another result."""
         key = decision.workload.key
         name = _queue_of(decision)
         entry = self.pending.unchanged_entry(name, decision.workload)
         if entry is None:
             return True  # it has changed since
         if self.reservations.roots[name] in self.reservations.rebuilt:
-            return True  # and so has what it was judged by
+            return True  # and so has its input
         if isinstance(decision, Reserve):
             self._assume(key, decision)
             return True
@@ -350,7 +358,7 @@ class State:
         )
 
     def _stop_waiting(self, key: Key) -> None:
-        """A workload waits no more, without having got anything: those parked behind it are looked at again."""
+        """A workload waits no longer and got no quota: workloads that are parked behind it are decided again."""
         name = self.pending.where(key)
         self._mark_ready(self.pending.dequeue(key))
         if name is not None:
@@ -365,7 +373,9 @@ class State:
             self.reservations.hold(key, reservation(held.workload, evicted=True))
 
     def _count_reservation(self, key: Key, held: Reservation) -> None:
-        """Count a reservation; wake whom it lets in, being smaller or of lower priority than it was."""
+        """Counts a reservation; if it is smaller or has a lower priority than before, wakes the workloads that may now
+        fit.
+        """
         waiting = bool(self.reservations.unready)
         old = self.reservations.hold(key, held)
         if old is not None:
@@ -389,7 +399,7 @@ class State:
             self._mark_ready(self.reservations.cluster_queues)
 
     def _rebuild(self, names: Iterable[str]) -> None:
-        """What these ClusterQueues refer to has changed: wake their trees, once they are built anew."""
+        """Something that these ClusterQueues refer to has changed: wakes their trees when they are built again."""
         changed = set(names)
         self.reservations.mark_stale(changed)
         self._wake_parked_alone(changed)
@@ -402,7 +412,7 @@ class State:
                 self._mark_ready(self.pending.wake([entry for entry in queue if entry.asleep]))
 
     def _plan_wake_up(self, name: str, resources: set[str] | None) -> None:
-        """Look again at whoever waits in the tree of a ClusterQueue for one of the resources (None: for whatever)."""
+        """Wakes the workloads in the tree of a ClusterQueue that wait for one of the resources (None: for any)."""
         self._wake_ups.add(name, None if resources and PODS_RESOURCE in resources else resources)
         self._mark_ready([name])
 
@@ -414,7 +424,7 @@ class State:
 
 
 def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
-    """Who has a place that one workload at a time can have, after a decision about ``key``."""
+    """Returns the workload that holds an exclusive role after a decision about ``key``."""
     if claims:
         return key
     return None if old == key else old

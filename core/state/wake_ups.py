@@ -1,11 +1,10 @@
-"""Parked workloads that are to be looked at again, but not before those that never stopped being looked at.
+"""Parked workloads that will be decided again, but not before the heads that are already in a queue.
 
-When quota becomes free, the first to be asked are heads that are in line already: a preemptor whose victims have just
-gone, a StrictFIFO head. Kueue has that effect by waking parked workloads a second late. Here they are woken as soon as
-the cycles of their tree come to rest and nobody in it is on his way out, at the latest after that second.
-Those parked in between are looked at once more, as in Kueue: a search for flavors that goes on where it stopped may by
-then have another reason to give.
-Separate from ``core.state.state``, which knows when that is.
+When quota becomes free, the heads that are already in a queue come first: a preemptor whose victims have just stopped,
+a StrictFIFO head. Kueue has the same effect because it wakes parked workloads a second later. Here they are woken as
+soon as their tree has no heads left and no victim in it is still stopping, at the latest after that second. Workloads
+that are parked in the meantime are decided once more, as in Kueue: a search for flavors that continues where it stopped
+may then have another reason. Separate from ``core.state.state``, which knows these times.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 MAX_WAIT = 1.0
-"""Seconds after which parked workloads are woken whatever else is going on in their tree."""
+"""Seconds after which parked workloads are woken regardless of their tree."""
 
 
 class WakeUps:
@@ -24,16 +23,16 @@ class WakeUps:
         self._since: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody is to be woken, now or later."""
+        """Whether any workload will be woken, now or later."""
         return bool(self._waiting)
 
     def add(self, name: str, resources: set[str] | None) -> None:
-        """Whoever waits in the tree of this ClusterQueue for one of the resources is to be woken."""
+        """Registers the workloads in the tree of this ClusterQueue that wait for one of the resources."""
         old = self._waiting.get(name, set())
         self._waiting[name] = None if old is None or resources is None else old | resources
 
     def due(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> dict[str, set[str] | None]:
-        """Take out what is to be woken now, by tree; ``busy`` trees have not come to rest."""
+        """Removes and returns what must be woken now, by tree; ``busy`` trees still have heads."""
         due: dict[str, set[str] | None] = {}
         for name in sorted(self._waiting):
             root = roots.get(name)
@@ -47,5 +46,5 @@ class WakeUps:
         return due
 
     def next(self) -> float | None:
-        """When the first is to be woken at the latest; None where nobody is to be."""
+        """Returns the latest time at which the first must be woken; None if there is none."""
         return min(self._since.values()) + MAX_WAIT if self._since else None

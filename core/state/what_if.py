@@ -1,7 +1,7 @@
-"""What the scheduler would make of a workload that is not there yet, for those who are told so while they wait.
+"""Predicts the decision about a workload that does not exist yet, for the warning that it has to wait.
 
-Separate from the cycle, which looks at heads only: the newcomer is judged as if it were the only head, on a copy of its
-tree. Bounded, because an admission request waits for it.
+Separate from the cycle, which decides heads only: the new workload is decided as if it were the only head, on a copy of
+its tree. The cost is bounded, because an admission request waits for the answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from core.scheduling.snapshot import Head, Snapshot
 from core.state.state import State
 
 QUEUES: Final = 100
-"""ClusterQueues in a tree that is still looked at: it is copied."""
+"""The maximum number of ClusterQueues in a tree: the tree is copied."""
 HOLDERS: Final = 100
-"""Workloads in it that hold quota: a search that needs all of them as victims takes 2.5 ms."""
+"""The maximum number of workloads in it that hold quota: a search that needs all of them as victims takes 2.5 ms."""
 
 
 def starts(
@@ -27,8 +27,8 @@ def starts(
     newcomer: Workload,
     more: Mapping[str, Mapping[FlavorResource, int]] | None = None,
 ) -> bool | None:
-    """Whether the newcomer would be admitted as things are, if need be by preemption; None where finding out takes too
-    long. ``more`` is what counts as in use on top, by ClusterQueue.
+    """Whether the new workload would be admitted now, if necessary by preemption; None if the computation takes too
+    long. ``more`` is additional usage, by ClusterQueue.
     """
     reservations = state.reservations
     root = reservations.roots.get(cluster_queue)

@@ -1,6 +1,7 @@
-"""What the life of a Workload depends on, and what can be done for it: the values around ``core.workload.lifecycle``.
+"""The input and the actions of the rules in ``core.workload.lifecycle``.
 
-Apart from the rules, for the controller and ``simulate`` gather the one and apply the other knowing no rule.
+Separate from the rules, because the controller and ``simulate`` collect the input and apply the actions without knowing
+the rules.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class PodsReadyPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LifePolicy:
-    """What the Configuration says about the life of Workloads; ``after_finished`` seconds of retention.
+    """The settings of the Configuration for the lifecycle of Workloads; ``after_finished`` are seconds of retention.
 
-    ``explicit_status``: a Workload's status says that it waits before a cycle has looked at it, at the cost of a write.
+    ``explicit_status``: the status of a Workload reports that it waits before a cycle has decided it, which costs one
+    more write.
     """
 
     pods_ready: PodsReadyPolicy | None = None
@@ -35,10 +37,10 @@ class LifePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a Workload's life depends on. ``cluster_queue`` is the one its LocalQueue names, if both exist.
+    """The input of the rules. ``cluster_queue`` is the one that the LocalQueue of the Workload names, if both exist.
 
-    ``active`` is whether that admits workloads. ``namespace`` are the labels of the Workload's. ``bypassed`` is the
-    reason that those like it wait for, where it is not looked at itself because of them.
+    ``active`` is whether it admits workloads. ``namespace`` are the labels of the Workload's namespace. ``bypassed`` is
+    the reason why equal workloads wait, if this one is not decided itself because of them.
     """
 
     now: float
@@ -52,10 +54,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """``patch`` of the status, ``after`` the value it leads to.
+    """``patch`` of the status, ``after`` the Workload after it.
 
-    ``why`` is backoff, requeue, gate, ungate, checks, admit, pend, reject, overtime, tired or release; people are told
-    of most with ``message``.
+    ``why`` is backoff, requeue, gate, ungate, checks, admit, pend, reject, overtime, tired or release; most have an
+    event with ``message``.
     """
 
     patch: Raw
@@ -84,12 +86,12 @@ class Deactivate:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Finished long enough ago: take our finalizer off and delete it."""
+    """The retention of a finished Workload has ended: removes the finalizer and deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrphan:
-    """It has no owner any more: ``core.jobs.decide.orphan`` says what to do with it."""
+    """It has no owner any more: ``core.jobs.decide.orphan`` decides what to do with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""What a Workload needs next, whoever made it: a chain of rules, the first that answers decides.
+"""Decides what a Workload needs next, regardless of its owner: a chain of rules, of which the first that answers
+decides.
 
-Besides the cycle, which gives quota, and ``core.jobs.decide``, which starts and stops jobs, everything that happens
-to a Workload happens here: retention, deactivation, backoff, stopped queues, admission checks, timeouts. One rule
-answers, one write is made, and the rules are asked again. Reasons, messages and order are those of Kueue's workload
-controller.
+The cycle reserves quota, and ``core.jobs.decide`` starts and stops jobs; everything else in the life of a Workload is
+decided here: retention, deactivation, backoff, stopped queues, admission checks, timeouts. One rule answers, one write
+is made, and the rules are called again. Reasons, messages and order are those of Kueue's workload controller.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _OF_THE_CYCLE = frozenset(
         PendingReason.PENDING_EVALUATION,
     }
 )
-"""What the cycle said last stays until it speaks again; the other reasons are judged here, and pass."""
+"""Reasons of the cycle, which stay until its next decision; the other reasons are decided and removed by these rules.
+"""
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 _UNTOLD = frozenset(
     {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
 )
-"""Reasons under which the cycle has not spoken since the workload came (back) to the queue."""
+"""Reasons that mean that no cycle has decided the workload since it was (re)queued."""
 TIME_TO_STOP = 30.0
-"""Seconds in which whoever runs an evicted Workload is to end its pods: the default terminationGracePeriodSeconds."""
+"""Seconds in which the pods of an evicted Workload must end: the default terminationGracePeriodSeconds."""
 
 
 Rule = Callable[[Workload, Surroundings], Step | None]
@@ -67,15 +68,15 @@ def next_step(workload: Workload, around: Surroundings) -> Step:
 
 
 def ownerless(w: Workload, s: Surroundings) -> Step | None:
-    """A Workload whose job is gone, or that is deleted and has no job, is let go.
+    """Releases a Workload whose job is gone, or that is deleted and has no job.
 
-    One with an owner reference, whoever that is, has a job: the pods of a group own their Workload together.
+    A Workload with any owner reference has a job: the pods of a group own their Workload together.
     """
     return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
 
 
 def finished(w: Workload, s: Surroundings) -> Step | None:
-    """A finished Workload stays as long as the Configuration wants it kept; nothing else happens to it."""
+    """A finished Workload is kept for the time in the Configuration; nothing else happens to it."""
     done = w.condition(names.Condition.FINISHED)
     if done is None or not done.status:
         return None
@@ -99,14 +100,16 @@ def retry_later(w: Workload, s: Surroundings) -> Step | None:
 
 
 def to_be_deactivated(w: Workload, s: Surroundings) -> Step | None:
-    """Who is a target of deactivation is deactivated."""
+    """A target of deactivation is deactivated."""
     if not w.active or not w.holds(names.Condition.DEACTIVATION_TARGET):
         return None
     return Deactivate({"metadata": guard(w), "spec": {"active": False}})
 
 
 def deactivated(w: Workload, s: Surroundings) -> Step | None:
-    """A deactivated Workload is evicted, whatever it was doing, and starts anew when it is activated again."""
+    """A deactivated Workload is evicted, regardless of its state, and starts from the beginning when it is activated
+    again.
+    """
     if w.active:
         return None
     target = w.condition(names.Condition.DEACTIVATION_TARGET)
@@ -118,9 +121,9 @@ def deactivated(w: Workload, s: Surroundings) -> Step | None:
 
 
 def leftover(w: Workload, s: Surroundings) -> Step | None:
-    """An admission that was left behind when somebody set QuotaReserved to False is removed.
+    """Removes an admission that stayed when another client set QuotaReserved to False.
 
-    Server-side apply cannot take away a field that another field manager wrote.
+    Server-side apply cannot remove a field that another field manager wrote.
     """
     reservation = w.condition(names.Condition.QUOTA_RESERVED)
     if w.admission is None or reservation is None or reservation.status:
@@ -131,8 +134,8 @@ def leftover(w: Workload, s: Surroundings) -> Step | None:
 def backoff(w: Workload, s: Surroundings) -> Step | None:
     """Queues a Workload when its ``requeueAt`` has passed.
 
-    As in Kueue, the backoff also ends while the pods still hold quota, but only where Requeued says that the Workload
-    waits for it; else ``requeueAt`` stays until the quota is released, or for good if the Workload finishes first.
+    As in Kueue, the backoff also ends while the pods still hold quota, but only if the condition Requeued reports the
+    backoff; otherwise ``requeueAt`` stays until the quota is released, or permanently if the Workload finishes first.
     """
     put_off = _kept_out(w) in (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
     ended = put_off and w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
@@ -148,7 +151,7 @@ def backoff(w: Workload, s: Surroundings) -> Step | None:
 
 
 def requeued(w: Workload, s: Surroundings) -> Step | None:
-    """What kept a Workload out of the queue is over: it was reactivated, or its queue restarted."""
+    """The reason that kept a Workload out of the queue has ended: it was reactivated, or its queue restarted."""
     why = _kept_out(w)
     if why.startswith(EvictedReason.DEACTIVATED) and w.active:
         reason, message = RequeuedReason.REACTIVATED, "The workload was reactivated"
@@ -164,7 +167,7 @@ def requeued(w: Workload, s: Surroundings) -> Step | None:
 
 
 def gates(w: Workload, s: Surroundings) -> Step | None:
-    """A gate keeps a Workload out of the queue until who set it takes it away; graver reasons are told first."""
+    """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
     reservation = w.condition(names.Condition.QUOTA_RESERVED)
     gated = reservation is not None and reservation.reason == PendingReason.ADMISSION_GATED
     if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == gated or why_not_queued(w, s)[0]:
@@ -210,7 +213,7 @@ def checks_failed(w: Workload, s: Surroundings) -> Step | None:
 
 
 def queue_stopped(w: Workload, s: Surroundings) -> Step | None:
-    """A drained queue evicts what it admitted; a stopped or missing one takes back what is only reserved."""
+    """A drained queue evicts what it admitted; a stopped or missing queue releases what is only reserved."""
     if not _holding(w):
         return None
     queues = (
@@ -231,7 +234,9 @@ def queue_stopped(w: Workload, s: Surroundings) -> Step | None:
 
 
 def pods_not_ready(w: Workload, s: Surroundings) -> Step | None:
-    """Pods that do not come up in time: evicted with growing backoff, and one time too often deactivated."""
+    """A Workload whose pods are not ready in time is evicted with increasing backoff, and deactivated after the last
+    retry.
+    """
     policy = s.policy.pods_ready
     late = _pods_ready_deadline(w, policy)
     if not _holding(w) or policy is None or late is None or late[0] > s.now:
@@ -247,7 +252,7 @@ def pods_not_ready(w: Workload, s: Surroundings) -> Step | None:
 
 
 def overtime(w: Workload, s: Surroundings) -> Step | None:
-    """Who has run for its maximumExecutionTimeSeconds, all runs together, is deactivated."""
+    """A Workload that has run for its maximumExecutionTimeSeconds, summed over all runs, is deactivated."""
     deadline = _execution_deadline(w)
     if not _holding(w) or deadline is None or deadline > s.now:
         return None
@@ -258,10 +263,10 @@ def overtime(w: Workload, s: Surroundings) -> Step | None:
 
 
 def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
-    """An evicted Workload without owner is released when its creator had as long as pods have to end, and did not.
+    """Releases an evicted Workload without owner, if its creator did not do so in the time in which pods end.
 
-    Any owner reference, and Kueue's annotation that names the owner, say that somebody runs it. Whoever that is stops
-    the pods and sets QuotaReserved to False; until then they use the quota.
+    Any owner reference, and Kueue's annotation with the owner's name, mean that another controller runs its pods. That
+    controller stops the pods and sets QuotaReserved to False; until then they use the quota.
     """
     eviction = w.condition(names.Condition.EVICTED)
     if w.owned or w.made_for or eviction is None or not eviction.status or not w.holds(names.Condition.QUOTA_RESERVED):
@@ -312,7 +317,7 @@ def required_checks(w: Workload, cluster_queue: ClusterQueue) -> list[str]:
 
 
 def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
-    """Reason and message of what keeps a Workload from being queued at all; ('', '') where nothing does."""
+    """Returns reason and message of what keeps a Workload out of every queue; ('', '') if nothing does."""
     if not w.active:
         return PendingReason.DEACTIVATED, "The workload is deactivated"
     if not w.queue:
@@ -349,7 +354,7 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
 
 
 def _holding(w: Workload) -> bool:
-    """Whether it holds quota and nobody has told it to stop."""
+    """Whether it holds quota and is not evicted."""
     stopping = (names.Condition.EVICTED, names.Condition.DEACTIVATION_TARGET)
     return w.active and w.holds(names.Condition.QUOTA_RESERVED) and not any(w.holds(kind) for kind in stopping)
 
@@ -375,7 +380,7 @@ def _cluster_queue_name(w: Workload, s: Surroundings) -> str:
 
 
 def _pods_ready_deadline(w: Workload, policy: PodsReadyPolicy | None) -> tuple[float, str] | None:
-    """Until when the pods must be ready, and for what; None where nothing is to be waited for."""
+    """Returns when the pods must be ready, and which timeout that is; None if no timeout applies."""
     admitted, ready = w.condition(names.Condition.ADMITTED), w.condition(names.Condition.PODS_READY)
     if policy is None or admitted is None or not admitted.status or (ready is not None and ready.status):
         return None

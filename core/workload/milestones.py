@@ -1,9 +1,9 @@
-"""What has happened to a Workload between two versions of its object: reserved, admitted, ready, evicted, released,
+"""Returns what happened to a Workload between two versions of its object: reserved, admitted, ready, evicted, released,
 finished.
 
-Metrics count these transitions and not our own writes: whoever writes a condition (an external controller, a person),
-it is counted once. Separate from ``core.workload.transitions``, which makes the changes that we write.
-Times are seconds; what is counted and how it is labelled follows https://kueue.sigs.k8s.io/docs/reference/metrics/.
+Metrics count these transitions and not the writes of Seiretsu: a condition counts once, regardless of the client that
+wrote it (an external controller, a person). Separate from ``core.workload.transitions``, which makes the changes that
+are written. Times are seconds; counts and labels follow https://kueue.sigs.k8s.io/docs/reference/metrics/.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class BecameReady:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """The workload was told to stop; ``first`` for this reason and cause in its life.
+    """The workload was evicted; ``first`` for this reason and cause in its life.
 
-    ``ready`` is how long its pods had been ready, None where they were not.
+    ``ready`` is how long its pods had been ready, None if they were not.
     """
 
     cluster_queue: str
@@ -82,7 +82,7 @@ Milestone = QuotaReserved | Admitted | BecameReady | Evicted | Released | Finish
 
 
 def milestones(old: Workload, new: Workload, now: float) -> list[Milestone]:
-    """Return what ``new`` shows that ``old`` does not, in the order in which it happens in the life of a Workload."""
+    """Returns what ``new`` has that ``old`` does not, in the order of the lifecycle of a Workload."""
     if old.uid != new.uid:
         return []
     steps = (
@@ -144,7 +144,9 @@ def _evicted(old: Workload, new: Workload) -> Evicted | None:
 
 
 def _counted(old: Workload, new: Workload) -> tuple[str, str, int] | None:
-    """The entry of ``schedulingStats.evictions`` that grew; None where whoever evicted keeps no such counts."""
+    """Returns the entry of ``schedulingStats.evictions`` that increased; None if the client that evicted it writes no
+    such counts.
+    """
     known = {(reason, cause): count for reason, cause, count in old.evictions}
     for reason, cause, count in new.evictions:
         if count > known.get((reason, cause), 0):

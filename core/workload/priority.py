@@ -1,10 +1,10 @@
-"""Where a Workload's priority comes from, and when it follows its class (KEP-973).
+"""The source of a Workload's priority, and when it follows its class (KEP-973).
 
-A WorkloadPriorityClass named by the job's label wins, then the PriorityClass of the pods, then the cluster's default,
-then 0. A change of the class's value or of the label reaches the Workload at once. Kueue so overwrites what a person
-set by hand on the Workload; here that stays: an annotation keeps the value that the class gave last, and where
-``spec.priority`` differs from it a person has spoken. To follow the class again, set the priority to the annotation's
-value. A Workload without the annotation (made by Kueue) gets it as long as its priority is that of its class.
+The WorkloadPriorityClass of the job's label is used, else the PriorityClass of the pods, else the cluster's default,
+else 0. A change of the class's value or of the label changes the Workload immediately. In Kueue this overwrites a value
+that a person set on the Workload; here that value is kept: an annotation stores the last value of the class, and if
+``spec.priority`` differs from it, a person has set it. To follow the class again, set the priority to the annotation's
+value. A Workload without the annotation (created by Kueue) gets it if its priority is that of its class.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ def value_of(raw: Raw) -> int:
 
 
 def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *, of_pods: str = "") -> Raw | Missing:
-    """The parts of a new Workload that tell its priority (``spec`` fields, annotation), or the class that is missing.
+    """Returns the parts of a new Workload with its priority (``spec`` fields, annotation), or the class that is
+    missing.
 
-    ``class_name`` is that of the job's label, '' for none, and ``of_pods`` the PriorityClass that the job names
-    outside of its pod templates.
+    ``class_name`` is that of the job's label, '' for none, and ``of_pods`` the PriorityClass that the job names outside
+    of its pod templates.
     """
     if class_name:
         return _of_workload_class(class_name, classes)
@@ -61,9 +62,10 @@ def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *
 
 
 def followed(workload: Raw, class_name: str, classes: PriorityClasses) -> Raw | Missing | None:
-    """The merge patch by which a Workload follows its class; None when it does already, or does not follow one.
+    """Returns the merge patch with which a Workload follows its class; None if no change is needed or it does not
+    follow one.
 
-    ``class_name`` is what the job's label says now, '' to keep the class it has.
+    ``class_name`` is the present value of the job's label, '' to keep the class.
     """
     spec = workload.get("spec") or {}
     ref = spec.get("priorityClassRef")

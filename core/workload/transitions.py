@@ -1,7 +1,7 @@
-"""What can happen to a Workload: each function takes its value and gives the value after, with Kueue's words in it.
+"""The transitions of a Workload: each function takes its value and returns the value after it, with Kueue's messages.
 
-Nothing here decides whether; that is for the cycle, ``core.workload.lifecycle`` and ``core.jobs.decide``. What
-is to be written follows by ``core.wire.conditions.status_patch(before, after)``.
+The decision to make a transition is that of the cycle, ``core.workload.lifecycle`` and ``core.jobs.decide``. What is
+written is computed by ``core.wire.conditions.status_patch(before, after)``.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def checks_ready(workload: Workload) -> bool:
 
 
 def admitted_in_step(workload: Workload, now: float) -> Workload:
-    """Admitted made to say what QuotaReserved and the checks amount to; time of execution is added up when it ends.
+    """Sets Admitted from QuotaReserved and the checks; adds the execution time when it ends.
 
-    A Workload about which neither was said yet stays so.
+    A Workload that has neither condition yet is not changed.
     """
     reserved = workload.holds(names.Condition.QUOTA_RESERVED)
     old = workload.condition(names.Condition.ADMITTED)
@@ -81,7 +81,7 @@ def admitted_in_step(workload: Workload, now: float) -> Workload:
 
 
 def reserved(workload: Workload, admission: Admission, now: float, *, required_checks: Iterable[str] = ()) -> Workload:
-    """Quota is reserved; Admitted at once when no check is required, else the missing checks begin as Pending."""
+    """Reserves quota; also admits if no check is required, otherwise adds the missing checks as Pending."""
     after = replace(workload, admission=admission)
     message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
     reason = names.Event.QUOTA_RESERVED
@@ -95,14 +95,14 @@ def reserved(workload: Workload, admission: Admission, now: float, *, required_c
 
 
 def waiting(workload: Workload, reason: str, message: str, now: float) -> Workload:
-    """Not now, and why; a reservation that it held is given back."""
+    """Sets the reason why it waits; releases a reservation that it held."""
     after = replace(workload, admission=None)
     kind = names.Condition.QUOTA_RESERVED
     return admitted_in_step(condition(after, kind, status=False, reason=reason, message=message, now=now), now)
 
 
 def evicted(workload: Workload, reason: str, message: str, now: float, *, cause: str = "") -> Workload:
-    """On its way out: it keeps its quota until its pods are gone. Checks begin anew, the eviction is counted."""
+    """Evicts it: it keeps its quota until its pods are gone. Checks are reset, the eviction is counted."""
     full = f"{reason}{EvictedReason.DUE_TO}{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
     after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
     blocked = names.Condition.BLOCKED_ON_PREEMPTION_GATES
@@ -119,11 +119,11 @@ def preempted(workload: Workload, reason: str, message: str, now: float) -> Work
 
 
 def released(workload: Workload, now: float) -> Workload:
-    """An evicted workload whose pods are gone gives its quota back.
+    """Releases the quota of an evicted workload whose pods are gone.
 
-    Requeued says whether it may be queued again at once: after preemption and node failures yes, after anything else
-    (a backoff, a stopped queue, deactivation) when that is over. Who was deactivated for having had all its time has
-    all of it again when it is activated.
+    Requeued reports whether it may be queued again immediately: after preemption and node failures yes, otherwise (a
+    backoff, a stopped queue, deactivation) when that has ended. A workload that was deactivated because its execution
+    time was used up has all of it again when it is activated.
     """
     eviction = workload.condition(names.Condition.EVICTED)
     if eviction is None:
@@ -135,7 +135,7 @@ def released(workload: Workload, now: float) -> Workload:
 
 
 def requeued(workload: Workload, reason: str, message: str, now: float, *, status: bool = True) -> Workload:
-    """With the Requeued condition: False keeps it out of the queue until what it waits for has passed."""
+    """Sets the Requeued condition: False keeps it out of the queue until the reason has passed."""
     return condition(workload, names.Condition.REQUEUED, status=status, reason=reason, message=message, now=now)
 
 
@@ -145,13 +145,13 @@ def finished(workload: Workload, reason: str, message: str, now: float) -> Workl
 
 
 def deactivation_target(workload: Workload, cause: str, message: str, now: float) -> Workload:
-    """To be deactivated, and for what cause; ``spec.active`` follows in a write of its own."""
+    """Marks it for deactivation, with the cause; ``spec.active`` is set in a separate write."""
     kind = names.Condition.DEACTIVATION_TARGET
     return condition(workload, kind, status=True, reason=cause, message=message, now=now)
 
 
 def deactivated(workload: Workload, now: float) -> Workload:
-    """What an inactive workload loses: its place in any backoff, and (once) its right to run."""
+    """Returns a deactivated workload: evicted (once), and without backoff state."""
     target = workload.condition(names.Condition.DEACTIVATION_TARGET)
     after = replace(workload, requeue_count=0, requeue_at=None)
     if workload.holds(names.Condition.EVICTED):

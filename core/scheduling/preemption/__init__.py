@@ -1,5 +1,5 @@
-"""Whom to preempt so that a workload fits.
+"""Chooses the workloads to preempt so that a workload fits.
 
-``candidates`` says who may be preempted and in which order, ``classical`` and ``fair`` choose among them, and
-``algorithm`` is what the cycle and the search for flavors ask.
+``candidates`` returns which workloads may be preempted and in which order, ``classical`` and ``fair`` choose among
+them, and ``algorithm`` is the interface for the cycle and the search for flavors.
 """

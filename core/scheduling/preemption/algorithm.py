@@ -1,6 +1,7 @@
-"""Whether and whom to preempt for a workload, by the algorithm that the policy asks for.
+"""Whether and which workloads to preempt for a workload, by the algorithm of the policy.
 
-Separate from the algorithms so that neither knows the other: this is what the cycle and the search for flavors ask.
+Separate from the algorithms so that they do not depend on each other: the cycle and the search for flavors call this
+module.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from core.scheduling.preemption.fair import fair_targets
 def find_targets(
     preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
 ) -> list[Candidate]:
-    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+    helps.
+    """
     if preemptor.hopeless(need):
         return []
     if preemptor.policy.fair_sharing is None:
@@ -40,9 +43,9 @@ def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
 
 
 def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) -> tuple[Mode, int]:
-    """Whether preemption makes room for an amount of one flavor-resource, and how far it borrows then.
+    """Returns whether preemption makes room for an amount of one flavor-resource, and the level of borrowing after it.
 
-    ``level`` is how far it would borrow without; that is the answer where nobody can be preempted.
+    ``level`` is the level without preemption; it is returned if no workload can be preempted.
     """
     targets = [] if preemptor.hopeless((fr,)) else find_targets(preemptor, frozenset((fr,)), {fr: amount})
     if not targets:

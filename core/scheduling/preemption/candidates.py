@@ -1,8 +1,8 @@
-"""Who may be preempted by whom, in which order, and who of them turns out not to be needed.
+"""Returns which workloads a preemptor may preempt, in which order, and which of the chosen ones are not needed.
 
 Separate from the two algorithms that choose among candidates (``core.scheduling.preemption.classical`` and
-``core.scheduling.preemption.fair``), which share all this. Usage is changed while they search, and put back by them.
-Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/.
+``core.scheduling.preemption.fair``) and share these functions. The algorithms change usage while they search, and
+restore it. Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from core.scheduling.snapshot import Head
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A workload that may be preempted, and the ``reason`` of its Preempted condition; a target once it was chosen.
+    """A workload that may be preempted, and the ``reason`` of its Preempted condition; a target when it is chosen.
 
-    ``cohort`` is the lowest one it shares with the preemptor (classical preemption alone).
+    ``cohort`` is the lowest cohort that it shares with the preemptor (classical preemption only).
     """
 
     held: Reservation
@@ -41,13 +41,13 @@ class Candidate(Struct, frozen=True, gc=False):
 
 _NOTHING: Mapping[FlavorResource, int] = {}
 Borrowers = dict[FlavorResource, list[QueueNode]]
-"""Who uses more than its own quota, as far as that has been asked; to be emptied when usage changes."""
+"""Cache: which nodes use more than their own quota. It must be emptied when usage changes."""
 
 
 class Preemptor(Struct, gc=False):
-    """A head that needs room in its tree. ``gone`` are workloads that others preempt and that count no more.
+    """A head that needs room in its tree. ``gone`` are workloads that other heads preempt and that count no longer.
 
-    ``borrowers`` is shared by those who look at the same usage of the same tree.
+    ``borrowers`` is shared by all preemptors that read the same usage of the same tree.
     """
 
     head: Head
@@ -57,7 +57,7 @@ class Preemptor(Struct, gc=False):
     gone: set[Key] = field(default_factory=set)
     borrowers: Borrowers = field(default_factory=dict)
     inside: bool | None = None
-    """Whether anyone in its own ClusterQueue may be preempted, once that has been asked."""
+    """Cache: whether any workload of its own ClusterQueue may be preempted."""
 
     def hopeless(self, need: Iterable[FlavorResource]) -> bool:
         """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
@@ -89,7 +89,7 @@ class Preemptor(Struct, gc=False):
         return found
 
     def used_inside(self) -> Mapping[FlavorResource, int]:
-        """What those of its own ClusterQueue use that it may preempt, or a little more."""
+        """Returns an upper bound of what the workloads of its own ClusterQueue use that it may preempt."""
         node, policy = self.node, self.node.spec.preemption.within_cluster_queue
         if policy == PreemptionPolicy.LOWER_PRIORITY:
             return node.used_below(self.head.workload.priority)
@@ -107,7 +107,7 @@ class Preemptor(Struct, gc=False):
         return policy == PreemptionPolicy.ANY
 
     def candidates(self, node: QueueNode, policy: str, need: frozenset[FlavorResource]) -> Iterator[Reservation]:
-        """Those of a ClusterQueue that use what is needed and that the policy allows to preempt."""
+        """Returns the workloads of a ClusterQueue that use what is needed and that the policy allows to preempt."""
         for key, held in node.reserved.items():
             if held.uses(need) and key not in self.gone and self.satisfies(policy, held.workload):
                 yield held

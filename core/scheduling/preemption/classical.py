@@ -1,8 +1,10 @@
-"""Preemption by priority and by place in the tree of cohorts: whom to preempt so that a workload fits.
+"""Preemption by priority and by position in the tree of cohorts: chooses the workloads to preempt so that a workload
+fits.
 
-Candidates are removed in order until it fits, then those that turn out not to be needed are put back. Separate from
-``core.scheduling.preemption.fair``, which chooses by shares instead. Rules: https://kueue.sigs.k8s.io/docs/concepts/preemption/
-(classical preemption), KEP 1337 (borrowWithinCohort), KEP 79 (advantage in hierarchical cohorts).
+Candidates are removed in order until it fits; then those that are not needed are added again. Separate from
+``core.scheduling.preemption.fair``, which chooses by shares instead. Rules:
+https://kueue.sigs.k8s.io/docs/concepts/preemption/ (classical preemption), KEP 1337 (borrowWithinCohort), KEP 79
+(advantage in hierarchical cohorts).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usag
 def classical_targets(
     preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
 ) -> list[Candidate]:
-    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+    helps.
+    """
     return _Classical(preemptor, need, requests).targets()
 
 
@@ -31,7 +35,7 @@ def out_of_reach(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -
 
 @dataclass(slots=True)
 class _Classical:
-    """Preemption by priority and by place in the tree of cohorts."""
+    """Preemption by priority and by position in the tree of cohorts."""
 
     preemptor: Preemptor
     need: frozenset[FlavorResource]
@@ -85,7 +89,9 @@ class _Classical:
         return needed
 
     def _valid(self, candidate: Candidate, *, borrowing: bool) -> bool:
-        """Whether preempting it still takes quota back: every node up to the common cohort uses more than its own."""
+        """Whether preempting it still reclaims quota: every node up to the common cohort uses more than its own
+        quota.
+        """
         if candidate.node is self.preemptor.node:
             return True
         if borrowing and candidate.only_without_borrowing:
@@ -106,9 +112,11 @@ class _Classical:
         return [Candidate(held, node, reason) for held in self.preemptor.candidates(node, policy, self.need)]
 
     def _from_cohort(self, *, within: bool) -> tuple[list[Candidate], list[Candidate]]:
-        """Candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those by priority.
+        """Returns candidates of other ClusterQueues: those whose quota is closer to the preemptor, and those with lower
+        priority.
 
-        Without ``within`` no attempt without borrowing is worth while, nor who may go only then.
+        Without ``within`` neither an attempt without borrowing nor the candidates that only such an attempt can preempt
+        are useful.
         """
         node = self.preemptor.node
         hierarchical: list[Candidate] = []
@@ -128,7 +136,7 @@ class _Classical:
         return hierarchical, prioritized
 
     def _borrowing(self, cohort: CohortNode, seen: CohortNode | None) -> Iterator[QueueNode]:
-        """ClusterQueues below that use more than their own, in subtrees that do, too."""
+        """Returns the ClusterQueues below that use more than their own quota, in subtrees that do so too."""
         for child in cohort.cohorts:
             if child is not seen and not child.within(self.need):
                 yield from self._borrowing(child, seen)
@@ -155,15 +163,16 @@ class _Classical:
 
 
 def _fits_quota(node: Node, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether the requests fit in the quota of a subtree, and what of them has to come from above it."""
+    """Returns whether the requests fit in the quota of a subtree, and what must be borrowed from above it."""
     fits = not any(node.exceeds(fr, amount) for fr, amount in requests.items())
     return fits, {fr: max(0, amount - node.kept_free(fr)) for fr, amount in requests.items()}
 
 
 def _own_room(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -> tuple[bool, bool]:
-    """At a glance, were all gone of its own ClusterQueue that may be preempted: whether it would fit, for no more
-    becomes available than they use; and whether the ClusterQueue would not borrow: without that, an attempt without
-    borrowing comes to nothing, and who may go only then need not be asked.
+    """Returns two quick estimates for the case that all preemptible workloads of its own ClusterQueue are gone: whether
+    the requests would fit (no more becomes available than these workloads use), and whether the ClusterQueue would not
+    borrow. If it would borrow, an attempt without borrowing fails, and the candidates for such an attempt need not be
+    collected.
     """
     node, inside = preemptor.node, preemptor.used_inside()
     fits = within = True
@@ -176,7 +185,7 @@ def _own_room(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -> t
 
 
 def _reaches_out(preemptor: Preemptor, requests: Mapping[FlavorResource, int], *, within: bool) -> bool:
-    """Whether anybody of other ClusterQueues could be a candidate that counts."""
+    """Whether a workload of another ClusterQueue can be a useful candidate."""
     node, rules = preemptor.node, preemptor.node.spec.preemption
     if node.parent is None or rules.reclaim_within_cohort == PreemptionPolicy.NEVER:
         return False

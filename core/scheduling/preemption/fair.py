@@ -1,8 +1,8 @@
-"""Preemption by shares: a workload may preempt where its ClusterQueue has borrowed less than the other.
+"""Preemption by shares: a workload may preempt if its ClusterQueue has borrowed less than the other.
 
-The preemptor's usage counts as if it were admitted. Again and again the member with the greatest share is looked for
-from the root down, and a candidate of it is taken when the strategies allow; in the end candidates that are not needed
-are put back. Separate from ``core.scheduling.preemption.classical``, which goes by priority. Rules: KEP 1714 (S2-a and
+The usage of the preemptor counts as if it were admitted. In each step the member with the greatest share is found from
+the root down, and one of its candidates is taken if the strategies allow it; at the end, candidates that are not needed
+are added again. Separate from ``core.scheduling.preemption.classical``, which uses priority. Rules: KEP 1714 (S2-a and
 S2-b), https://kueue.sigs.k8s.io/docs/concepts/preemption/ (fair sharing).
 """
 
@@ -30,7 +30,9 @@ def fair_targets(
     requests: Mapping[FlavorResource, int],
     strategies: Sequence[Strategy],
 ) -> list[Candidate]:
-    """Whom to preempt so that the requests fit, room being needed in ``need``; empty where nobody helps."""
+    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+    helps.
+    """
     candidates = _candidates(preemptor, need)
     if not candidates:
         return []
@@ -46,7 +48,7 @@ def fair_targets(
 
 
 def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[str, list[Candidate]]:
-    """Who may be preempted by ClusterQueue, in order; reasons are filled in when they are chosen."""
+    """The candidates by ClusterQueue, in order; reasons are set when they are chosen."""
     node = preemptor.node
     rules = node.spec.preemption
     found: dict[str, list[Candidate]] = {}
@@ -72,7 +74,9 @@ class _Fair:
     fits: bool = False
 
     def first(self, candidates: dict[str, list[Candidate]], strategy: Strategy) -> dict[str, list[Candidate]]:
-        """Preempt by the first strategy until it fits; who was passed over, for the second."""
+        """Preempts by the first strategy until it fits; returns the candidates that it skipped, for the second
+        strategy.
+        """
         node = self.preemptor.node
         entitled = self.preemptor.policy.preempt_within_nominal and node.within(self.need)
         left: dict[str, list[Candidate]] = {}
@@ -101,7 +105,7 @@ class _Fair:
     def _by_strategy(
         self, member: QueueNode, queue: list[Candidate], strategy: Strategy, left: dict[str, list[Candidate]]
     ) -> None:
-        """Take the first candidate of a ClusterQueue that the strategy allows; shares change with it."""
+        """Takes the first candidate of a ClusterQueue that the strategy allows; this changes the shares."""
         mine, its = _below_common(self.preemptor.node, member)
         new, old = share(mine).rank, share(its).rank
         while queue:
@@ -142,9 +146,10 @@ def _below_common(one: QueueNode, other: QueueNode) -> tuple[Node, Node]:
 
 
 class _Descent:
-    """ClusterQueues with candidates, each time the one reached by following the greatest share down from the root.
+    """Iterates over ClusterQueues with candidates: each time the one that is found by following the greatest share down
+    from the root.
 
-    Members that borrow nothing are left out for good, but for those on the preemptor's own path.
+    Members that borrow nothing are excluded permanently, except those on the path of the preemptor.
     """
 
     def __init__(self, preemptor: Preemptor, candidates: dict[str, list[Candidate]]) -> None:
@@ -153,10 +158,10 @@ class _Descent:
         self._own = {cohort.name for cohort in preemptor.node.ancestors()}
         self._out: set[int] = set()
         self._shares: dict[int, Share] = {}
-        """Of nodes, as long as nothing below them changes."""
+        """Shares of nodes, valid until something below them changes."""
 
     def drop(self, member: QueueNode) -> None:
-        """Do not come to this ClusterQueue again."""
+        """Excludes this ClusterQueue from now on."""
         self._out.add(id(member))
 
     def __iter__(self) -> Iterator[tuple[QueueNode, list[Candidate]]]:
@@ -180,7 +185,7 @@ class _Descent:
         return found
 
     def _next(self, cohort: CohortNode) -> QueueNode | None:
-        """The ClusterQueue of greatest share below; None after leaving out what has no more candidates."""
+        """Returns the ClusterQueue with the greatest share below; None after excluding a node without candidates."""
         queue, queue_rank = self._greatest_queue(cohort)
         child, child_rank = self._greatest_cohort(cohort)
         if child is not None and child_rank >= queue_rank:
