@@ -12,7 +12,8 @@ from controller.caches import Caches
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
-from core.model import Key, Raw
+from core.model import Key
+from core.wire.guard import guarded
 
 WORKERS = 1
 
@@ -49,7 +50,7 @@ class QueueMirror:
             elif change := moved(raw, found):
                 await self.writer.patch(resources.LOCAL_QUEUES, key, change)
             elif (raw.get("status") or {}) != (told := status(found)):
-                patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": told}
+                patch = guarded({"status": told}, raw, version=False)
                 await self.writer.patch(resources.QUEUES, key, patch, subresource="status")
         except (AlreadyExists, NotFound):
             pass  # the watch is behind; it will bring us back

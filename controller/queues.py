@@ -19,6 +19,7 @@ from core.model import Key, Raw
 from core.state import queue_status
 from core.state.state import State
 from core.wire.finalizers import kept, released
+from core.wire.guard import guarded
 
 INTERVAL_SECONDS = 0.3
 WORKERS = 16
@@ -70,7 +71,7 @@ class QueueStatuses:
             return None
         wanted = row.status(self.caches.state, key, raw.get("status") or {}, self.clock())
         if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
-            patch: Raw = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": changes}
+            patch = guarded({"status": changes}, raw, version=False)
             try:
                 await self.writer.patch(resource, key, patch, subresource="status")
             except NotFound:  # gone meanwhile; the watch will say so

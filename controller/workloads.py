@@ -23,8 +23,10 @@ from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
 from core.model import Key, Raw, Workload
+from core.state.surroundings import surroundings
 from core.wire.finalizers import released
-from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Step, Surroundings, Update
+from core.wire.guard import guarded
+from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Step, Update
 from core.workload.lifecycle import next_step
 from core.workload.priority import Missing, followed
 
@@ -75,7 +77,7 @@ class WorkloadReconciler:
             return None
         if await self._followed(key):
             return None  # the answer is a change: it is looked at again
-        step = next_step(workload, self._surroundings(workload))
+        step = next_step(workload, surroundings(self.caches.state, workload, self.clock(), self.settings.life))
         try:
             return await self._apply(workload, step)
         except NotFound:  # gone meanwhile; the watch will say so
@@ -92,24 +94,8 @@ class WorkloadReconciler:
         patch = followed(raw, "", self.caches.classes)
         if patch is None or isinstance(patch, Missing):
             return False
-        guard = {part: raw["metadata"][part] for part in ("uid", "resourceVersion")}
-        metadata = {**guard, **patch.get("metadata", {})}
-        await self.writer.patch(resources.WORKLOADS, key, {**patch, "metadata": metadata})
+        await self.writer.patch(resources.WORKLOADS, key, guarded(patch, raw))
         return True
-
-    def _surroundings(self, workload: Workload) -> Surroundings:
-        state = self.caches.state
-        local_queue = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
-        cluster_queue = state.reservations.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
-        return Surroundings(
-            now=self.clock(),
-            policy=self.settings.life,
-            local_queue=local_queue,
-            cluster_queue=cluster_queue,
-            active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
-            namespace=state.namespaces.get(workload.key.namespace),
-            bypassed=state.pending.bypassed(workload.key),
-        )
 
     async def _apply(self, workload: Workload, step: Step) -> float | None:
         match step:

@@ -25,7 +25,7 @@ from core.quota.usage import Reservation, totals
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.state import State
-from core.workload.actions import Surroundings
+from core.state.surroundings import surroundings
 from core.workload.lifecycle import why_not_queued
 
 MOST_HOLDERS = 200
@@ -157,16 +157,9 @@ def _before(workload: Workload) -> str:
 
 def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]:
     """Why a workload is in no queue at all, in the words of its status; ('', '') where it is in one."""
-    local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
-    queue = state.reservations.cluster_queues.get(local.cluster_queue) if local else None
+    around = surroundings(state, workload, now)
+    queue = around.cluster_queue
     condition = state.reservations.active_condition(queue.name) if queue else None
-    around = Surroundings(
-        now=now,
-        local_queue=local,
-        cluster_queue=queue,
-        active=condition is not None and condition.active,
-        namespace=state.namespaces.get(workload.key.namespace),
-    )
     reason, message = why_not_queued(workload, around)
     if reason and condition is not None and not condition.active:
         return reason, f"{message}: {condition.message}"

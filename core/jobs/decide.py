@@ -32,6 +32,7 @@ from core.jobs.situation import Situation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
+from core.wire.guard import guarded
 from core.workload import priority, transitions
 from core.workload.priority import Missing
 
@@ -360,8 +361,7 @@ def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
 
 
 def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:
-    identity = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
-    return UpdateWorkload(workload.key(raw), {**patch, "metadata": {**patch.get("metadata", {}), **identity}}, why)
+    return UpdateWorkload(workload.key(raw), guarded(patch, raw), why)
 
 
 def _missing(missing: Missing) -> Problem:

@@ -38,6 +38,7 @@ from core.jobs.fields import Path, Setting, at, changed, dotted
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Key, Raw
 from core.model.owner import Owner
+from core.wire.guard import guarded
 
 
 class Served(NamedTuple):
@@ -274,7 +275,7 @@ class JobKind:
         body = merge_diff(job, after)
         if not body:
             return []
-        return [Patch({**body, "metadata": {**body.get("metadata", {}), **guard(job, version=version)}})]
+        return [Patch(guarded(body, job, version=version))]
 
     # What admission checks and changes
 
@@ -329,11 +330,3 @@ def group_of(kind: JobKind) -> str:
 def owner_of(kind: JobKind, job: Key) -> Owner:
     """A job of this kind as the owner of its Workload."""
     return Owner(kind.group, kind.kind, job.namespace, job.name)
-
-
-def guard(job: Raw, *, version: bool) -> Raw:
-    """The metadata that keeps a patch from landing on another object, and with ``version`` on another state of it."""
-    metadata = {"uid": job["metadata"]["uid"]}
-    if version and "resourceVersion" in job["metadata"]:
-        metadata["resourceVersion"] = job["metadata"]["resourceVersion"]
-    return metadata

@@ -14,6 +14,7 @@ from core.jobs.release import awaits_pods, deleted, read, uid_of, without_finali
 from core.jobs.situation import Situation
 from core.model import Raw
 from core.wire.conditions import status_patch
+from core.wire.guard import guarded
 from core.workload import transitions
 
 MISSING = "missing workload"
@@ -61,8 +62,8 @@ def _waits(s: Situation) -> Action:
 def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:
     """One write: the job controls the Workload, and its label has the job's uid."""
     metadata, job = raw["metadata"], s.job["metadata"]
-    patch: Raw = {key: metadata[key] for key in ("uid", "resourceVersion")}
-    patch["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), workload.owner_reference(s.kind, s.job)]
+    owners = [*(metadata.get("ownerReferences") or ()), workload.owner_reference(s.kind, s.job)]
+    patch: Raw = {"ownerReferences": owners}
     if not label_value(job["uid"]):
         patch["labels"] = {names.Label.JOB_UID: job["uid"]}
-    return UpdateWorkload(workload.key(raw), {"metadata": patch}, "adopted")
+    return UpdateWorkload(workload.key(raw), guarded({"metadata": patch}, raw), "adopted")

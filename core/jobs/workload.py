@@ -16,6 +16,7 @@ from core.jobs import meta, template
 from core.jobs.kind import JobKind
 from core.jobs.template import Injection
 from core.model import Key, Raw
+from core.wire.guard import guarded
 
 _HASH_LENGTH = 5
 _MAX_NAME = 253
@@ -96,14 +97,10 @@ def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None,
     """What makes a Workload without reservation match its changed job; ``priority`` is
     ``core.workload.priority.followed``.
     """
-    patch: Raw = {
-        "metadata": {key: workload["metadata"][key] for key in ("uid", "resourceVersion")},
-        "spec": {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related)},
-    }
-    if priority:
-        patch["metadata"] |= priority.get("metadata", {})
-        patch["spec"] |= priority.get("spec", {})
-    return patch
+    followed = priority or {}
+    spec = {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related)}
+    patch = {"metadata": followed.get("metadata", {}), "spec": {**spec, **followed.get("spec", {})}}
+    return guarded(patch, workload)
 
 
 def stands_for(

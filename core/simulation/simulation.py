@@ -7,6 +7,7 @@ of a backoff), so a quiet year costs nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import heapq
 import itertools
@@ -21,6 +22,7 @@ from api import names
 from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
 from core.state.drain import drain
 from core.state.state import State
+from core.state.surroundings import surroundings
 from core.workload import transitions
 from core.workload.actions import Deactivate, Delete, Evict, Idle, LifePolicy, ReleaseOrphan, Surroundings, Update
 from core.workload.lifecycle import next_step, why_not_queued
@@ -271,18 +273,10 @@ class _Simulation:
 
     def _around(self, workload: Workload, now: float) -> Surroundings:
         """As the controller's; but no check is required, for all pass at once."""
-        state, key = self.state, workload.key
-        local_queue = state.pending.local_queues.get(Key(key.namespace, workload.queue))
-        cluster_queue = state.reservations.cluster_queues.get(local_queue.cluster_queue) if local_queue else None
-        return Surroundings(
-            now=self.start + now,
-            policy=self.life,
-            local_queue=local_queue,
-            cluster_queue=replace(cluster_queue, checks=()) if cluster_queue else None,
-            active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
-            namespace=state.namespaces.get(key.namespace),
-            bypassed=state.pending.bypassed(key),
-        )
+        around = surroundings(self.state, workload, self.start + now, self.life)
+        if around.cluster_queue is None or not around.cluster_queue.checks:
+            return around
+        return dataclasses.replace(around, cluster_queue=replace(around.cluster_queue, checks=()))
 
     def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
         """Take over a change that may have cost it its reservation."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from api import names, quantity
 from core.model import Admission, CheckState, Condition, Raw, Requests, Workload
+from core.wire.guard import guarded
 from core.wire.timestamps import stamp
 
 
@@ -68,11 +69,6 @@ def texts(amounts: Requests) -> dict[str, str]:
     return {resource: quantity.text(resource, amounts[resource]) for resource in sorted(amounts)}
 
 
-def guard(workload: Workload) -> Raw:
-    """The metadata of a patch that must land on this very version of the object."""
-    return {"uid": workload.uid, "resourceVersion": workload.resource_version}
-
-
 def status_patch(before: Workload, after: Workload, requests: Mapping[str, Requests] | None = None) -> Raw | None:
     """The merge patch of the status subresource from one state to the other; None when nothing differs.
 
@@ -97,7 +93,7 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
         return None
     if requests:
         status["resourceRequests"] = [{"name": name, "resources": texts(requests[name])} for name in requests]
-    return {"metadata": guard(before), "status": status}
+    return guarded({"status": status}, before)
 
 
 def _raw_check(check: CheckState) -> Raw:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from api import names
 from core.model import Raw
+from core.wire.guard import guarded
 
 
 def kept(raw: Raw) -> Raw | None:
@@ -18,8 +19,7 @@ def kept(raw: Raw) -> Raw | None:
     finalizers = raw["metadata"].get("finalizers") or []
     if names.Finalizer.RESOURCE_IN_USE in finalizers or "deletionTimestamp" in raw["metadata"]:
         return None
-    guard = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
-    return {"metadata": {**guard, "finalizers": [*finalizers, names.Finalizer.RESOURCE_IN_USE]}}
+    return guarded({"metadata": {"finalizers": [*finalizers, names.Finalizer.RESOURCE_IN_USE]}}, raw)
 
 
 def released(raw: Raw) -> Raw | None:
@@ -27,6 +27,5 @@ def released(raw: Raw) -> Raw | None:
     finalizers = raw["metadata"].get("finalizers") or []
     if names.Finalizer.RESOURCE_IN_USE not in finalizers:
         return None
-    guard = {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
     left = [finalizer for finalizer in finalizers if finalizer != names.Finalizer.RESOURCE_IN_USE]
-    return {"metadata": {**guard, "finalizers": left or None}}
+    return guarded({"metadata": {"finalizers": left or None}}, raw)

@@ -17,7 +17,8 @@ from api.names import CheckState, DeactivationCause, EvictedReason, PendingReaso
 from core.matching.placement import matches
 from core.model import CheckState as State
 from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload
-from core.wire.conditions import guard, status_patch
+from core.wire.conditions import status_patch
+from core.wire.guard import guarded
 from core.workload import transitions
 from core.workload.actions import (
     Deactivate,
@@ -103,7 +104,7 @@ def to_be_deactivated(w: Workload, s: Surroundings) -> Step | None:
     """A target of deactivation is deactivated."""
     if not w.active or not w.holds(names.Condition.DEACTIVATION_TARGET):
         return None
-    return Deactivate({"metadata": guard(w), "spec": {"active": False}})
+    return Deactivate(guarded({"spec": {"active": False}}, w))
 
 
 def deactivated(w: Workload, s: Surroundings) -> Step | None:

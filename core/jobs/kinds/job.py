@@ -20,9 +20,10 @@ from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE
 from core.jobs.fields import Setting, changed
-from core.jobs.kind import JobKind, Outcome, Patch, Served, Slot, guard, outcome
+from core.jobs.kind import JobKind, Outcome, Patch, Served, Slot, outcome
 from core.jobs.template import Injection
 from core.model import Raw
+from core.wire.guard import guarded
 
 MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"
 SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]"
@@ -108,7 +109,7 @@ class BatchJob(JobKind):
         """
         writes: list[Patch] = []
         if not self.held(job):
-            writes.append(Patch({"metadata": guard(job, version=True), "spec": {"suspend": True}}))
+            writes.append(Patch(guarded({"spec": {"suspend": True}}, job)))
         writes += _start_time_reset(job)
         after = job
         if pod_sets and not self.active(job):
@@ -182,7 +183,7 @@ def _with_count(job: Raw, count: int) -> Raw:
 def _start_time_reset(job: Raw) -> list[Patch]:
     if (job.get("status") or {}).get("startTime") is None:
         return []
-    return [Patch({"metadata": guard(job, version=False), "status": {"startTime": None}}, subresource="status")]
+    return [Patch(guarded({"status": {"startTime": None}}, job, version=False), subresource="status")]
 
 
 def _done(job: Raw, completions: int) -> int:
