@@ -133,7 +133,7 @@ def test_a_waiting_job_that_is_unsuspended_by_hand_stays_suspended_and_where_tha
         found = plane.kubectl("get", "job", "eager", "-n", "team-a", "-o", "jsonpath={.spec.suspend}")
         return found.stdout == "true"
 
-    asyncio.run(eventually(suspended, within=2))
+    asyncio.run(eventually(suspended))
     plane.kubectl("delete", "job", "eager", "-n", "team-a", check=True)
 
 

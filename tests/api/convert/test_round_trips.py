@@ -12,6 +12,7 @@ from api.kinds import KINDS, KindSpec, Version
 from api.names import STORAGE_VERSION
 from api.schema import structural as structural_schema
 from tests.api import generate
+from tests.effort import cases
 
 Raw = dict[str, Any]
 
@@ -20,6 +21,7 @@ PER_OLDER = pytest.mark.parametrize(
     ("kind", "version"), OLDER, ids=[f"{kind.kind} {version.name}" for kind, version in OLDER]
 )
 SEARCH = settings(
+    max_examples=cases(20, 1_000),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 
