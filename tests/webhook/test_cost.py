@@ -161,7 +161,7 @@ def enlarged(sample: Raw) -> list[tuple[Raw, tuple[Any, ...], Callable[[int], An
 
 
 OF_JOBS = enlarged(FULL_JOB)
-PARTS = 8
+PARTS = 16
 OF_OTHERS = [way for sample in OTHERS for way in enlarged(sample)]
 OF_OURS = [way for kind in KINDS for version in kind.versions for way in enlarged(full(kind, version))]
 
