@@ -73,9 +73,13 @@ def pending_preemption(number: int) -> str:
     return f". Pending the preemption of {number} workload(s)"
 
 
-def behind(head: str, cluster_queue: str, *, strict: bool) -> str:
-    """A workload that is not looked at for as long as another one keeps the first position."""
+def behind(head: str, cluster_queue: str, *, strict: bool, blocked: bool = False) -> str:
+    """A workload that is not looked at for as long as another one keeps the first position.
+
+    ``blocked``: that one waits until the pods of other workloads are ready.
+    """
     why = "the queue is StrictFIFO" if strict else "it waits for the workloads that it preempts"
+    why = "it waits until the pods of other workloads are ready" if blocked else why
     return f"behind {head}, which is first in ClusterQueue {cluster_queue}: {why}"
 
 

@@ -206,7 +206,8 @@ def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
     head = state.pending.head(name) if name is not None else None
     if name is None or head is None or head is entry:
         return "", ""
-    strict, sticky = state.pending.queues[name].strict, state.pending.queues[name].sticky == head.workload.key
-    if not (strict or sticky):
+    queue, first = state.pending.queues[name], head.workload.key
+    if not (queue.strict or queue.sticky == first):
         return "", ""
-    return PendingReason.PENDING_EVALUATION, messages.behind(str(head.workload.key), name, strict=strict)
+    text = messages.behind(str(first), name, strict=queue.strict, blocked=queue.blocked == first)
+    return PendingReason.PENDING_EVALUATION, text

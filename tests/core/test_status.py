@@ -2,11 +2,12 @@
 
 import pytest
 
-from core.model import Condition, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
-from core.state import queue_status
+from core.model import Condition, Decision, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.state import queries, queue_status
 from core.state.drain import drain
+from core.state.queries import Counts
 from core.state.state import State
-from tests.builders import cluster_queue, reserved, state, workload
+from tests.builders import cluster_queue, cycle, reserved, state, workload
 
 NOW = 1_700_000_000.0
 
@@ -30,20 +31,26 @@ def test_who_waits_behind_one_like_it_waits_for_what_that_one_was_told() -> None
 
 
 @pytest.mark.parametrize(
-    ("strategy", "preempting", "reason"),
+    ("strategy", "preempting", "waits_for", "reason"),
     [
-        (QueueingStrategy.STRICT_FIFO, False, "the queue is StrictFIFO"),
-        (QueueingStrategy.BEST_EFFORT_FIFO, True, "it waits for the workloads that it preempts"),
+        (QueueingStrategy.STRICT_FIFO, False, "WaitingForQuota", "the queue is StrictFIFO"),
+        (QueueingStrategy.BEST_EFFORT_FIFO, True, "WaitingForQuota", "it waits for the workloads that it preempts"),
+        (
+            QueueingStrategy.BEST_EFFORT_FIFO,
+            False,
+            "WaitingForPodsReady",
+            "it waits until the pods of other workloads are ready",
+        ),
     ],
 )
 def test_who_waits_behind_a_head_that_keeps_its_position_is_told_which(
-    strategy: QueueingStrategy, preempting: bool, reason: str
+    strategy: QueueingStrategy, preempting: bool, waits_for: str, reason: str
 ) -> None:
     found = state(cluster_queue("a", 5, strategy=strategy))
     found.set_workload(Key("ns", "big"), workload("big", 9))
     found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
     (head,) = found.heads(0.0)
-    found.apply(Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, preempting=preempting),)))
+    found.apply(Plan((Wait(head.workload, "a", waits_for, "", Requeue.HEAP, preempting=preempting),)))
     assert why(found, "small") == (
         "PendingEvaluation",
         f"behind ns/big, which is first in ClusterQueue a: {reason}",
@@ -78,6 +85,33 @@ def test_a_cluster_queue_tells_who_waits_who_runs_and_what_is_borrowed() -> None
         "flavorsReservation": used,
         "flavorsUsage": used,
     }
+
+
+def test_who_loses_in_a_cycle_is_inadmissible_only_once_it_was_judged_against_the_usage_of_the_winner() -> None:
+    """In a BestEffortFIFO queue too: as in Kueue it stays active for the next cycle, and is active again when quota is
+    released.
+    """
+    queues = (
+        cluster_queue("a", 0, cohort="all"),
+        cluster_queue("b", 0, cohort="all"),
+        cluster_queue("c", 5, cohort="all"),
+    )
+    found = state(*queues, local={"a": "a", "b": "b"})
+    for number, name in enumerate("ab"):
+        found.set_workload(Key("ns", name), workload(name, 5, queue=name, created=float(number)))
+    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (Counts(1, 0), Counts(1, 0))
+    assert why_not(cycle(found)["b"]) == "Workload no longer fits after processing another workload"
+    assert queries.pending(found, "b") == Counts(1, 0), "it is the next to be judged"
+    assert why_not(cycle(found)["b"]).startswith("couldn't assign flavors")
+    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (Counts(0, 0), Counts(0, 1))
+    found.set_workload(Key("ns", "a"), None)
+    assert [head.workload.key.name for head in found.heads(0.0)] == ["b"]
+    assert queries.pending(found, "b") == Counts(1, 0)
+
+
+def why_not(decision: Decision) -> str:
+    assert isinstance(decision, Wait)
+    return decision.message
 
 
 def test_a_local_queue_counts_only_its_own() -> None:
