@@ -107,7 +107,8 @@ class Caches:
         self.observers: list[Observer] = []
         """Called with each change of a Workload, the first reading included, once State knows of it."""
         self._reading = reading or Reading()
-        self._read: dict[Key, Workload] = {}
+        self.decoded: dict[Key, Workload] = {}
+        """Each Workload at its newest version."""
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, pod_requests.Amounts] | None = None
         self._classes: PriorityClasses | None = None
@@ -156,7 +157,7 @@ class Caches:
 
     def get(self, key: Key) -> Workload | None:
         """The workload at its newest version; None where it is gone."""
-        return self._read.get(key)
+        return self.decoded.get(key)
 
     def workloads_of(self, owner: Owner) -> tuple[Raw, ...]:
         """The Workloads that this object controls, or one before it of the same name, oldest first."""
@@ -220,13 +221,13 @@ class Caches:
         """A Workload changed: it is decoded, State is told, then the observers."""
         key = decode.key(either(old, new))
         if new is None:
-            gone = self._read.pop(key, None)
+            gone = self.decoded.pop(key, None)
             self.state.set_workload(key, None)
             self._observed(gone, None)
             return
         read = decode.workload(new, self.context(key.namespace))
-        before = self._read.get(key)
-        self._read[key] = read
+        before = self.decoded.get(key)
+        self.decoded[key] = read
         self.state.set_workload(key, read)
         self._observed(before, read)
 
@@ -267,8 +268,8 @@ class Caches:
 
     def _read_again(self, raws: Iterable[Raw]) -> None:
         """The rules of requests changed: what is not yet read stays so until ``start`` comes to it."""
-        for raw in raws if self._read else ():
-            if decode.key(raw) in self._read:
+        for raw in raws if self.decoded else ():
+            if decode.key(raw) in self.decoded:
                 self.workload_changed(raw, raw)
 
 

@@ -24,6 +24,7 @@ from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
 from core.jobs.decide import orphan
 from core.jobs.release import remain, uid_of
 from core.model import Raw
+from core.wire import decode
 from core.wire.conditions import status_patch
 from core.workload import transitions
 
@@ -62,12 +63,15 @@ class Departures:
 
     async def release(self, raw: Raw) -> float | None:
         """Bring a Workload whose job is gone one step on. Returns when to look again, in seconds."""
-        action = orphan(raw, self.clock(), self._gone)
+        value = self.caches.get(decode.key(raw))
+        if value is None:  # gone meanwhile
+            return None
+        action = orphan(raw, value, self.clock(), self._gone)
         if isinstance(action, AwaitPods):
             wait = await self.look(action)
             if wait:
                 return wait
-            action = orphan(raw, self.clock(), self._gone)
+            action = orphan(raw, value, self.clock(), self._gone)
             self.forget(uid_of(raw))
         subresource = "status" if isinstance(action, WorkloadStatus) else ""
         if isinstance(action, WorkloadStatus | RemoveFinalizer):

@@ -111,6 +111,7 @@ class JobReconciler:
             job=job,
             now=self.clock(),
             workloads=self.caches.workloads_of(owner_of(self.kind, key)),
+            decoded=self.caches.decoded,
             managed=self._managed(self.kind, job),
             ancestor_admitted=self._ancestor_admitted(job),
             flavors=self.caches.flavors,

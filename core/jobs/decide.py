@@ -27,7 +27,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.prebuilt import prebuilt
-from core.jobs.release import awaits_pods, deleted, holds_quota, read, without_finalizer
+from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
 from core.jobs.situation import Situation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
@@ -54,12 +54,11 @@ def decide(situation: Situation) -> Action:
     return Nothing()
 
 
-def orphan(raw: Raw, now: float, pods_gone: Container[str]) -> Action:
+def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> Action:
     """What becomes of a Workload whose job is gone: it keeps its quota until the pods are too, then it is finished."""
-    waits = awaits_pods(raw, pods_gone)
+    waits = awaits_pods(raw, value, pods_gone)
     if waits is not None:
         return waits
-    value = read(raw)
     if not value.deleting and not value.holds(names.Condition.FINISHED):
         after = transitions.finished(
             value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
@@ -78,7 +77,7 @@ def unmanaged(s: Situation) -> Action | None:
     """A job that is not ours is left alone; one that is being deleted gives up its Workloads when its pods are gone."""
     if meta.deleting(s.job):
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
-        given_up = (awaits_pods(raw, s.pods_gone) or without_finalizer(raw) for raw in held)
+        given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
         return next((action for action in given_up if action is not None), Nothing())
     if s.managed or s.ancestor_admitted is not None:
         return None
@@ -94,7 +93,7 @@ def _withdrawn(s: Situation) -> Action | None:
         return None
     brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
     others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
-    made = [raw for raw in others if not read(raw).holds(names.Condition.FINISHED)]
+    made = [raw for raw in others if not s.value(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
         return _at_rest(s, made[0], "The queue name of the job was removed") or deleted(made)
     return deleted(made)
@@ -141,8 +140,8 @@ def superfluous(s: Situation) -> Action | None:
 
     One that holds quota keeps it while pods use it: those of this job as it was before, or of an earlier one.
     """
-    unused = [raw for raw in s.others if s.owns(raw) or awaits_pods(raw, s.pods_gone) is None]
-    in_use = any(s.owns(raw) and holds_quota(read(raw)) for raw in unused)
+    unused = [raw for raw in s.others if s.owns(raw) or s.awaits_pods(raw) is None]
+    in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.active:
         return Nothing()
     return deleted(unused)
@@ -151,7 +150,7 @@ def superfluous(s: Situation) -> Action | None:
 def earlier(s: Situation) -> list[AwaitPods]:
     """What the Workloads of earlier jobs of that name wait for; the present job does not wait for them."""
     others = (raw for raw in s.workloads if not s.owns(raw))
-    return [waits for raw in others if (waits := awaits_pods(raw, s.pods_gone)) is not None]
+    return [waits for raw in others if (waits := s.awaits_pods(raw)) is not None]
 
 
 def follow_job(s: Situation) -> Action | None:
@@ -324,7 +323,7 @@ RULES: tuple[Rule, ...] = (
 
 def _may_change(s: Situation, raw: Raw) -> bool:
     """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
-    value = read(raw)
+    value = s.value(raw)
     fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
     return not fixed and s.owns(raw)
 

@@ -10,7 +10,7 @@ from api.names import FinishedReason
 from api.syntax import label_value
 from core.jobs import meta, workload
 from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadStatus
-from core.jobs.release import awaits_pods, deleted, read, uid_of, without_finalizer
+from core.jobs.release import awaits_pods, deleted, uid_of, without_finalizer
 from core.jobs.situation import Situation
 from core.model import Raw
 from core.wire.conditions import status_patch
@@ -33,11 +33,12 @@ def prebuilt(s: Situation) -> Action | None:
     if s.prebuilt is None or (by is not None and not s.owns(s.prebuilt)):
         return _waits(s)
     if by is None:
-        in_use = uid_of(s.prebuilt) != s.job["metadata"]["uid"] and awaits_pods(s.prebuilt, ()) is not None
+        others = uid_of(s.prebuilt) != s.job["metadata"]["uid"]
+        in_use = others and awaits_pods(s.prebuilt, s.value(s.prebuilt), ()) is not None
         return _waits(s) if in_use or "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
     if s.stands(s.prebuilt):
         return None
-    value = read(s.prebuilt)
+    value = s.value(s.prebuilt)
     if value.holds(names.Condition.FINISHED):
         return without_finalizer(s.prebuilt) or _waits(s)
     if value.deleting:
@@ -54,7 +55,7 @@ def _waits(s: Situation) -> Action:
     writes = s.stop([]) if s.outcome is None else None
     if writes:
         return Stop(writes, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
-    before = [raw for raw in s.workloads if not s.owns(raw) and awaits_pods(raw, s.pods_gone) is None]
+    before = [raw for raw in s.workloads if not s.owns(raw) and s.awaits_pods(raw) is None]
     own = [raw for raw in s.workloads if s.owns(raw) and raw["metadata"]["name"] != s.prebuilt_name]
     return deleted([*before, *([] if s.active else own)]) or Nothing()
 

@@ -13,14 +13,7 @@ from core.jobs import meta, owners, workload
 from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Raw, Workload
-from core.wire import decode
 from core.wire.finalizers import released
-from core.wire.pod_requests import RequestRules
-
-
-def read(raw: Raw) -> Workload:
-    """The Workload as a value, where its requests do not matter."""
-    return decode.workload(raw, decode.WorkloadContext(RequestRules()))
 
 
 def uid_of(raw: Raw) -> str:
@@ -38,14 +31,15 @@ def holds_quota(value: Workload) -> bool:
     return reserved and not value.holds(names.Condition.FINISHED)
 
 
-def awaits_pods(raw: Raw, gone: Container[str]) -> AwaitPods | None:
+def awaits_pods(raw: Raw, value: Workload, gone: Container[str]) -> AwaitPods | None:
     """What to wait for before a Workload gives up the quota of a job that is gone; None where nothing uses it.
 
-    ``gone`` holds the uids of jobs of which no pod is left. A job can be deleted and its pods run on, as
-    ``kubectl delete job --cascade=orphan`` does it, or for the time that they need to terminate.
+    ``value`` is what was decoded from the Workload; ``gone`` holds the uids of jobs of which no pod is left. A job can
+    be deleted and its pods run on, as ``kubectl delete job --cascade=orphan`` does it, or for the time that they need
+    to terminate.
     """
     uid = uid_of(raw)
-    if not uid or uid in gone or not holds_quota(read(raw)):
+    if not uid or uid in gone or not holds_quota(value):
         return None
     return AwaitPods(workload.key(raw), uid, _uid_label(raw))
 

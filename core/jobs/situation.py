@@ -11,17 +11,20 @@ from functools import cached_property
 
 from api import names
 from core.jobs import meta, template, workload
+from core.jobs.actions import AwaitPods
 from core.jobs.kind import JobKind, Outcome, Write
-from core.jobs.release import read
+from core.jobs.release import awaits_pods
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
-from core.model import Raw, Workload
+from core.model import Key, Raw, Workload
 from core.workload.priority import PriorityClasses
 
 
 @dataclass(frozen=True)
 class Situation:
     """All that the rules look at. ``workloads`` are those whose controller bears the job's name, oldest first.
+
+    ``decoded``: the values that the rest of the controller has of them, and of ``prebuilt``, by key.
 
     ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
     ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
@@ -35,6 +38,7 @@ class Situation:
     job: Raw
     now: float
     workloads: tuple[Raw, ...] = ()
+    decoded: Mapping[Key, Workload] = field(default_factory=dict)
     managed: bool = True
     ancestor_admitted: bool | None = None
     flavors: Mapping[str, Raw] = field(default_factory=dict)
@@ -97,7 +101,15 @@ class Situation:
     def found(self) -> Workload:
         """The matching Workload as a value."""
         assert self.match is not None
-        return read(self.match)
+        return self.value(self.match)
+
+    def value(self, raw: Raw) -> Workload:
+        """What was decoded from a Workload."""
+        return self.decoded[workload.key(raw)]
+
+    def awaits_pods(self, raw: Raw) -> AwaitPods | None:
+        """What to wait for before a Workload gives up the quota of a job that is gone."""
+        return awaits_pods(raw, self.value(raw), self.pods_gone)
 
     def owns(self, raw: Raw) -> bool:
         """Whether this very job controls the Workload, not one before it of the same name."""
@@ -106,7 +118,7 @@ class Situation:
 
     def stands(self, raw: Raw) -> bool:
         """Whether this Workload is that of the job as the job is now."""
-        value = read(raw)
+        value = self.value(raw)
         admitted = value.holds(names.Condition.ADMITTED)
         running = _running(value, self.flavors)
         return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=running, related=self.related)

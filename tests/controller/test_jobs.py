@@ -23,14 +23,13 @@ from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.release import read
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.state.state import State
 from core.wire import decode
 from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
-from tests.core.jobs.samples import ADMISSION, job, merged, with_status, workload_of
+from tests.core.jobs.samples import ADMISSION, job, merged, read, with_status, workload_of
 from tests.core.jobs.test_decide import admitted
 
 KEY = Key("ns", "j")
@@ -189,6 +188,16 @@ def test_a_job_below_one_that_takes_no_quota_is_queued_by_itself(change: str) ->
     for each in (parent, child):
         found.store.observe("MODIFIED", each)
     assert isinstance(decide(found._situation(decode.key(child), child)), CreateWorkload)
+
+
+def test_the_rules_about_a_job_look_at_the_very_workload_that_scheduling_looks_at() -> None:
+    """It is decoded once, by the limits of its namespace and the feature gates."""
+    found, _ = reconciler()
+    raw = workload_of(job())
+    found.caches.workloads.observe("ADDED", raw)
+    situation = found._situation(KEY, job())
+    assert situation.found is found.caches.get(decode.key(raw))
+    assert situation.found.key in found.caches.state.workloads
 
 
 class NoPods(Answers):

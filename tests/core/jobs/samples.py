@@ -7,8 +7,8 @@ from typing import Any
 from core.jobs import workload
 from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
-from core.model import Admission, PodSetAssignment, Raw, Workload
-from core.wire import conditions
+from core.model import Admission, Key, PodSetAssignment, Raw, Workload
+from core.wire import conditions, decode
 from core.workload import priority
 
 NOW = 1000.0
@@ -57,6 +57,16 @@ def workload_of(found: Raw, **spec: Any) -> Raw:
     raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
     raw["spec"] |= spec
     return raw
+
+
+def read(raw: Raw) -> Workload:
+    """What is decoded from a Workload."""
+    return decode.workload(raw, decode.WorkloadContext())
+
+
+def decoded(*workloads: Raw | None) -> dict[Key, Workload]:
+    """What is decoded from Workloads, by key."""
+    return {decode.key(raw): read(raw) for raw in workloads if raw is not None}
 
 
 def patches(writes: Sequence[Write]) -> list[Patch]:

@@ -26,7 +26,19 @@ from core.jobs.situation import Situation
 from core.model import Admission, PodSetAssignment, Raw, Workload
 from core.wire import decode
 from core.workload import transitions
-from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, patches, with_status, workload_of
+from tests.core.jobs.samples import (
+    ADMISSION,
+    CLASSES,
+    FLAVORS,
+    NOW,
+    decoded,
+    job,
+    merged,
+    patches,
+    read,
+    with_status,
+    workload_of,
+)
 
 CONTEXT = decode.WorkloadContext()
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -35,7 +47,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 def situation(found: Raw, *workloads: Raw, **more: Any) -> Situation:
     more = {"flavors": FLAVORS, "classes": CLASSES, **more}
-    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, **more)
+    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, decoded=decoded(*workloads), **more)
 
 
 def after(raw: Raw, change: Any) -> Raw:
@@ -368,7 +380,8 @@ def test_a_deleted_job_lets_its_workload_go() -> None:
 
 
 def test_a_workload_whose_job_is_gone_is_finished() -> None:
-    action = orphan(workload_of(job()), NOW, frozenset())
+    raw = workload_of(job())
+    action = orphan(raw, read(raw), NOW, frozenset())
     assert isinstance(action, WorkloadStatus)
     assert facts(action.after) == {"Finished": "True/OwnerNotFound"}
 

@@ -24,7 +24,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import remain
 from core.model import Key, Raw
 from core.workload import transitions
-from tests.core.jobs.samples import NOW, job, merged, patches, workload_of
+from tests.core.jobs.samples import NOW, job, merged, patches, read, workload_of
 from tests.core.jobs.test_decide import admitted, after, evicted, facts, situation, started
 
 UID = "job-uid"
@@ -132,26 +132,29 @@ def test_a_job_with_more_pods_that_was_suspended_in_the_same_write_is_stopped_to
 @pytest.mark.parametrize("change", [deleting, orphaned, lambda raw: raw], ids=["deleted", "orphaned", "neither yet"])
 def test_quota_of_a_deleted_job_is_held_until_its_pods_are_gone(change: Callable[[Raw], Raw]) -> None:
     raw = change(admitted(workload_of(job())))
-    assert orphan(raw, NOW, frozenset()) == AWAITS
-    assert orphan(raw, NOW, frozenset({"another"})) == AWAITS
-    assert not isinstance(orphan(raw, NOW, GONE), AwaitPods)
+    assert orphan(raw, read(raw), NOW, frozenset()) == AWAITS
+    assert orphan(raw, read(raw), NOW, frozenset({"another"})) == AWAITS
+    assert not isinstance(orphan(raw, read(raw), NOW, GONE), AwaitPods)
 
 
 @pytest.mark.parametrize("raw", [workload_of(job()), failed(admitted(workload_of(job())))], ids=["waits", "finished"])
 @pytest.mark.parametrize("change", [deleting, orphaned], ids=["deleted", "orphaned"])
 def test_nobody_asks_for_pods_where_no_quota_is_held(change: Callable[[Raw], Raw], raw: Raw) -> None:
-    assert not isinstance(orphan(change(raw), NOW, frozenset()), AwaitPods)
+    changed = change(raw)
+    assert not isinstance(orphan(changed, read(changed), NOW, frozenset()), AwaitPods)
 
 
 def test_an_evicted_workload_whose_job_was_deleted_holds_its_quota_too() -> None:
-    assert orphan(orphaned(evicted(admitted(workload_of(job())))), NOW, frozenset()) == AWAITS
+    raw = orphaned(evicted(admitted(workload_of(job()))))
+    assert orphan(raw, read(raw), NOW, frozenset()) == AWAITS
 
 
 def test_when_the_pods_are_gone_the_workload_no_longer_says_that_they_remain() -> None:
     def remains(value: Any) -> Any:
         return transitions.condition(value, "PodsRemain", status=True, reason="JobDeleted", message="2", now=NOW)
 
-    action = orphan(orphaned(after(admitted(workload_of(job())), remains)), NOW, GONE)
+    raw = orphaned(after(admitted(workload_of(job())), remains))
+    action = orphan(raw, read(raw), NOW, GONE)
     assert isinstance(action, WorkloadStatus)
     assert facts(action.after)["PodsRemain"] == "False/PodsGone"
     assert facts(action.after)["Finished"] == "True/OwnerNotFound"

@@ -19,11 +19,21 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.release import read
 from core.jobs.situation import Situation
 from core.model import Raw
 from core.workload import transitions
-from tests.core.jobs.samples import ADMISSION, CLASSES, FLAVORS, NOW, job, merged, with_status, workload_of
+from tests.core.jobs.samples import (
+    ADMISSION,
+    CLASSES,
+    FLAVORS,
+    NOW,
+    decoded,
+    job,
+    merged,
+    read,
+    with_status,
+    workload_of,
+)
 
 OTHERS = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x-uid", "controller": True}]
 
@@ -43,6 +53,7 @@ def situation(found: Raw, workload: Raw | None, *more: Raw) -> Situation:
         job=found,
         now=NOW,
         workloads=owned,
+        decoded=decoded(workload, *more),
         flavors=FLAVORS,
         classes=CLASSES,
         prebuilt_name="brought",
