@@ -25,8 +25,8 @@ from controller.events import WAITS
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
 from core.jobs import meta
-from core.jobs.kind import owner_of
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kind import JobKind, owner_of
+from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Key, Raw
 from core.model.owner import owner
 from core.wire import decode
@@ -47,7 +47,7 @@ _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, or workload/NAME.")],
+    name: Annotated[str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME or workload/NAME.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
     kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
@@ -56,8 +56,9 @@ def command(
     """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start."""
     try:
         chosen = rules(config)
-        job = "" if name.startswith("workload/") else name
-        found = live.seen(kubeconfig, (*live.KINDS, resources.of_kind(BATCH_JOB)), namespace, job)
+        kind, wanted = _sought(name)
+        jobs = resources.of_kind(kind or BATCH_JOB)
+        found = live.seen(kubeconfig, (*live.KINDS, jobs), namespace, (jobs.kind, wanted) if kind else None)
     except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
@@ -74,15 +75,22 @@ def command(
         typer.echo(text(told, jobs_of(found.objects)), nl=False)
 
 
+def _sought(name: str) -> tuple[JobKind | None, str]:
+    """The kind of job that an argument names, and the name; no kind for a Workload."""
+    prefix, _, rest = name.rpartition("/")
+    if prefix == "workload":
+        return None, rest
+    return next((kind for kind in ALL if prefix in (kind.singular, kind.plural)), BATCH_JOB), rest
+
+
 def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
     """The explanation of a Job or Workload among the objects of a cluster, or why there is none."""
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
     workloads = [o for o in here if o["kind"] == "Workload"]
-    wanted = name.split("/", 1)[-1]
-    by_job = not name.startswith("workload/")
-    found = [w for w in workloads if _is(w, wanted, by_job=by_job)]
+    kind, wanted = _sought(name)
+    found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
-        return _without_workload([o for o in here if o["kind"] == "Job"], wanted, namespace, by_job=by_job)
+        return _without_workload(kind, here, wanted, namespace)
     world = World((Document(o, LIVE) for o in objects), chosen)
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
@@ -98,15 +106,15 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
 def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | str:
     """What the objects that a user may read say by themselves, where they are too few to judge a workload by."""
     here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
-    wanted, by_job = name.split("/", 1)[-1], not name.startswith("workload/")
-    found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, by_job=by_job)]
-    jobs = [o for o in here if o["kind"] == "Job"]
-    job = next((each for each in jobs if by_job and each["metadata"]["name"] == wanted), None)
-    if not found and (job is None or not meta.queue_name(job)):
-        if job is None and seen.hides(resources.of_kind(BATCH_JOB)):
-            return f"you may not read Job {wanted} in namespace {namespace} or its Workload: ask for that right"
-        return _without_workload(jobs, wanted, namespace, by_job=by_job)
-    told = _by_status(found[-1]) if found else _by_job(job or {})
+    kind, wanted = _sought(name)
+    found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
+    job = next((o for o in here if kind and (o["kind"], o["metadata"]["name"]) == (kind.kind, wanted)), None)
+    if not found and (kind is None or job is None or not meta.queue_name(job)):
+        if job is None and seen.hides(resources.of_kind(kind or BATCH_JOB)):
+            what = f"{(kind or BATCH_JOB).kind} {wanted} in namespace {namespace} or its Workload"
+            return f"you may not read {what}: ask for that right"
+        return _without_workload(kind, here, wanted, namespace)
+    told = _by_status(found[-1]) if found else _by_job(kind or BATCH_JOB, job or {})
     if told.state == "waiting" and not told.message:
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
         told = replace(told, reason=reason, message=message or "no reason is recorded yet")
@@ -132,13 +140,13 @@ def _by_status(workload: Raw) -> Explanation:
     )
 
 
-def _by_job(job: Raw) -> Explanation:
-    """What a Job says whose Workload is not shown."""
+def _by_job(kind: JobKind, job: Raw) -> Explanation:
+    """What a job says whose Workload is not shown."""
     key = decode.key(job)
-    outcome = BATCH_JOB.finished(job)
+    outcome = kind.finished(job)
     if outcome is not None:
         return Explanation(key, "finished", message=outcome.message)
-    if BATCH_JOB.suspended(job):
+    if kind.suspended(job):
         return Explanation(key, "waiting")
     return Explanation(key, "admitted", message="it is not suspended")
 
@@ -150,35 +158,37 @@ def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
     return newest.get("reason", ""), newest.get("message", "")
 
 
-def _without_workload(jobs: list[Raw], wanted: str, namespace: str, *, by_job: bool) -> str:
-    """Why there is nothing to explain: no such Job, one that is not ours, or one whose Workload is not made."""
-    job = next((each for each in jobs if each["metadata"]["name"] == wanted), None)
-    if not by_job:
+def _without_workload(kind: JobKind | None, here: list[Raw], wanted: str, namespace: str) -> str:
+    """Why there is nothing to explain: no such job, one that is not ours, or one whose Workload is not made."""
+    if kind is None:
         return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"
+    jobs = [each for each in here if each["kind"] == kind.kind]
+    job = next((each for each in jobs if each["metadata"]["name"] == wanted), None)
     if job is None:
         close = get_close_matches(wanted, [each["metadata"]["name"] for each in jobs], n=1)
-        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get jobs -n {namespace}"
-        return f"there is no Job {wanted} in namespace {namespace}{hint}"
+        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get {kind.plural} -n {namespace}"
+        return f"there is no {kind.kind} {wanted} in namespace {namespace}{hint}"
     queue = meta.queue_name(job)
     if not queue:
         return (
-            f"Job {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload and "
-            "Kubernetes runs it immediately"
+            f"{kind.kind} {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload"
+            " and Kubernetes runs it immediately"
         )
-    if BATCH_JOB.finished(job) is not None:
-        return f"Job {wanted} has finished, and its Workload is deleted"
+    if kind.finished(job) is not None:
+        return f"{kind.kind} {wanted} has finished, and its Workload is deleted"
     chosen = meta.priority_class(job)
     known = f"; it names WorkloadPriorityClass {chosen}, which must exist" if chosen else ""
     return (
-        f"Job {wanted} names queue {queue} but has no Workload yet{known}; kubectl describe job {wanted} "
-        f"-n {namespace} shows more, if the controller runs and manages the namespace"
+        f"{kind.kind} {wanted} names queue {queue} but has no Workload yet{known}; "
+        f"kubectl describe {kind.singular} {wanted} -n {namespace} shows more, "
+        "if the controller runs and manages the namespace"
     )
 
 
-def _is(workload: Raw, name: str, *, by_job: bool) -> bool:
+def _is(workload: Raw, name: str, kind: JobKind | None) -> bool:
     metadata = workload["metadata"]
-    job = owner_of(BATCH_JOB, Key(metadata["namespace"], name))
-    return bool(metadata["name"] == name) or (by_job and owner(workload) == job)
+    of_job = kind is not None and owner(workload) == owner_of(kind, Key(metadata["namespace"], name))
+    return bool(metadata["name"] == name) or of_job
 
 
 def plain(told: Explanation) -> Raw:

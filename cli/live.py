@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.kube.errors import ApiError, Forbidden
 from controller.kube.events import EVENTS
 from controller.kube.resource import Raw, Resource
 from controller.watched import WATCHED
@@ -42,10 +42,11 @@ def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -
     return found
 
 
-def seen(kubeconfig: Path | None, kinds: Sequence[Resource], namespace: str, job: str) -> Seen:
+def seen(kubeconfig: Path | None, kinds: Sequence[Resource], namespace: str, job: tuple[str, str] | None) -> Seen:
     """All objects of some kinds that the user may read: in the whole cluster, else in one namespace.
 
-    With them the events about a Job there, where something is not shown. Raises LiveError where nobody answers.
+    With them the events about a job there (its kind and name), where something is not shown. Raises LiveError where
+    nobody answers.
     """
     return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job))
 
@@ -57,7 +58,9 @@ def _connection(kubeconfig: Path | None) -> config.Connection:
         raise LiveError(f"no cluster: {error}") from None
 
 
-async def _read(connection: config.Connection, kinds: Sequence[Resource], namespace: str, job: str = "") -> Seen:
+async def _read(
+    connection: config.Connection, kinds: Sequence[Resource], namespace: str, job: tuple[str, str] | None = None
+) -> Seen:
     found: list[Raw] = []
     unseen: list[str] = []
     async with Client(connection) as client:
@@ -70,8 +73,8 @@ async def _read(connection: config.Connection, kinds: Sequence[Resource], namesp
                 elif items is None:
                     unseen.append(resource.plural)
                 found += items or []
-            if unseen and job:
-                selector = f"involvedObject.kind=Job,involvedObject.name={job}"
+            if unseen and job is not None:
+                selector = f"involvedObject.kind={job[0]},involvedObject.name={job[1]}"
                 found += await _listed(client, EVENTS, namespace, selector) or []
         except ApiError as error:
             raise LiveError(f"{connection.server}: {error}") from None
@@ -82,8 +85,10 @@ async def _listed(client: Client, resource: Resource, namespace: str = "", field
     """All objects of a kind, none where the cluster does not serve it; None where the user may not list them."""
     try:
         items: list[Raw] = (await client.list(resource, namespace, field_selector=fields))["items"]
-    except NotFound:
-        return []
     except Forbidden:
         return None
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        raise
     return items

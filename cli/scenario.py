@@ -17,7 +17,9 @@ from api.convert import ConversionError, convert
 from cli.manifests import Document, Mistakes, Raw, ScenarioError, documents, ours
 from cli.trace import Submission, duration, trace
 from controller.watched import WATCHED, rows
-from core.jobs.kinds import KINDS
+from core.jobs import fields
+from core.jobs.kind import JobKind
+from core.jobs.kinds import KINDS, kind_of
 from core.wire.timestamps import epoch
 
 __all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
@@ -179,7 +181,7 @@ def _files(paths: Iterable[Path], mistakes: Mistakes) -> Iterator[Path]:
 
 
 def _is_job(raw: Raw) -> bool:
-    return (raw.get("apiVersion"), raw.get("kind")) == ("batch/v1", "Job")
+    return kind_of(raw) is not None
 
 
 def _is_played(raw: Raw) -> bool:
@@ -201,15 +203,18 @@ def _put(objects: dict[tuple[str, str, str], Document], document: Document, mist
 
 
 def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
-    spec = document.raw.get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
-        mistakes.add(document.place, "spec.template.spec: Required value")
+    kind = kind_of(document.raw)
+    assert kind is not None
+    paths = _template_paths(kind, document.raw)
+    missing = [path for path in paths if not isinstance(fields.at(document.raw, (*path, "spec")), dict)]
+    if missing or not paths:
+        required = fields.dotted((*missing[0], "spec") if missing else kind.pods_path)
+        mistakes.add(document.place, f"{required}: Required value")
         return
-    mine, pods = _annotations(document.raw), _annotations(template)
+    mine, pods = _annotations(document.raw), _annotations(fields.at(document.raw, paths[0]))
     rounds = 1
     if RUN_FOR not in mine and RUN_FOR in pods:
-        rounds = _rounds(spec)
+        rounds = kind.rounds(document.raw)
     given = {ARRIVE_AT: "0", READY_AFTER: pods.get(READY_AFTER, "0"), RUN_FOR: pods.get(RUN_FOR, DEFAULT_RUN_FOR)}
     times = {}
     for name, default in given.items():
@@ -227,18 +232,17 @@ def _annotations(raw: Raw) -> Raw:
     return found if isinstance(found, dict) else {}
 
 
-def _rounds(spec: Raw) -> int:
-    """How often the pods of a Job follow each other."""
-    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
-    if not isinstance(parallelism, int) or not isinstance(completions, int) or parallelism < 1:
-        return 1
-    return max(1, -(-completions // parallelism))
+def _template_paths(kind: JobKind, raw: Raw) -> list[fields.Path]:
+    """Where the pod templates of a job are; nothing where its fields have other types than they must."""
+    if kind.pods_path[-1] == "template":
+        return [kind.pods_path]
+    return [] if kind.form.errors(raw) else [slot.path for slot in kind.slots(raw)]
 
 
 def _named(submissions: Iterable[Submission], mistakes: Mistakes) -> Iterator[Submission]:
     """Names and namespaces as the API server would give them, but the same in every run."""
     counts: Counter[str] = Counter()
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str, str], str] = {}
     for one in submissions:
         meta = dict(one.job.get("metadata") or {})
         meta.setdefault("namespace", "default")
@@ -246,7 +250,7 @@ def _named(submissions: Iterable[Submission], mistakes: Mistakes) -> Iterator[Su
             prefix = meta.get("generateName", "job-")
             counts[prefix] += 1
             meta["name"] = f"{prefix}{counts[prefix]}"
-        key = (meta["namespace"], meta["name"])
+        key = (one.job["kind"], meta["namespace"], meta["name"])
         if seen.setdefault(key, one.origin) != one.origin:
-            mistakes.add(one.origin, f"Job {'/'.join(key)} is in {seen[key]} already")
+            mistakes.add(one.origin, f"{key[0]} {'/'.join(key[1:])} is in {seen[key]} already")
         yield replace(one, job=one.job | {"metadata": meta})

@@ -16,9 +16,10 @@ from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
 from cli.world import Rules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
-from core.jobs.kind import owner_of
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kind import JobKind, owner_of
+from core.jobs.kinds import kind_of
 from core.model import Key, Workload
+from core.model.owner import Owner
 from core.quota.usage import finished
 from core.simulation.simulation import Arrival, Timeline, simulate
 from core.state.state import State
@@ -110,14 +111,23 @@ class _Entrance:
         if not self.world.manages(key.namespace):
             self._pass(submission, key, "not managed", f"starts immediately: namespace {key.namespace} is not managed")
             return ()
-        try:
-            judged, name = self._judged(job)
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            self.mistakes.add(submission.origin, f"Job {key}: cannot be read: {type(error).__name__}: {error}")
+        kind = kind_of(job)
+        assert kind is not None, "only jobs are submitted"
+        if kind.framework not in self.world.rules.admission.frameworks:
+            text = f"starts immediately: integrations.frameworks does not list {kind.framework}"
+            self._pass(submission, key, "not managed", text)
             return ()
-        return self._arrive(submission, key, judged, name, job)
+        try:
+            judged, name = self._judged(kind, job)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            self.mistakes.add(submission.origin, f"{kind.kind} {key}: cannot be read: {type(error).__name__}: {error}")
+            return ()
+        return self._arrive(submission, owner_of(kind, key), judged, name, job)
 
-    def _arrive(self, submission: Submission, key: Key, judged: _Judged, name: str, job: Raw) -> tuple[Arrival, ...]:
+    def _arrive(
+        self, submission: Submission, owner: Owner, judged: _Judged, name: str, job: Raw
+    ) -> tuple[Arrival, ...]:
+        key = Key(owner.namespace, owner.name)
         if not judged.response.allowed:
             self._pass(submission, key, "refused", judged.response.message)
             return ()
@@ -127,7 +137,9 @@ class _Entrance:
             self._pass(submission, key, "not managed", "starts immediately: it has no queue name")
             return ()
         if isinstance(judged.made, Missing):
-            self._pass(submission, key, "not queued", f"{judged.made}: the Job stays suspended until there is one")
+            self._pass(
+                submission, key, "not queued", f"{judged.made}: the {owner.kind} stays suspended until there is one"
+            )
             return ()
         uid = job["metadata"]["uid"]
         workload = replace(
@@ -136,25 +148,25 @@ class _Entrance:
             uid=uid,
             created=float(int(self.start + submission.at)),
             job_uid=uid,
-            owner=owner_of(BATCH_JOB, key),
+            owner=owner,
         )
         self.played.jobs[workload.key] = key
         return (Arrival(submission.at, workload, submission.run_for, submission.ready_after),)
 
-    def _judged(self, job: Raw) -> tuple[_Judged, str]:
-        """The verdict on a Job, and the name of its Workload."""
-        name = workloads.name(BATCH_JOB, job)
+    def _judged(self, kind: JobKind, job: Raw) -> tuple[_Judged, str]:
+        """The verdict on a job, and the name of its Workload."""
+        name = workloads.name(kind, job)
         told = {name: value for name, value in job["metadata"].items() if name not in _OF_ONE_JOB}
-        alike = orjson.dumps((told, job["spec"]))
+        alike = orjson.dumps((kind.framework, told, job["spec"]))
         known = None if self.world.rules.admission.expressions else self.known.get(alike)
         if known is None:
-            known = self.known[alike] = self._judge(job)
+            known = self.known[alike] = self._judge(kind, job)
         return known, name
 
-    def _judge(self, job: Raw) -> _Judged:
+    def _judge(self, kind: JobKind, job: Raw) -> _Judged:
         job, response = admitted(job, self.world.admission)
         mine = meta.queue_name(job) or self.world.rules.controller.manage_jobs_without_queue_name
-        return _Judged(response, self.world.workload(job) if response.allowed and mine else None)
+        return _Judged(response, self.world.workload(kind, job) if response.allowed and mine else None)
 
     def _pass(self, submission: Submission, key: Key, fate: Fate, message: str) -> None:
         self.played.unplayed.append(Unplayed(submission.at, key, fate, message))

@@ -25,7 +25,8 @@ from controller.watched import WATCHED
 from core.feedback import catalog
 from core.jobs import meta
 from core.jobs import workload as workloads
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL
 from core.matching.namespaces import managed
 from core.model import Workload
 from core.state.state import State
@@ -37,7 +38,7 @@ from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
 RESOURCES = {
-    "Job": ("batch", "v1", "jobs"),
+    **{kind.kind: (kind.group, kind.version, kind.plural) for kind in ALL},
     **{kind.kind: (names.GROUP, names.V1BETA2, kind.plural) for kind in KINDS if kind.kind != names.Kind.WORKLOAD},
 }
 """Group, version and resource of the kinds that admission looks at."""
@@ -133,12 +134,13 @@ class World:
             namespace, self.state.namespaces.get(namespace, {}), selector, own=self.rules.controller.namespace
         )
 
-    def workload(self, job: Raw) -> Workload | priority.Missing:
-        """The Workload that the controller would make of a Job, or the class without which it makes none."""
-        asked = priority.of_job(meta.priority_class(job), BATCH_JOB.pod_sets(job), self.caches.classes)
+    def workload(self, kind: JobKind, job: Raw) -> Workload | priority.Missing:
+        """The Workload that the controller would make of a job, or the class without which it makes none."""
+        pod_sets, of_pods = kind.pod_sets(job), kind.priority_class(job)
+        asked = priority.of_job(meta.priority_class(job), pod_sets, self.caches.classes, of_pods=of_pods)
         if isinstance(asked, priority.Missing):
             return asked
-        raw = workloads.manifest(BATCH_JOB, job, asked, self.rules.controller.copied)
+        raw = workloads.manifest(kind, job, asked, self.rules.controller.copied)
         raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
         return self.read(raw)
 

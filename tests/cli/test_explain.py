@@ -14,6 +14,7 @@ from core.explain.explanation import Explanation
 from core.model.policy import DEFAULT_STRATEGIES, Policy
 
 Raw = dict[str, Any]
+QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
 NOW = 1_000.0
 
@@ -386,3 +387,18 @@ def test_what_few_rights_show_is_told_with_what_they_do_not(objects: tuple[Raw, 
 )
 def test_a_job_that_is_not_shown_is_not_said_to_be_missing(unseen: str, said: str) -> None:
     assert partial_answer(Seen([], (unseen,)), "x", "team-a") == said
+
+
+def test_a_jobset_is_asked_for_by_its_kind() -> None:
+    waiting = workload("sets", 4, at=3)
+    waiting["metadata"]["ownerReferences"][0] |= {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    queued = {"kind": "JobSet", "metadata": {"name": "new", "namespace": "team-a", "labels": QUEUE}, "spec": {}}
+    objects = [*QUEUES, *FULL, waiting, queued]
+    for asked in ("jobset/sets", "jobsets/sets", "workload/job-sets"):
+        told = answer(objects, asked, "team-a", NOW)
+        assert isinstance(told, Explanation), told
+        assert (told.key.name, told.state) == ("job-sets", "waiting")
+    assert str(answer(objects, "sets", "team-a", NOW)).startswith("there is no Job sets in namespace team-a")
+    assert str(answer(objects, "jobset/new", "team-a", NOW)).startswith(
+        "JobSet new names queue main but has no Workload"
+    )

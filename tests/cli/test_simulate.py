@@ -13,6 +13,7 @@ from cli.picture import DARK, LIGHT
 from cli.report import summary
 from cli.scenario import Scenario, ScenarioError, changed, duration, read
 from cli.simulator import play
+from cli.world import rules
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HEADER = "at,run_for,queue,namespace,name,cpu,parallelism,priority_class\n"
@@ -86,6 +87,35 @@ def test_the_examples_too_big_and_misspelt_are_warned_and_never_start() -> None:
     assert sorted(never) == ["misspelt-1", "too-big-1"]
     assert 'did you mean "main"?' in never["misspelt-1"][0]
     assert "asks for 20 cpu" in never["too-big-1"][0]
+
+
+def test_a_jobset_is_played_with_all_its_pods(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}\n")
+    scenario = read([EXAMPLES / "queues.yaml", EXAMPLES / "jobset.yaml"])
+    played = play(scenario, rules(config))
+    (told,) = summary(played)["workloads"]
+    assert (told["job"], told["waited"]) == ("training-1", 0)
+    assert [course.finished for course in played.timeline.courses.values()] == [60]
+    used = [level.used.items() for level in played.timeline.levels]
+    most = max(amount for cells in used for cell, amount in cells if cell.resource == "cpu")
+    assert most == 5_000, "a driver of one cpu and eight workers of half a cpu"
+
+
+def test_a_job_of_a_kind_that_is_not_enabled_starts_immediately() -> None:
+    played = play(read([EXAMPLES / "queues.yaml", EXAMPLES / "jobset.yaml"]))
+    (unplayed,) = played.unplayed
+    assert unplayed.fate == "not managed"
+    assert unplayed.message == "starts immediately: integrations.frameworks does not list jobset.x-k8s.io/jobset"
+
+
+def test_a_jobset_without_pod_templates_is_a_mistake(tmp_path: Path) -> None:
+    manifest = yaml.safe_load((EXAMPLES / "jobset.yaml").read_text())
+    del manifest["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(yaml.safe_dump(manifest))
+    with pytest.raises(ScenarioError, match=r"spec.replicatedJobs\[1\].template.spec.template.spec: Required value"):
+        read([bad])
 
 
 def test_simulating_twice_tells_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ Raw = dict[str, Any]
 Answer = TypeVar("Answer")
 
 GROUP = "kueue.x-k8s.io"
-API = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "events": "/api/v1", "nodes": "/api/v1", "namespaces": "/api/v1"}
+API = {
+    "jobs": "/apis/batch/v1",
+    "jobsets": "/apis/jobset.x-k8s.io/v1alpha2",
+    "pods": "/api/v1",
+    "events": "/api/v1",
+    "nodes": "/api/v1",
+    "namespaces": "/api/v1",
+}
 """Where resources are served that are not of our group."""
 OF_NO_NAMESPACE = frozenset(
     {
@@ -241,7 +248,7 @@ def job(name: str, queue: str, *, cpu: int, pods: int, seconds: float, labels: R
 
 def condition(found: Raw, kind: str) -> tuple[str, str, str]:
     """Status, reason and message of an object's condition; empty texts where it has none."""
-    for each in found.get("status", {}).get("conditions", []):
+    for each in found.get("status", {}).get("conditions") or []:
         if each["type"] == kind:
             return each["status"], each["reason"], each.get("message", "")
     return "", "", ""
@@ -254,7 +261,7 @@ def done(found: Raw) -> bool:
 
 def holds(found: Raw, kind: str) -> bool:
     """Whether a condition of an object is True."""
-    return any(c["type"] == kind and c["status"] == "True" for c in found.get("status", {}).get("conditions", []))
+    return any(c["type"] == kind and c["status"] == "True" for c in (found.get("status", {}).get("conditions") or []))
 
 
 def runs(world: World, *jobs: str) -> None:

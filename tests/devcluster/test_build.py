@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ here = pathlib.Path(__file__).parent
 words = sys.argv[1:]
 if words == ["version"]:
     print("go version go{version} linux/amd64")
+elif words[:2] == ["list", "-mod=readonly"] and "-m" in words:
+    print(here)
 elif words[0] == "list":
     print("fmt")
 elif words[0] == "build":
@@ -69,6 +72,21 @@ def _ignore(_: str) -> None:
 def test_a_build_names_programs_as_they_are_called(go: Path) -> None:
     directory = build.build(MODULE, report=_ignore)
     assert sorted(path.name for path in directory.iterdir()) == ["etcd", "kwok"]
+
+
+def test_a_manifest_of_a_module_is_kept_beside_its_programs(go: Path) -> None:
+    (go / "crd.yaml").write_text("kind: CustomResourceDefinition")
+    kept = (tools.Manifest("thing-crd.yaml", "example.com/thing", "crd.yaml"),)
+    directory = build.build(replace(MODULE, manifests=kept), report=_ignore)
+    assert (directory / "thing-crd.yaml").read_text() == "kind: CustomResourceDefinition"
+    assert directory != tools.module_directory(MODULE), "another list of files is another build"
+
+
+def test_a_manifest_that_the_module_does_not_have_is_said_and_leaves_nothing(go: Path) -> None:
+    module = replace(MODULE, manifests=(tools.Manifest("x.yaml", "example.com/thing", "config/x.yaml"),))
+    with pytest.raises(ClusterError, match=r"example\.com/thing has no file config/x\.yaml"):
+        build.build(module, report=_ignore)
+    assert not tools.module_directory(module).exists()
 
 
 def test_the_second_build_finds_the_first(go: Path) -> None:

@@ -117,26 +117,31 @@ async def test_the_store_follows_the_server(world: World, streams: bool) -> None
 GROUPS = Answer(200, b'{"kind": "APIGroup", "versions": [{"version": "v1"}]}', "application/json")
 NO_THINGS = Answer(200, b'{"kind": "APIResourceList", "resources": [{"name": "others"}]}', "application/json")
 NO_VERSION = Answer(200, b'{"kind": "APIGroup", "versions": [{"version": "v2"}]}', "application/json")
+OTHER_GROUPS = Answer(200, b'{"kind": "APIGroupList", "groups": [{"name": "apps"}]}', "application/json")
+THIS_GROUP = Answer(200, b'{"kind": "APIGroupList", "groups": [{"name": "example.com"}]}', "application/json")
 NO_PAGE = Answer(404, b"404 page not found", "text/plain")
 
 
-def not_served(world: World, *, times: int, version: bool) -> None:
-    """Answer as an API server does that lacks the resource, or its version altogether."""
+def not_served(world: World, *, times: int, lacks: str) -> None:
+    """Answer as an API server does that lacks the resource, or its version altogether, or its group."""
     for _ in range(times):
         world.proxy.inject(NO_PAGE, path="/things")
-        if version:
+        if lacks == "resource":
             world.proxy.inject(GROUPS, path="/apis/example.com")
             world.proxy.inject(NO_THINGS, path="/apis/example.com/v1")
-        else:
+        elif lacks == "version":
             world.proxy.inject(NO_VERSION, path="/apis/example.com")
+        else:
+            world.proxy.inject(NO_PAGE, path="/apis/example.com")
+            world.proxy.inject(OTHER_GROUPS, path="/apis")
 
 
-@pytest.mark.parametrize("version", [True, False], ids=["the version without it", "without the version"])
+@pytest.mark.parametrize("lacks", ["resource", "version", "group"])
 async def test_an_optional_resource_that_is_not_served_is_empty_is_told_once_and_is_used_when_it_appears(
-    world: World, version: bool
+    world: World, lacks: str
 ) -> None:
     world.server.put(f"{PATH}/a", {})
-    not_served(world, times=3, version=version)
+    not_served(world, times=3, lacks=lacks)
     world.reflector = world.following(optional=True)
     with capture_logs() as logged:
         world.running = asyncio.create_task(world.reflector.run())
@@ -156,6 +161,17 @@ async def test_a_404_without_the_word_of_discovery_is_no_absence(world: World, d
     world.server.put(f"{PATH}/a", {})
     world.proxy.inject(NO_PAGE, path="/things", times=3)
     world.proxy.inject(discovery, path="/apis/example.com", times=3)
+    world.reflector = world.following(optional=True)
+    await world.start()
+    assert world.told == [(None, "a")]
+    assert ABSENT_SECONDS not in world.waits
+
+
+async def test_a_group_that_is_listed_and_does_not_answer_is_not_taken_as_missing(world: World) -> None:
+    world.server.put(f"{PATH}/a", {})
+    world.proxy.inject(NO_PAGE, path="/things")
+    world.proxy.inject(NO_PAGE, path="/apis/example.com")
+    world.proxy.inject(THIS_GROUP, path="/apis")
     world.reflector = world.following(optional=True)
     await world.start()
     assert world.told == [(None, "a")]
