@@ -1,1 +1,3 @@
-"""Why a workload waits, what it would need and who holds that: ``analysis`` finds it, ``explanation`` is its result."""
+"""Explains why a workload waits, what it would need and which workloads hold that: ``analysis`` computes it,
+``explanation`` is its result.
+"""

@@ -1,7 +1,8 @@
-"""Why a workload waits, what it would need, who holds that, and what would have to change: counterfactual cycles.
+"""Explains why a workload waits, what it needs, which workloads hold that, and which changes would help: counterfactual
+cycles.
 
-Every answer is the cycle's own: the workload is judged as if it were the only head, on the quota as it is, and then
-again with holders gone or with a higher priority. Nothing is changed by asking.
+Every answer is a decision of the cycle: the workload is decided as if it were the only head, with present quota, and
+then again without some holders or with a higher priority. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MOST_HOLDERS = 200
 
 
 def explain(state: State, key: Key, now: float) -> Explanation | None:
-    """What there is to say about a workload; None where State knows none of that name (or it has finished)."""
+    """Returns the explanation of a workload; None if State has none of that name (or it has finished)."""
     workload = state.workloads.get(key)
     if workload is None:
         return None
@@ -81,7 +82,7 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A head that keeps its place, so that nobody behind it is looked at."""
+    """A head that keeps its queue position, so that no workload behind it is decided."""
 
     message: str
     way: str
@@ -89,7 +90,7 @@ class _Ahead:
 
 
 def _in_the_way(state: State, order: Sequence[QueueEntry], place: int, now: float) -> _Ahead | None:
-    """The head that has to start, or to leave, before this workload is looked at; None where nobody is in the way."""
+    """Returns the head that must start or leave before this workload is decided; None if there is none."""
     head = order[0]
     name = state.pending.where(head.workload.key) or ""
     queue = state.pending.queues[name]
@@ -109,7 +110,7 @@ def _in_the_way(state: State, order: Sequence[QueueEntry], place: int, now: floa
 
 
 def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
-    """It was evicted, and is not looked at again before its time."""
+    """The workload was evicted and waits for ``requeueAt``."""
     eviction = workload.condition(Condition.EVICTED)
     requeued = workload.condition(Condition.REQUEUED)
     last = requeued if requeued is not None and not requeued.status else eviction
@@ -169,7 +170,7 @@ def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]
 
 
 def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
-    """What would put it into a queue."""
+    """Returns what would put it into a queue."""
     here = sorted(key.name for key in state.pending.local_queues if key.namespace == workload.key.namespace)
     if not workload.active:
         return ("set spec.active of the Workload to true",)
@@ -196,7 +197,7 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What if this workload were the only head of its ClusterQueue?"""
+    """The decision if this workload were the only head of its ClusterQueue."""
 
     state: State
     workload: Workload
@@ -220,12 +221,16 @@ class _Question:
         return self.tree().queues[self.cluster_queue]
 
     def rivals(self) -> int:
-        """How many wait in the other ClusterQueues of its tree: what becomes free may be theirs."""
+        """Returns how many workloads wait in the other ClusterQueues of its tree, which may get quota that becomes
+        free.
+        """
         lines = self.state.pending.queues
         return sum(len(lines[name]) for name in self.tree().queues if name != self.cluster_queue and name in lines)
 
     def shares(self) -> tuple[tuple[str, float], ...]:
-        """The shares of the ClusterQueues in its tree that wait or borrow, where they decide who is next."""
+        """Returns the shares of the ClusterQueues in its tree that wait or borrow, if these shares decide which is
+        next.
+        """
         if self.state.policy.fair_sharing is None or self.node().parent is None:
             return ()
         lines = self.state.pending.queues
@@ -233,7 +238,7 @@ class _Question:
         return tuple((name, value) for value, name in found if value or lines.get(name))
 
     def asked(self) -> dict[str, int]:
-        """What it asks for in all, by resource; pods too where the ClusterQueue counts them."""
+        """Returns its total request, by resource; including pods if the ClusterQueue counts them."""
         total: dict[str, int] = {}
         for pod_set in totals(self.workload):
             for resource, amount in pod_set.requests.items():
@@ -262,11 +267,13 @@ class _Question:
         )
 
     def short(self) -> frozenset[FlavorResource]:
-        """What there is too little of."""
+        """Returns the flavor-resources of which too little is free."""
         return frozenset(cell.flavor_resource for cell in self.cells() if cell.asked > cell.free)
 
     def holders(self) -> tuple[Holder, ...]:
-        """Who in the tree holds what is short: those of the own ClusterQueue first, then the largest."""
+        """Returns the workloads in the tree that hold what is missing: those of its own ClusterQueue first, then the
+        largest.
+        """
         short = self.short()
         found = [
             Holder(
@@ -285,7 +292,7 @@ class _Question:
         return (held for node in self.tree().queues.values() for held in node.reserved.values())
 
     def ways(self, decision: Wait) -> Iterable[str]:
-        """What would let it start, each on its own."""
+        """Yields the changes of which each would let it start."""
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
             unready = sorted(self.state.reservations.unready)
             yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
@@ -297,7 +304,7 @@ class _Question:
         yield from self._priority(decision)
 
     def _ends(self) -> list[Key]:
-        """A set of holders whose end is enough, those first that started first, without any that is not needed."""
+        """Returns a minimal set of holders whose end would be enough, the earliest started first."""
         tree = self.tree()
         ranked = sorted(self.holders(), key=lambda h: (self._since(h.key), h.key))[:MOST_HOLDERS]
         gone: list[Holder] = []
@@ -354,7 +361,7 @@ class _Question:
         return f"{name}, or its borrowingLimit: the cohort has enough" if limited else name
 
     def _priority(self, decision: Wait) -> Iterable[str]:
-        """The lowest priority at which it would preempt, if there is one above its own."""
+        """Yields the lowest priority at which it would preempt, if that is above its own."""
         if decision.victims:
             return
         higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})

@@ -1,4 +1,4 @@
-"""What ``core.explain.analysis`` has to say about a workload, as values that a terminal or a program can show."""
+"""The result of ``core.explain.analysis``, as values for a terminal or a program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from core.model import FlavorResource, Key
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One flavor's resource as the workload meets it. ``most`` is all it could ever get, own and borrowed.
+    """One resource of a flavor. ``most`` is the maximum that the workload can get, own and borrowed.
 
-    ``missing`` is more than asked for less what is free where more is in use than there is.
+    ``missing`` is more than the request minus free quota if usage exceeds quota.
     """
 
     flavor_resource: FlavorResource
@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that holds some of what is asked for."""
+    """A workload that holds some of the requested resources."""
 
     key: Key
     cluster_queue: str
@@ -36,11 +36,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``place`` counts from 1, of ``waiting`` in all; ``rivals`` wait in other ClusterQueues of its cohort.
+    """``place`` is the queue position from 1, of ``waiting`` in total; ``rivals`` wait in other ClusterQueues of its
+    cohort.
 
-    ``ways`` are sentences, each of which would let it start. ``before`` says why it was stopped, if it ran before.
-    ``shares`` are, where fair sharing is on, the weighted shares of the ClusterQueues that compete, the lowest first.
-    ``unseen`` is what the answer had to do without.
+    ``ways`` are sentences, each of which would let it start. ``before`` is the message of its last eviction. With fair
+    sharing, ``shares`` are the weighted shares of the ClusterQueues that compete, the lowest first. ``unseen`` are the
+    objects that could not be read.
     """
 
     key: Key

@@ -1,7 +1,8 @@
-"""What people should know at once about what they just submitted: findings of named rules, as values.
+"""The warnings about an object that was submitted: findings of named rules, as values.
 
-Nothing here refuses: whether a finding is ignored, a warning or a refusal is the operator's policy (`webhook.policy`).
-Each message carries the numbers and what to do in at most 120 characters, for that is what kubectl shows of a warning.
+Nothing here refuses: the operator's policy decides whether a finding is ignored, a warning or a refusal
+(`webhook.policy`). Each message has the numbers and the fix in at most 120 characters, the length that kubectl shows of
+a warning.
 """
 
 from core.feedback.rules import Finding, Rule, news

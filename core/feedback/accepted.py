@@ -1,7 +1,7 @@
-"""Jobs that admission accepted and the scheduler has not judged yet: warnings for the next Job count them.
+"""Jobs that admission accepted and the scheduler has not decided yet: warnings for the next Job count them.
 
-Between the two lies the time until the Job's Workload is made and looked at. Without this, of six Jobs that are created
-together each one looks as if it started at once.
+There is some time until the Job's Workload is created and decided. Without this module, each of six Jobs that are
+created together would seem to start immediately.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from core.model import ClusterQueue, FlavorResource, QueueingStrategy
 from core.state.lookup import Lookup, WhatIf
 
 LASTS: Final = 10.0
-"""Seconds after which an accepted Job no longer counts: somebody else refused it, or it is gone already."""
+"""Seconds after which an accepted Job no longer counts: another webhook refused it, or it is deleted."""
 
 MOST: Final = 100
-"""Jobs that are kept, the latest: each costs the next request some 20 us."""
+"""The maximum number of Jobs that are kept, the latest: each costs the next request about 20 us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class _Entry:
 
 
 class Accepted:
-    """Accepted Jobs by uid, in the order in which they came."""
+    """Accepted Jobs by uid, in the order of their admission."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -45,8 +45,8 @@ class Accepted:
             del self._entries[next(iter(self._entries))]
 
     def beside(self, lookup: Lookup, now: float, *, but: str = "") -> Lookup:
-        """The Lookup as it will be once the scheduler has judged these Jobs, as if the one of the uid ``but`` were not
-        there: it is being changed.
+        """Returns the Lookup with the expected decisions about these Jobs, without the Job with the uid ``but``, which
+        is being changed.
         """
         judged = {uid: lookup.judged(uid) for uid in self._entries}
         self._entries = {uid: each for uid, each in self._entries.items() if not judged[uid] and each.until > now}
@@ -80,7 +80,9 @@ def _judge(job: Submission, lookup: WhatIf, *, counted: bool) -> None:
 
 
 def _flavors(job: Submission, queue: ClusterQueue, lookup: Lookup) -> dict[FlavorResource, int] | None:
-    """What it will use of which flavors: of the first that has room for all pods, else for the least number of them."""
+    """Returns which flavors it will use, with the amounts: of the first flavor with room for all pods, else for the
+    least number of them.
+    """
     taken: dict[FlavorResource, int] = {}
 
     def left(name: str, fr: FlavorResource) -> int:

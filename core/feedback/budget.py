@@ -1,7 +1,7 @@
-"""What advice about one object may cost. Advice is a courtesy: what is too large or takes too long goes without.
+"""The limits of advice about one object: an object that is too large or takes too long gets none.
 
-Anybody may send megabytes, and whoever else creates a job waits meanwhile. What must be decided (suspension,
-validation) does not depend on this.
+Any user can send megabytes, and other users wait meanwhile. The required decisions (suspension, validation) do not
+depend on these limits.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final
 from core.feedback.rules import NOT_JUDGED, Finding
 
 MOST_FIELDS: Final = 10_000
-"""Fields and list elements of all pods of a job that are looked at: a thousand containers, or three thousand variables
-of their environment. Kubernetes itself has no limit but the size of the whole.
+"""Fields and list elements of all pods of a job that are checked: a thousand containers, or three thousand environment
+variables. Kubernetes itself limits only the total size.
 """
 
 TOO_LARGE: Final = Finding(

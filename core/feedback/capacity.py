@@ -1,7 +1,7 @@
-"""Whether what a job asks for could ever fit its ClusterQueue, fits now, or has to be borrowed, flavor by flavor.
+"""Whether the request of a job can ever fit its ClusterQueue, fits now, or must be borrowed, for each flavor.
 
-A pod set takes all resources of a resource group from one flavor. These are necessary conditions, pod set by pod set:
-what is said here is true, though a job of several pod sets may have to wait without a word.
+A pod set takes all resources of a resource group from one flavor. These are necessary conditions for each pod set:
+every warning is true, but a job of several pod sets may have to wait without one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.state.lookup import Lookup
 Judgement: TypeAlias = Callable[[Submission, ClusterQueue, Lookup], Iterable[str]]
 OfJob: TypeAlias = Callable[[Submission, Lookup], Iterable[str]]
 Amount: TypeAlias = Callable[[str, FlavorResource], int]
-"""What a ClusterQueue has of it: at most (``Lookup.most``), or now (``Lookup.available``)."""
+"""What a ClusterQueue has of a flavor-resource: at most (``Lookup.most``), or now (``Lookup.available``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod set asks of one resource group: at least this much (its min count), and at most."""
+    """The request of one pod set from one resource group: the minimum (its min count), and the full one."""
 
     pod_set: PodSet
     group: ResourceGroup
@@ -83,7 +83,7 @@ def holds(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amoun
 
 
 def lacking(asked: dict[str, int], flavor: str, queue: ClusterQueue, amount: Amount) -> set[str]:
-    """The resources of which the flavor has less than is asked for."""
+    """Returns the resources of which the flavor has less than requested."""
     return {name for name, each in asked.items() if each > amount(queue.name, FlavorResource(flavor, name))}
 
 
@@ -148,7 +148,7 @@ def _meant(resource: str, known: list[str]) -> str | None:
 
 
 def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """For each pod set and group that no flavor suits: what is in the way, flavor by flavor."""
+    """For each pod set and group that no flavor matches: the reason for each flavor."""
     for demand in demands(job, queue):
         flavors = [found for name in demand.group.flavors if (found := lookup.flavor(name)) is not None]
         if not flavors or suitable(demand, lookup):
@@ -186,7 +186,7 @@ def _less(demand: Demand, flavors: list[ResourceFlavor], queue: ClusterQueue, lo
 
 
 def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:
-    """What keeps the pods off a flavor, and what to do about it where that does not say it already."""
+    """Returns why the pods cannot use a flavor, and the fix if the reason does not contain it."""
     name = shortened(flavor.name)
     taint = placement.untolerated(flavor.node_taints, pod_set.placement.tolerations + flavor.tolerations)
     if taint is not None:
@@ -201,7 +201,9 @@ def _obstacle(pod_set: PodSet, flavor: ResourceFlavor) -> tuple[str, str]:
 
 
 def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The first resource that even the flavor with most of it could never give, where nobody's lending is at fault."""
+    """The first resource for which the request exceeds even the largest flavor, if a cohort that lends nothing is not
+    the reason.
+    """
     for demand, resource, flavors in _never(job, queue, lookup):
         if demand.partial or _unlent(queue, resource, flavors, lookup):
             continue
@@ -223,7 +225,7 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
 
 
 def _barred(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
-    """What keeps the pods off another flavor of the queue that could hold them; '' where there is none."""
+    """Returns why the pods cannot use another flavor of the queue that is large enough; '' if there is none."""
     others = (lookup.flavor(name) for name in demand.group.flavors if name not in flavors)
     able = (each for each in others if each and not lacking(demand.least, each.name, queue, lookup.most))
     return next((_obstacle(demand.pod_set, each)[0] for each in able), "")
@@ -232,7 +234,7 @@ def _barred(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Loo
 def _smaller(
     job: Submission, demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup
 ) -> str:
-    """What to ask for instead: as many pods as fit, else as much as there is."""
+    """Returns a request that fits: as many pods as fit, else as much as there is."""
     count = demand.pod_set.count if demand.pod_set.min_count is None else demand.pod_set.min_count
     fit = pods_that_fit(demand, flavors, queue, lookup.most)
     if count > 1 and fit:
@@ -302,7 +304,7 @@ def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
 
 
 def pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amount) -> int:
-    """How many of the pods one flavor could hold at once."""
+    """Returns how many of the pods one flavor can hold at the same time."""
     each = {resource: whole // demand.pod_set.count for resource, whole in demand.full.items()}
     return max(
         min(max(0, amount(queue.name, FlavorResource(name, resource))) // one for resource, one in each.items())
@@ -316,7 +318,7 @@ def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tup
         flavors = suitable(demand, lookup)
         short = [lacking(demand.least, name, queue, lookup.most) for name in flavors]
         if flavors and all(short):
-            # The resource that fails in every flavor tells more than one that fails in some.
+            # A resource that is missing in every flavor is a better reason than one that is missing in some.
             common = [name for name in sorted(demand.least) if all(name in each for each in short)]
             yield demand, (common or sorted(short[0]))[0], flavors
 
@@ -326,7 +328,7 @@ def _quota(queue: ClusterQueue, flavor: str, resource: str) -> Quota:
 
 
 def _unlent(queue: ClusterQueue, resource: str, flavors: list[str], lookup: Lookup) -> bool:
-    """Whether the queue may borrow, and yet would get no more than its own from anybody."""
+    """Whether the queue may borrow, but its cohort lends it nothing."""
 
     def alone(flavor: str) -> bool:
         quota = _quota(queue, flavor, resource)
@@ -337,7 +339,7 @@ def _unlent(queue: ClusterQueue, resource: str, flavors: list[str], lookup: Look
 
 
 def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """What is above the own quota in every flavor, where nobody in the cohort lends."""
+    """The request exceeds the own quota in every flavor, and the cohort lends nothing."""
     for demand, resource, flavors in _never(job, queue, lookup):
         if not demand.partial and _unlent(queue, resource, flavors, lookup):
             own = max(_quota(queue, name, resource).nominal for name in flavors)
@@ -354,14 +356,16 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
 
 
 def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """What fits no flavor's own quota and cannot be borrowed now, though it fits with what can be borrowed."""
+    """The request exceeds the own quota of every flavor and cannot be borrowed now, but fits with what can be
+    borrowed.
+    """
     for demand in demands(job, queue):
         flavors = suitable(demand, lookup)
         able = [name for name in flavors if not lacking(demand.least, name, queue, lookup.most)]
         beyond = {name: _borrowed(demand, name, queue) for name in flavors}
         if not able or not all(beyond.values()) or holds(demand, flavors, queue, lookup.available):
             continue
-        flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of what is asked for
+        flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of the requested resources
         resource = min(beyond[flavor])
         own, missing = _quota(queue, flavor, resource).nominal, quantity.text(resource, beyond[flavor][resource])
         asks = f"{demand.asks(resource)}, own quota in {shortened(flavor)} is {quantity.text(resource, own)}"
@@ -374,6 +378,6 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
 
 
 def _borrowed(demand: Demand, flavor: str, queue: ClusterQueue) -> dict[str, int]:
-    """What is asked for beyond the own quota of a flavor."""
+    """Returns the part of the request above the own quota of a flavor."""
     own = {resource: _quota(queue, flavor, resource).nominal for resource in demand.least}
     return {resource: amount - own[resource] for resource, amount in demand.least.items() if amount > own[resource]}

@@ -1,4 +1,4 @@
-"""Every rule there is, by name: what the Configuration may speak of, and what the documentation lists."""
+"""All rules by name: the names that the Configuration may use, and the list in the documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
     "Cohorts": COHORT_RULES,
     "ResourceFlavors": FLAVOR_RULES,
 }
-"""By what they are about; a name that stands in two tables is one rule to the Configuration."""
+"""Rules by subject; a name in two tables is one rule for the Configuration."""
 
 NAMES: Final = tuple(dict.fromkeys(rule.name for rules in TABLES.values() for rule in rules))
 

@@ -1,4 +1,4 @@
-"""What rules for administrators look at, and what more than one kind of them needs."""
+"""The input of rules for administrators, and functions that several of them use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Stoppable = TypeVar("_Stoppable", ClusterQueue, LocalQueue)
 
 
 def drained(change: Change[_Stoppable], count: Callable[[_Stoppable], int]) -> Iterable[str]:
-    """What HoldAndDrain, where it is new, does to those who run; ``count`` says how many of a queue do."""
+    """The effect of a new HoldAndDrain on running workloads; ``count`` returns how many a queue has."""
     old, new = change.old, change.new
     if old is None or new is None or not new.stop_policy == StopPolicy.HOLD_AND_DRAIN != old.stop_policy:
         return
@@ -42,9 +42,9 @@ def drained(change: Change[_Stoppable], count: Callable[[_Stoppable], int]) -> I
 
 
 def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str) -> Iterable[str]:
-    """Which of these flavors do not exist: those that were probably meant otherwise first, the others in one sentence.
+    """Reports which of these flavors do not exist: names that are probably misspelt first, the others in one sentence.
 
-    ``one`` and ``several`` say what comes of it.
+    ``one`` and ``several`` are the consequence.
     """
     missing = [name for name in named if lookup.flavor(name) is None]
     known = tuple(lookup.flavor_names())
@@ -77,12 +77,12 @@ def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
 
 
 def written(labels: Labels) -> str:
-    """Labels as kubectl's ``-l`` takes them."""
+    """Returns labels in the form of kubectl's ``-l``."""
     return ",".join(f"{shortened(key)}={shortened(value)}" for key, value in sorted(labels.items()))
 
 
 def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:
-    """The circle that the parents of ``start`` make, if they do; its own is (to be) ``parent``."""
+    """Reports the cycle that the parents of ``start`` form, if they do; its new parent is ``parent``."""
     path, name = [start], parent
     while name and name not in path:
         path.append(name)

@@ -1,6 +1,4 @@
-"""What an administrator should know at once about a change of a ClusterQueue: what it will not do, and what it does to
-those who run and wait.
-"""
+"""Warnings about a change of a ClusterQueue: settings without effect, and the effect on its workloads."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent 
     return findings(CLUSTER_QUEUE_RULES, change, lookup, spent)
 
 
-# ClusterQueues: what they refer to.
+# ClusterQueues: their references.
 
 
 def _missing_flavors(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
@@ -145,7 +143,7 @@ def _idle_preemption(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
 
 
 def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    """A search that stops where it can borrow never comes to the flavor where it could preempt instead."""
+    """A search that stops where it can borrow never reaches the flavor in which it could preempt instead."""
     queue = change.new
     if queue is None or not queue.cohort or not preempts(queue):
         return
@@ -160,7 +158,7 @@ def _stops_and_preempts(change: Change[ClusterQueue], lookup: Lookup) -> Iterabl
         )
 
 
-# ClusterQueues: what a change does to those who run and wait.
+# ClusterQueues: effects of a change on running and waiting workloads.
 
 
 def _below_usage(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The LocalQueues that a rule recommends when the job's own queue cannot take it."""
+"""The LocalQueues that a rule recommends if the job's own queue is not suitable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model import ClusterQueue, Key, StopPolicy
 from core.state.lookup import Lookup
 
 MOST: Final = 8
-"""LocalQueues that are looked at for one finding, for a request waits for it."""
+"""The maximum number of LocalQueues that are checked for one finding, because a request waits for it."""
 
 
 def elsewhere(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool], could: str) -> str:
@@ -27,7 +27,9 @@ def taking(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool
 
 
 def _suiting(job: Submission, lookup: Lookup, suits: Callable[[ClusterQueue], bool]) -> Iterator[str]:
-    """They take jobs of the namespace today: neither they nor their ClusterQueues are stopped or otherwise inactive."""
+    """Yields queues that admit jobs of the namespace now: neither they nor their ClusterQueues are stopped or
+    inactive.
+    """
     seen: set[str] = set()
     for name in heapq.nsmallest(MOST, (each for each in lookup.local_queue_names(job.namespace) if each != job.queue)):
         queue = _admitting(Key(job.namespace, name), lookup)

@@ -1,4 +1,4 @@
-"""Changes of a Job's pods that Kubernetes refuses ("field is immutable"): what to do instead."""
+"""Changes of a Job's pods that Kubernetes refuses ("field is immutable"), and what to do instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FixedParts = tuple[Raw, ...]
 """What Kubernetes does not let change of each pod template of a Job."""
 
 _PLACEMENT: Final = frozenset({"nodeSelector", "tolerations", "affinity", "schedulingGates"})
-"""What may be changed in the pods of a Job that waits, beside labels, annotations and resources."""
+"""Fields that may be changed in the pods of a waiting Job, in addition to labels, annotations and resources."""
 
 
 def fixed(templates: Iterable[Raw], *, waits: bool) -> FixedParts:

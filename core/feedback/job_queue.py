@@ -1,4 +1,4 @@
-"""What is to be said of the queue that a job names: whether it is there, takes the job, and admits anything at all."""
+"""Warnings about the queue that a job names: whether it exists, accepts the job, and admits workloads."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _PREFIX: Final = "Can't admit new workloads: "
 
 
 def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
-    """A ClusterQueue that admits nothing, but for what has a rule of its own."""
+    """A ClusterQueue that is inactive, except for reasons with their own rule."""
     queue = cluster_queue_of(job, lookup)
     if queue is None or queue.stop_policy != StopPolicy.NONE:
         return
@@ -126,7 +126,7 @@ def namespace_not_selected(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 
 def not_admitted(queue: ClusterQueue, namespace: str, labels: Labels) -> Iterable[str]:
-    """What keeps a namespace out of a ClusterQueue."""
+    """Reports why a ClusterQueue does not admit a namespace."""
     name = f'ClusterQueue "{shortened(queue.name)}"'
     if queue.namespace_selector is None:
         yield fitted(f"{name} admits no namespace at all: its namespaceSelector is not set ({{}} admits all)")
@@ -139,7 +139,7 @@ def not_admitted(queue: ClusterQueue, namespace: str, labels: Labels) -> Iterabl
 
 
 def _fix(selector: Selector, labels: Labels) -> str:
-    """What to do about the first requirement that the labels of a namespace do not meet."""
+    """Returns the fix for the first requirement that the labels of a namespace do not meet."""
     unmet = next(each for each in selector.requirements if not placement.holds(each, labels))
     key, found = shortened(unmet.key), labels.get(unmet.key)
     has = f"its label {key}={shortened(found)}" if found is not None else ""

@@ -1,7 +1,7 @@
-"""What the person who submits a job should know at once: about the queue it names, and whether it could ever start.
+"""Warnings for a person who submits a job: about the queue it names, and whether it can ever start.
 
-Queues are `core.feedback.job_queue`, what fits where is `core.feedback.capacity`, what keeps it waiting now is
-`core.feedback.waiting`; the table at the end holds all rules for jobs in the order in which they matter to that person.
+`core.feedback.job_queue` has the rules about queues, `core.feedback.capacity` those about quota,
+`core.feedback.waiting` the reasons to wait now; the table at the end has all rules for jobs, the most important first.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from core.state.lookup import Lookup
 
 
 def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
-    """All findings about a job that is to wait; of one that names no queue, just that. Of one that runs what comes of a
-    change, and whether it could ever start again. Of one that is too large that it is.
+    """Returns all findings about a job that will wait; only one if it names no queue. For a running job: the effect of
+    the change, and whether it can ever start again. For a job that is too large: only that.
     """
     if job.too_large:
         return (TOO_LARGE,) if lookup.synced else ()
@@ -31,7 +31,7 @@ def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Findi
 
 
 def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
-    """What keeps a job from ever starting that is yet to be made, as a CronJob's: nothing about who waits now."""
+    """Returns what keeps a future job, for example of a CronJob, from ever starting; nothing about present waiting."""
     if job.too_large:
         return (TOO_LARGE,) if lookup.synced else ()
     return findings(tuple(rule for rule in JOB_RULES if rule.name in _FOR_EVER | _REFERENCES), job, lookup, spent)
@@ -63,7 +63,7 @@ def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 
 _OF_THE_SYSTEM: Final = "system-"
-"""How the PriorityClasses begin that Kubernetes keeps for its own pods: never one that a job should take."""
+"""The prefix of Kubernetes' own PriorityClasses, which a job should not use."""
 
 
 def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -97,7 +97,7 @@ def _limits_as_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 
 _MOST_DIGITS: Final = 4
-"""Digits of an amount that may be one in gibibytes or mebibytes; more digits are bytes that somebody counted."""
+"""The number of digits up to which an amount may be meant in gibibytes or mebibytes; a longer one is in bytes."""
 
 
 def _tiny(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -150,7 +150,7 @@ RESIZED: Final = Rule(
     example="changing from 3 to 5 pods suspends this running job and requeues it; for 2 more pods submit another job",
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
-"""The rules of which a job that is stopped for its new size should know."""
+"""The rules for a job that is stopped because of its new size."""
 
 _REFERENCES: Final = frozenset(
     {
@@ -164,7 +164,7 @@ _REFERENCES: Final = frozenset(
         "no-matching-flavor",
     }
 )
-"""The rules about what a job names, and whether its pods may be made and placed at all."""
+"""The rules about the objects that a job names, and whether its pods can be created and placed."""
 
 JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(

@@ -1,7 +1,7 @@
-"""Labels and annotations of a job that do nothing where they stand, or say two things: kubectl takes any key.
+"""Labels and annotations of a job that have no effect or contradict each other: kubectl accepts any key.
 
-Separate from `core.feedback.jobs` because they are looked at by themselves, on jobs that name no queue too: a label
-that was to name one and is mistyped is why.
+Separate from `core.feedback.jobs` because these rules also apply to jobs without a queue name: a mistyped label may be
+the reason.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ _ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
 
 
 LONGEST_KEY: Final = 253 + 1 + 63
-"""Letters of a key that Kubernetes accepts: a prefix, a slash and a name. What is longer it refuses, and we skip."""
+"""The maximum length of a key in Kubernetes: a prefix, a slash and a name. Longer keys are refused by Kubernetes and
+skipped here.
+"""
 
 LOOKED_AT: Final = 256
-"""Labels, and annotations, of one place that are looked at: a request waits meanwhile, and nobody writes more."""
+"""The maximum number of labels, and of annotations, of one object that are checked, because a request waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The labels and annotations of a job and of its pod templates.
 
-    ``left`` is a job that is suspended, and that nobody will start as it is.
+    ``left`` is a suspended job that no controller will start in its present state.
     """
 
     labels: Labels = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Keys:
 
     @property
     def places(self) -> Iterable[tuple[str, Labels]]:
-        """What stands where, in words."""
+        """The keys by place; the place as text."""
         return (
             (_ON_JOB_AS_LABEL, self.labels),
             (_ON_JOB, self.annotations),
@@ -57,7 +59,7 @@ class Keys:
 
 
 def of_keys(change: Change[Keys], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
-    """All findings about the labels and annotations that come with a change."""
+    """Returns all findings about the labels and annotations that a change adds."""
     return findings(KEY_RULES, change, lookup, spent)
 
 
@@ -69,7 +71,7 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
     Annotation.MIN_PARALLELISM: (_ON_JOB,),
     Annotation.COMPLETIONS_EQUAL_PARALLELISM: (_ON_JOB,),
 }
-"""Where the keys that people write are read; of the others nothing is said wherever they stand."""
+"""Where the keys that users set are read; other keys cause no warning in any place."""
 
 _KNOWN: Final = frozenset(
     value
@@ -81,7 +83,7 @@ _NAMES: Final = tuple(sorted(key.partition("/")[2] for key in _KNOWN))
 
 
 def _new(change: Change[Keys]) -> Iterator[tuple[str, str]]:
-    """Where which keys have come."""
+    """Returns the new keys with their places."""
     if change.new is None:
         return
     before = dict(change.old.places) if change.old is not None else {}
@@ -92,7 +94,7 @@ def _new(change: Change[Keys]) -> Iterator[tuple[str, str]]:
 
 
 def _meant_for_us(key: str) -> bool:
-    """Whether the prefix is our group's, or nearly; subdomains of it are others'."""
+    """Whether the prefix is Kueue's group or similar; subdomains of it belong to others."""
     prefix = key.partition("/")[0]
     if prefix.endswith(f".{GROUP}"):
         return False
@@ -156,7 +158,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     ),
     Annotation.ELASTIC_JOB: "resizing a running job suspends and requeues it; remove the annotation",
 }
-"""What Kueue acts on and we only check, and what happens instead."""
+"""Keys that have an effect in Kueue and none here, and what happens instead."""
 
 
 def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
@@ -164,7 +166,7 @@ def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     for place, key in _new(change):
         read = _READ.get(key, (place,))
         if key in _WITHOUT_EFFECT:
-            continue  # wherever it stands
+            continue  # in any place
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
             yield fitted(
                 f"{key} has no effect as {place}: make it {read[0]}",

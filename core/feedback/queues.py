@@ -1,4 +1,4 @@
-"""What an administrator should know at once about a change of a LocalQueue, a Cohort or a ResourceFlavor."""
+"""Warnings about a change of a LocalQueue, a Cohort or a ResourceFlavor."""
 
 from __future__ import annotations
 

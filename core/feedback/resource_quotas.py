@@ -1,7 +1,7 @@
-"""Whether the ResourceQuotas of the namespace let the pods of a job be created: an admitted job without its pods holds
-quota for nothing.
+"""Whether the ResourceQuotas of the namespace allow the pods of a job: an admitted job without pods holds quota for
+nothing.
 
-Only what the ResourceQuotas allow at all is looked at: what others use of it now changes with every pod.
+Only the limits of the ResourceQuotas are compared: their present usage changes with every pod.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NOTHING, _SOME = "no pod can be created", "some pods cannot be created"
 
 
 def too_small(job: Submission, lookup: Lookup) -> Iterable[str]:
-    """What a ResourceQuota requires of pods that do not have it, and of what it allows too little: for one of the pods,
-    else for all of them together. Of each measure only the lowest ResourceQuota.
+    """Reports what a ResourceQuota requires of the pods and they lack, and where it allows too little: for one pod,
+    else for all pods together. For each measure only the lowest ResourceQuota.
     """
     pods = [
         (pod_set, charge)
@@ -56,7 +56,7 @@ def _required(quotas: list[tuple[ResourceQuota, _Counted]], nothing: str) -> Ite
 
 
 def _lowest(quotas: list[tuple[ResourceQuota, _Counted]]) -> Mapping[Measure, tuple[int, str, _Counted]]:
-    """By measure what is allowed least, by which ResourceQuota, which has to do with more of these pods than none."""
+    """Returns by measure the lowest limit, its ResourceQuota, and the pods that it counts."""
     found: dict[Measure, tuple[int, str, _Counted]] = {}
     for quota, pods in quotas:
         for measure, hard in quota.hard.items():

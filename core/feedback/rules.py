@@ -1,4 +1,4 @@
-"""What a rule and a finding are, and how the text of a finding is cut to size."""
+"""Rules and findings, and how the text of a finding is shortened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from core.state.lookup import Lookup
 
 LIMIT = 120
-"""Characters of a warning: what the Kubernetes documentation asks for, and what a terminal shows in a line."""
+"""The maximum length of a warning: recommended by the Kubernetes documentation, and one line of a terminal."""
 
 LONGEST = 63
 """Letters of a name for which a similar one is looked for: a label of DNS, which nearly all names are."""
@@ -28,10 +28,10 @@ HINTS = 8
 """Names of one object for which a similar one is looked for: an object may name hundreds that do not exist."""
 
 NOT_JUDGED = "not-judged"
-"""The name of the finding that says that there was no looking, or no looking to the end. No rule has it."""
+"""The name of the finding that an object was not checked, or not completely. No rule has this name."""
 
 Spent = Callable[[], bool]
-"""Whether the time for one object is used up. The core knows no clock: who calls has one."""
+"""Returns whether the time for one object is used up. Core has no clock, so the caller passes it."""
 
 _Subject = TypeVar("_Subject")
 
@@ -43,7 +43,7 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know; ``rule`` is the stable name that the Configuration speaks of."""
+    """One finding; ``rule`` is the stable name that the Configuration uses."""
 
     rule: str
     message: str
@@ -51,9 +51,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[_Subject]):
-    """A named rule. ``about`` is its line in the documentation, ``texts`` what it says of a subject, mostly nothing.
+    """A named rule. ``about`` is its line in the documentation, ``texts`` returns its messages about a subject, usually
+    none.
 
-    ``example`` is such a text, for the documentation; the tests hold it to what the rule really says.
+    ``example`` is such a message, for the documentation; a test compares it with the messages of the rule.
     """
 
     name: str
@@ -68,10 +69,11 @@ TOO_SLOW = Finding(NOT_JUDGED, "checks took too long: the other rules were not c
 def findings(
     rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup, spent: Spent = never
 ) -> tuple[Finding, ...]:
-    """What the rules say, in their order; nothing while the caches are cold, for then everything seems missing.
+    """Returns the findings of the rules, in their order; none until the caches are read, because everything would seem
+    missing.
 
-    Of one rule at most ``EACH`` findings, so that none of them hides what the others say: the last counts the rest.
-    Once the time is ``spent`` no other rule is begun, and the last finding says so.
+    At most ``EACH`` findings for one rule, so that it does not hide other findings: the last one counts the rest. When
+    the time is ``spent`` no further rule is checked, and the last finding reports that.
     """
     if not lookup.synced:
         return ()
@@ -86,7 +88,8 @@ def findings(
 def news(found: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
     """Returns the findings about a changed object that were not findings ``before``, so that no warning is repeated.
 
-    What was not judged stays: where the time was spent on the change, ``before`` was not judged either.
+    A finding that the object was not checked is kept: if the time was spent on the change, ``before`` was not checked
+    either.
     """
     known = frozenset(before)
     return tuple(each for each in found if each not in known or each.rule == NOT_JUDGED)
@@ -105,10 +108,10 @@ def shortened(name: str) -> str:
 
 
 def fitted(*variants: str, or_else: Collection[str] = ()) -> str:
-    """The first variant that is short enough, the longest first; else the first that is with its names ``shortened``.
+    """Returns the first variant that is short enough, the longest first; else the first that is short enough with its
+    names ``shortened``.
 
-    ``or_else`` are variants that leave out what a person would want to know: for where none of the others fits. Of the
-    last one as much as fits.
+    ``or_else`` are variants without useful parts, used if none of the others fits. The last one is cut if necessary.
     """
     for several in (variants, or_else):
         for cut in (_plain, _squeezed):
@@ -121,7 +124,7 @@ def fitted(*variants: str, or_else: Collection[str] = ()) -> str:
 _OPEN, _CLOSE = "\x02", "\x03"
 _NAME = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 _SHORTEST = 12
-"""Letters that are left of a name: enough to know it by how it begins and ends."""
+"""The remaining length of a name: enough to recognize its beginning and end."""
 
 
 def _plain(variant: str) -> str:
@@ -149,11 +152,11 @@ def _cut(name: str, length: int) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant (at most a third of the letters changed, whatever their case), the first
-    among equals.
+    """Returns the known name that was probably meant (at most a third of the letters changed, ignoring case), the first
+    of several equal ones.
 
-    Runs within an admission request, so its cost is bounded: none is looked for where the name is longer than
-    ``LONGEST``, and at most ``CANDIDATES`` are compared, those first that share most letters.
+    Runs within an admission request, so its cost is bounded: it returns None if the name is longer than ``LONGEST``,
+    and compares at most ``CANDIDATES`` names, those first that share most letters.
     """
     if len(name) > LONGEST:
         return None
@@ -184,8 +187,8 @@ def missing(kind: str, name: str, known: Iterable[str], *sentences: str, several
 
 
 def absent(kind: str, name: str, known: Collection[str], meant: str | None, *sentences: str, several: str) -> str:
-    """The text of ``missing`` where ``closest`` has been asked. ``sentences`` say it with what comes of it, the longest
-    first. The wrong name is in every variant: what is left out is the list of others, from its end.
+    """The text of ``missing`` if ``closest`` was called already. ``sentences`` are the message with the consequence,
+    the longest first. The wrong name is in every variant; the list of other names is shortened from its end.
     """
     plain = f'{kind} "{shortened(name)}" does not exist'
     hints = _hints(meant, known, several)
@@ -206,12 +209,13 @@ def _hints(meant: str | None, known: Collection[str], several: str) -> list[str]
 
 
 def distance(one: str, other: str, limit: int) -> int | None:
-    """Letters to insert, delete, replace or swap with their neighbour to make one of the other; None above the limit.
+    """Returns how many letters to insert, delete, replace or swap with a neighbour to make one text of the other; None
+    above the limit.
 
-    The table of the textbook, a column at a time as the bits of integers (Hyyrö, "A bit-vector algorithm for computing
-    Levenshtein and Damerau edit distances", 2003): a few operations for each letter of ``other``, given up as soon as
-    what is left of it can no longer bring the distance back to the limit. Texts whose lengths differ by more than the
-    limit are not compared at all: anybody may send megabytes, and each column would be an integer of that many bits.
+    The textbook algorithm, with the columns of the table as bits of integers (Hyyrö, "A bit-vector algorithm for
+    computing Levenshtein and Damerau edit distances", 2003): a few operations for each letter of ``other``, stopped as
+    soon as the rest cannot bring the distance back to the limit. Texts whose lengths differ by more than the limit are
+    not compared: any user can send megabytes, and each column would be an integer of that many bits.
     """
     if abs(len(one) - len(other)) > limit:
         return None

@@ -1,8 +1,8 @@
-"""Objects that name a queue and are not queued: of another kind than a Job, a CronJob itself, or in a namespace where
-no Job is managed.
+"""Objects that name a queue and are not queued: of another kind than a job, a CronJob itself, or in a namespace that is
+not managed.
 
-Separate from `core.feedback.keys`, which looks at Jobs that are: here nothing waits, and a person who set the label
-thinks that it does.
+Separate from `core.feedback.keys`, which checks queued jobs: here nothing waits, although the user who set the label
+expects it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from core.state.lookup import Lookup
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """What names a queue. ``labels`` are those of the object and, where it makes pods, of its pod template.
+    """An object that names a queue. ``labels`` are those of the object and of its pod template, if it has one.
 
-    ``jobs_queued`` is whether the Jobs that a CronJob makes name a queue too.
+    ``jobs_queued`` is whether the Jobs of a CronJob name a queue too.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A Workload that somebody deletes. ``job`` is the name of the job that it stands for, '' for none."""
+    """A Workload that a person deletes. ``job`` is the name of its job, '' for none."""
 
     workload: str
     job: str
@@ -60,7 +60,7 @@ def _come(change: Change[Stranger]) -> Labels:
 def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
     if change.new is None or change.new.kind in ("Job", "CronJob"):
         return
-    # Without a prefix it is mostly what a service calls the message queue that it reads.
+    # Without a prefix it is mostly the name of a message queue that a service reads.
     key = names_queue({key: value for key, value in _come(change).items() if "/" in key})
     if not key:
         return

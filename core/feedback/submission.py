@@ -1,4 +1,4 @@
-"""A job of any kind as feedback sees it: its queue, its priority, and what its pods ask for."""
+"""A job of any kind as input of feedback: its queue, its priority, and the requests of its pods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the fields are called that a finding tells people to change."""
+    """The names of the fields that a finding recommends to change."""
 
     queue: str
     pods: str
@@ -52,17 +52,17 @@ _OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, or a Workload that somebody made without one. ``requests`` in ``pod_sets`` are effective and per pod.
+    """A job, or a Workload without a job. ``requests`` in ``pod_sets`` are effective and for one pod.
 
-    ``silent`` names containers that neither request nor limit anything and get nothing from a LimitRange, ``by_limit``
-    says of the others which limits (container, resource, amount as written) stand in for a request that counts.
-    ``complaints`` are sentences: what Kubernetes itself, or else a LimitRange, has against the pods, with paths below
-    the pod spec. ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is what a Workload says
-    it has, None where its classes say it. ``runs_with`` is with how many pods a job that is changed runs, None for one
-    that waits. ``causes`` says by pod set and resource what makes the request where the containers themselves ask for
-    less: a LimitRange or an init container. ``tiny`` names amounts of memory in which a unit was forgotten or mistaken
-    (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in ResourceQuotas, or
-    None where that cannot be read. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
+    ``silent`` names containers that have neither requests nor limits and get none from a LimitRange; ``by_limit`` lists
+    the limits of the others that count as requests (container, resource, amount as written). ``complaints`` are
+    sentences about pods that Kubernetes itself, or else a LimitRange, forbids, with paths below the pod spec.
+    ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is that of a Workload, None if its
+    classes define it. ``runs_with`` is the number of pods of a running job that is changed, None for one that waits.
+    ``causes`` has by pod set and resource the reason if the request is larger than that of the containers: a LimitRange
+    or an init container. ``tiny`` names amounts of memory with a missing or wrong unit (container, resource, amount as
+    written). ``charges`` has by pod set what one pod counts for in ResourceQuotas, or None if that cannot be read.
+    ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -118,7 +118,7 @@ def submission(
 
 
 _LEAST: Final = 1 << 20
-"""Bytes of memory, or of storage, that a container asks for at least who means it."""
+"""The minimum of bytes of memory, or of storage, that a container plausibly requests."""
 
 
 def _tiny(spec: Raw) -> Iterable[tuple[str, str, str]]:
@@ -134,11 +134,11 @@ def _bytes(amount: object) -> int:
     try:
         return quantity.amount("memory", amount)
     except ValueError:
-        return 0  # which `complaints` say
+        return 0  # reported by `complaints`
 
 
 def _causes(spec: Raw, found: Effective, rules: RequestRules) -> dict[str, str]:
-    """By resource, what makes the request that the containers' own requests do not make."""
+    """Returns by resource the reason why the request is larger than that of the containers."""
     causes: dict[str, str] = {}
     bounds = rules.limits.container
     if bounds is not None and (bounds.default or bounds.default_request):

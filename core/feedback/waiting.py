@@ -1,6 +1,6 @@
-"""Why a job that fits in the long run does not start at once: quota in use, pods that are not ready, checks.
+"""Why a job that fits in principle does not start immediately: quota in use, pods that are not ready, checks.
 
-Separate from `core.feedback.capacity` because it looks at what is there now, and so changes from minute to minute.
+Separate from `core.feedback.capacity` because it reads present usage, which changes from minute to minute.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from core.state.lookup import Lookup
 
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The first thing that is missing now, of what fits in the long run, and how many wait before it; nothing of a job
-    that preempts its way in.
+    """Reports the first resource that is missing now, for a job that fits in principle, and its queue position; nothing
+    for a job that is admitted by preemption.
     """
     condition = lookup.active_condition(queue.name)
     if condition is None or not condition.active:
-        return  # which is said of the queue, and is why
+        return  # another rule reports the queue, which is the reason
     ahead = lookup.ahead(queue.name, priority(job, lookup))
     where = f'ClusterQueue "{shortened(queue.name)}"'
     for demand in capacity.demands(job, queue):
@@ -48,7 +48,9 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
 
 
 def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | None:
-    """Whether the job, younger than all others, would preempt its way in at once; None where nobody knows."""
+    """Whether the job, which is younger than all others, would be admitted immediately by preemption; None if
+    unknown.
+    """
     key = Key(job.namespace, "")
     newcomer = Workload(key, "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
     return lookup.starts(queue.name, newcomer)
@@ -89,7 +91,7 @@ def _now(
     queue: ClusterQueue,
     lookup: Lookup,
 ) -> str:
-    """What would start at once; '' where others wait first, or nothing would."""
+    """Returns the request that would start immediately; '' if other workloads are first, or no request would."""
     if lookup.pending(queue.name):
         return ""
     if demand.pod_set.count > 1:
@@ -114,7 +116,7 @@ def preempts(queue: ClusterQueue) -> bool:
 
 
 def priority(job: Submission, lookup: Lookup) -> int:
-    """What the Workload will have, as far as the classes exist."""
+    """Returns the expected priority of the Workload, from the classes that exist."""
     if job.priority is not None:
         return job.priority
     if job.priority_class:
@@ -140,7 +142,7 @@ def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
 
 
 def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """A check that no controller looks after: the ClusterQueue admits nothing as long."""
+    """A check whose controller does not run: the ClusterQueue admits nothing."""
     for check in inactive_checks(queue, lookup):
         yield fitted(
             f'AdmissionCheck "{shortened(check.name)}" is inactive: ClusterQueue "{shortened(queue.name)}" admits'
@@ -151,7 +153,7 @@ def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
 
 
 def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """A check that keeps others waiting who have their quota."""
+    """A check for which other workloads with quota wait."""
     for check in _checks(queue, lookup):
         held = lookup.checked(queue.name, check.name) if check.active else 0
         if held:

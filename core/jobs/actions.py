@@ -1,6 +1,7 @@
-"""What can be done about a job and its Workload: one of these at a time, each at most a few writes to one object.
+"""The actions on a job and its Workload: one at a time, each at most a few writes to one object.
 
-Apart from the rules that choose (``core.jobs.decide``), for the controller and ``simulate`` apply them knowing no rule.
+Separate from the rules that choose them (``core.jobs.decide``), because the controller and ``simulate`` apply them
+without knowing the rules.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class UpdateWorkload:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWorkload:
-    """It does not match its job. ``release`` is the patch that takes our finalizer off before it is deleted."""
+    """The Workload does not match its job. ``release`` is the patch that removes the finalizer before the deletion."""
 
     workload: Key
     uid: str
@@ -48,7 +49,7 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class AwaitPods:
-    """The Workload keeps its quota until no pod is left of the job of that uid, which itself is gone or deleted."""
+    """The Workload keeps its quota until no pod is left of the job with that uid, which is deleted."""
 
     workload: Key
     uid: str
@@ -76,7 +77,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The job must not run (any more): the writes that stop it, in order. Told people as ``message`` if it did run."""
+    """The job must not run: the writes that stop it, in order. ``message`` is the event if it did run."""
 
     writes: Sequence[Write]
     reason: str
@@ -91,7 +92,7 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """It cannot go on for now; an event says why, and it is tried again when something changes."""
+    """The job cannot continue at present: an event has the reason, and it is tried again after a change."""
 
     reason: str
     message: str

@@ -1,8 +1,9 @@
-"""What to do about a job and the Workloads that claim to stand for it: of a chain of rules the first that answers.
+"""Decides what to do about a job and the Workloads that are owned by it: a chain of rules, of which the first that
+answers decides.
 
-Every rule is a function of the ``Situation``; the controller gathers it, applies the one action, and asks again when
-the world has changed. So a restart or a lost write needs no care of its own. The order of the rules, the reasons and
-the messages are those of Kueue's job framework; the rules A11 and A14 of v0.1 are among them.
+Every rule is a function of the ``Situation``; the controller collects it, applies the one action, and calls the rules
+again after a change. So a restart or a lost write needs no special code. The order of the rules, the reasons and the
+messages are those of Kueue's job framework; they include the rules A11 and A14 of v0.1.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def decide(situation: Situation) -> Action:
 
 
 def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> Action:
-    """What becomes of a Workload whose job is gone: it keeps its quota until the pods are too, then it is finished."""
+    """Decides about a Workload whose job is gone: it keeps its quota until the pods are gone too, then it is
+    finished.
+    """
     waits = awaits_pods(raw, value, pods_gone)
     if waits is not None:
         return waits
@@ -74,7 +77,9 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
 
 
 def unmanaged(s: Situation) -> Action | None:
-    """A job that is not ours is left alone; one that is being deleted gives up its Workloads when its pods are gone."""
+    """A job that is not managed is not changed; a job that is being deleted releases its Workloads when its pods are
+    gone.
+    """
     if meta.deleting(s.job):
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
@@ -85,9 +90,9 @@ def unmanaged(s: Situation) -> Action | None:
 
 
 def _withdrawn(s: Situation) -> Action | None:
-    """Who takes the queue name off a job that does not run takes it out of the line: the Workload that we made for it
-    goes, for nobody would start the job it gets quota for. Kueue leaves it there. It stays until the last pod is gone,
-    and its template is the job's again.
+    """Removing the queue name of a suspended job removes the job from its queue: the Workload that Seiretsu created for
+    it is deleted, because nobody would start the job for which it gets quota. Kueue keeps the Workload. The Workload
+    stays until the last pod is gone and the job's template is restored.
     """
     if meta.queue_name(s.job) or not (s.suspended or s.outcome is not None):
         return None
@@ -100,9 +105,9 @@ def _withdrawn(s: Situation) -> Action | None:
 
 
 def child(s: Situation) -> Action | None:
-    """A job of a managed job runs as long as that one is admitted, and has no Workload.
+    """The child of a managed job runs while that job is admitted, and has no Workload.
 
-    Below a job that is queued here nobody else starts it; other owners have controllers that do.
+    If the parent is queued here, Seiretsu starts the child; other owners have controllers that do.
     """
     if s.ancestor_admitted is None:
         return None
@@ -117,10 +122,10 @@ def child(s: Situation) -> Action | None:
 
 
 def without_match(s: Situation) -> Action | None:
-    """No Workload stands for the job as it is: a running job is stopped, a suspended one has its Workload changed.
+    """No Workload matches the job: a running job is stopped, the Workload of a suspended job is changed.
 
-    One that was suspended in the write that changed it (the webhook does so) is stopped to the end: its pods use the
-    quota of the Workload until they are gone, and then its templates are restored.
+    A job that was suspended in the same write that changed it (by the webhook) is stopped completely first: its pods
+    use the quota of the Workload until they are gone, and then its templates are restored.
     """
     if s.match is not None:
         return None
@@ -136,9 +141,9 @@ def without_match(s: Situation) -> Action | None:
 
 
 def superfluous(s: Situation) -> Action | None:
-    """Workloads beside the one that matches are deleted, one at a time; those on their way out are let go.
+    """Workloads other than the matching one are deleted, one at a time; those that are being deleted are released.
 
-    One that holds quota keeps it while pods use it: those of this job as it was before, or of an earlier one.
+    A Workload that holds quota keeps it while pods use it: pods of this job as it was before, or of an earlier job.
     """
     unused = [raw for raw in s.others if s.owns(raw) or s.awaits_pods(raw) is None]
     in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
@@ -148,13 +153,13 @@ def superfluous(s: Situation) -> Action | None:
 
 
 def earlier(s: Situation) -> list[AwaitPods]:
-    """What the Workloads of earlier jobs of that name wait for; the present job does not wait for them."""
+    """What the Workloads of earlier jobs with that name wait for; the present job does not wait for them."""
     others = (raw for raw in s.workloads if not s.owns(raw))
     return [waits for raw in others if (waits := s.awaits_pods(raw)) is not None]
 
 
 def follow_job(s: Situation) -> Action | None:
-    """Gates and priority class of the job are passed on at once, whatever the state of the Workload."""
+    """Gates and priority class of the job are copied immediately, in every state of the Workload."""
     if s.match is None:
         return None
     mine = meta.annotations(s.job).get(names.Annotation.ADMISSION_GATED_BY) or None
@@ -168,7 +173,8 @@ def follow_job(s: Situation) -> Action | None:
 def finished_workload(s: Situation) -> Action | None:
     """A finished Workload holds no quota, so its job does not run.
 
-    A job that could not start, because its template contradicted the flavor, is queued anew when it no longer does.
+    A job that could not start, because its template conflicted with the flavor, is queued again when the conflict is
+    removed.
     """
     done = s.match and s.found.condition(names.Condition.FINISHED)
     if s.match is None or not done or not done.status:
@@ -209,7 +215,7 @@ def finished_job(s: Situation) -> Action | None:
 
 
 def no_workload(s: Situation) -> Action | None:
-    """A job without Workload gets one, once its pods are gone."""
+    """A job without Workload gets one when its pods are gone."""
     if s.match is not None:
         return None
     if s.active:
@@ -232,12 +238,12 @@ def reclaim(s: Situation) -> Action | None:
 
 
 def readiness(s: Situation) -> Action | None:
-    """PodsReady says whether the pods have come up, for waitForPodsReady."""
+    """Sets PodsReady for waitForPodsReady."""
     if not s.wait_for_pods_ready:
         return None
     old = s.found.condition(names.Condition.PODS_READY)
     if old is None and not s.found.holds(names.Condition.ADMITTED):
-        return None  # nobody expects pods yet, and ten thousand waiting jobs would cost as many writes
+        return None  # no pods are expected yet, and ten thousand waiting jobs would cost as many writes
     ready, reason, message = _readiness(s)
     if old is not None and (old.status, old.reason) == (ready, reason):
         return None
@@ -271,10 +277,10 @@ def suspended_job(s: Situation) -> Action | None:
     if not s.suspended or s.match is None:
         return None
     if not s.found.holds(names.Condition.QUOTA_RESERVED) and s.as_started(s.match):
-        stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # what the start put in is still there
+        stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # what the start added is still in the template
         if stop is not None:
             return stop
-    if s.found.holds(names.Condition.EVICTED):  # given back its quota, and waits like any other
+    if s.found.holds(names.Condition.EVICTED):  # it has released its quota and waits like any other
         return _queue_change(s)
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
         try:
@@ -289,14 +295,14 @@ def suspended_job(s: Situation) -> Action | None:
 
 
 def running_job(s: Situation) -> Action | None:
-    """A job runs only while its Workload is admitted, whoever unsuspended it."""
+    """A job runs only while its Workload is admitted, regardless of who unsuspended it."""
     if s.suspended or s.match is None or s.found.holds(names.Condition.ADMITTED):
         return None
     return _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)
 
 
 def missing_class(s: Situation) -> Action | None:
-    """A priority class that does not exist keeps nothing else from being done, but is told."""
+    """A priority class that does not exist is reported, and stops no other action."""
     found = priority.followed(s.match, meta.priority_class(s.job), s.classes) if s.match else None
     return _missing(found) if isinstance(found, Missing) else None
 
@@ -349,7 +355,9 @@ def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> S
 
 
 def _at_rest(s: Situation, raw: Raw, message: str) -> Action | None:
-    """Before a Workload goes its job is stopped, its pods go, and its template is restored; None once that is so."""
+    """Before a Workload is deleted, its job is stopped, its pods end, and its template is restored; None when that is
+    done.
+    """
     stop = _stop(s, raw["spec"]["podSets"], "WorkloadDeleted", message)
     return Nothing() if stop is None and s.active else stop
 

@@ -18,7 +18,7 @@ class Setting(NamedTuple):
 
 
 def at(job: Raw, path: Path) -> Any:
-    """The value at a path; None where there is none."""
+    """Returns the value at a path; None if there is none."""
     found: Any = job
     for step in path:
         if isinstance(step, int):
@@ -29,7 +29,7 @@ def at(job: Raw, path: Path) -> Any:
 
 
 def changed(job: Raw, path: Path, value: Any) -> Raw:
-    """A copy of the job with ``value`` at a path; what does not lie on the path is shared with the job."""
+    """Returns a copy of the job with ``value`` at a path; other parts are shared with the job."""
     result: Raw = _changed(job, path, value)
     return result
 

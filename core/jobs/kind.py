@@ -51,12 +51,12 @@ class Served(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """What objects have in ``apiVersion``: ``v1`` or ``batch/v1``."""
+        """The ``apiVersion`` of objects: ``v1`` or ``batch/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class Target(NamedTuple):
-    """The object that a write goes to, where it is not the job itself."""
+    """The object to write, if it is not the job itself."""
 
     served: Served
     key: Key
@@ -119,11 +119,13 @@ class JobKind:
     related: ClassVar[tuple[Served, ...]] = ()
     """Kinds to watch whose objects belong to jobs of this kind (``belongs_to``)."""
     runs_children: ClassVar[bool] = True
-    """Whether its own controller starts the jobs that a job of this kind owns; else we do, when it is admitted."""
+    """Whether its own controller starts the jobs that a job of this kind owns; otherwise Seiretsu does, when it is
+    admitted.
+    """
     uid_label: ClassVar[str]
     """The label by which pods have the uid of their job."""
     run_labels: ClassVar[frozenset[str]] = frozenset()
-    """Labels in the templates that belong to one run, and are no part of what the Workload is."""
+    """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that a stop leaves as they are: those the kind's controller sets."""
     elastic: ClassVar[bool] = False
@@ -141,12 +143,12 @@ class JobKind:
 
     @property
     def api_version(self) -> str:
-        """What jobs have in ``apiVersion``."""
+        """The ``apiVersion`` of jobs."""
         return self.served.api_version
 
     @property
     def kind(self) -> str:
-        """What jobs have in ``kind``."""
+        """The ``kind`` of jobs."""
         return self.served.kind
 
     @property
@@ -182,11 +184,11 @@ class JobKind:
         return {}
 
     def rounds(self, job: Raw) -> int:
-        """How many times as long as one of its pods it runs; only ``simulate`` asks."""
+        """The running time of the job as a multiple of that of one of its pods; only ``simulate`` uses it."""
         return 1
 
     def pod_sets(self, job: Raw, related: Sequence[Raw] = ()) -> list[Raw]:
-        """``spec.podSets`` of the Workload that stands for the job; nothing as long as its templates are not there."""
+        """Returns ``spec.podSets`` of the job's Workload; empty while its templates do not exist."""
         if not job.get("metadata"):
             return []
         return [
@@ -203,7 +205,9 @@ class JobKind:
         return found
 
     def skip(self, job: Raw) -> bool:
-        """Whether this job is none of ours whatever its queue, for example one that uses a cluster which is there."""
+        """Whether this job is never managed, regardless of its queue, for example because it uses an existing
+        cluster.
+        """
         return False
 
     def priority_class(self, job: Raw) -> str:
@@ -229,8 +233,8 @@ class JobKind:
     def held(self, job: Raw) -> bool:
         """Whether the job's own field keeps it from running.
 
-        Admission goes by this, not by ``suspended``: there Kueue's annotation for a job that is still being stopped
-        counts as well, and anybody who creates a job can write that one.
+        Admission uses this instead of ``suspended``, which also accepts Kueue's annotation for a job that is still
+        being stopped: every user who creates a job can write that annotation.
         """
         path, value = self.hold(job)
         found = at(job, path)
@@ -245,14 +249,15 @@ class JobKind:
         return self.difference(job, changed(self.injected(job, injections, related), *self.release(job)))
 
     def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
-        """Hold it and undo what ``start`` put in; the pod sets of its Workload say what was there (none: unknown).
+        """Returns the writes that hold the job and undo ``start``; the pod sets of its Workload are the original ones
+        (none: unknown).
 
-        Empty when nothing is left to do, so that a stop cut short is finished by asking again.
+        Empty when nothing is left to do, so an interrupted stop is completed by calling it again.
         """
         return self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
 
     def injected(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Raw:
-        """The job with what each pod set was given in its template, in the order of the slots."""
+        """Returns the job with the injection of each pod set in its template, in the order of the slots."""
         slots = self.slots(job, related)
         if len(slots) != len(injections):
             raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
@@ -280,11 +285,13 @@ class JobKind:
     # What admission checks and changes
 
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
-        """Fields that are set when a job is created and lacks them, beside queue, priority class and suspension."""
+        """Fields that are set when a new job lacks them, in addition to queue, priority class and suspension."""
         return []
 
     def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
-        """What is wrong with a new job, beside the metadata that all kinds share (``core.jobs.admission.metadata``)."""
+        """Returns the errors of a new job, without those of the metadata that all kinds share
+        (``core.jobs.admission.metadata``).
+        """
         errors = self.topology_errors(job, enabled)
         if enabled("TopologyAwareScheduling"):
             errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)])
@@ -294,15 +301,15 @@ class JobKind:
         return errors
 
     def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
-        """What is wrong with a changed job."""
+        """Returns the errors of a changed job."""
         return self.validate_create(new, enabled)
 
     def warnings(self, old: Raw | None, new: Raw) -> list[str]:
-        """What a person is warned of who creates or changes a job, and only for this kind."""
+        """Returns the warnings that only this kind has, for a job that is created or changed."""
         return []
 
     def topology_errors(self, job: Raw, enabled: Enabled) -> list[FieldError]:
-        """What is wrong with the topology annotations of each pod template."""
+        """Returns the errors of the topology annotations of each pod template."""
         if not enabled("TopologyAwareScheduling"):
             return []
         slots = (self._annotated(job, slot) for slot in self.slots(job))

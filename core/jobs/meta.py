@@ -1,6 +1,6 @@
-"""What we read of the metadata of a job of any kind: its queue, its classes, its owner.
+"""Reads the metadata of a job of any kind: its queue, its classes, its owner.
 
-For controller and webhook alike: both must read a job the same way.
+Controller and webhook use the same functions, because both must interpret a job in the same way.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ def annotations(job: Raw) -> Raw:
 
 
 def uid(job: Raw) -> str:
-    """The uid, '' where there is none yet."""
+    """Returns the uid, '' if there is none yet."""
     return str((job.get("metadata") or {}).get("uid") or "")
 
 
@@ -42,10 +42,10 @@ def elastic(job: Raw) -> bool:
 
 
 def prebuilt_workload(job: Raw, *, annotation_first: bool) -> tuple[str, str]:
-    """The name of the Workload that the job brings along, and the path of the field that says so.
+    """Returns the name of the Workload that the job names as prebuilt, and the path of that field.
 
-    Which of annotation and label wins is the gate WorkloadIdentifierAnnotations; an annotation too long for a label
-    always counts.
+    The gate WorkloadIdentifierAnnotations defines whether annotation or label is used first; an annotation that is too
+    long for a label is always used.
     """
     label = str(labels(job).get(Label.PREBUILT_WORKLOAD) or "")
     annotation = str(annotations(job).get(Annotation.PREBUILT_WORKLOAD) or "")

@@ -1,12 +1,12 @@
-"""Whether another object is queued in a job's place: the job then follows that object and has no Workload of its own.
+"""Whether another object is queued instead of a job: the job then follows that object and has no Workload.
 
-As in Kueue (its ``FindAncestorJobManagedByKueue``) that is so below a queued job of an integration, and below an
-object of a kind in ``integrations.externalFrameworks``. An owner counts only where it is queued: a Workload stands for
-the very object (kind, name and uid) and is not finished, and so takes the quota.
+As in Kueue (its ``FindAncestorJobManagedByKueue``) this applies below a queued job of an integration, and below an
+object of a kind in ``integrations.externalFrameworks``. An owner counts only if it is queued: a Workload exists for
+that object (kind, name and uid) and is not finished, and so holds the quota.
 
-References are anybody's to write, so whoever may create jobs beside an admitted job can put others below it, which run
-with it and take no quota of their own. That is by design, as in Kueue (docs/security.md). A framework of Kueue's that
-is enabled but not queued here takes no quota, so its jobs are queued one by one.
+Every user can write owner references, so a user who may create jobs next to an admitted job can put others below it,
+which run with it and use no quota. That is by design, as in Kueue (docs/security.md). A framework of Kueue that is
+enabled but not supported here uses no quota, so its jobs are queued one by one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from core.model.owner import Owner
 def queued_for(
     job: Raw, namespace: str, external: Iterable[str], workload_of: Callable[[str], Workload | None]
 ) -> Workload | None:
-    """The Workload of the object that is queued in the job's place, if there is one.
+    """Returns the Workload of the object that is queued instead of the job, None if there is none.
 
-    ``external`` are kinds as ``Kind.version.group``, ``workload_of`` finds the Workload of an object's uid.
+    ``external`` are kinds as ``Kind.version.group``, ``workload_of`` returns the Workload of an object's uid.
     """
     owner = meta.controller(job)
     if owner is None:
@@ -47,7 +47,7 @@ def below_job(job: Raw) -> bool:
 
 
 def started_by_us(job: Raw) -> bool:
-    """Whether a job controls this one whose own controller starts no jobs: nobody but us starts it then."""
+    """Whether this job is controlled by a job whose own controller starts no jobs: then Seiretsu must start it."""
     above = kind_above(job)
     return above is not None and not above.runs_children
 

@@ -1,4 +1,4 @@
-"""A Workload that somebody made before the job, which names it: it is adopted, and the job has no other.
+"""A Workload that a user created before the job that names it: the job adopts it and has no other.
 
 The reason and messages are those of Kueue's job framework.
 """
@@ -22,10 +22,10 @@ OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 
 
 def prebuilt(s: Situation) -> Action | None:
-    """The Workload that the job names is made its own; None where that is so and it stands for the job as it is.
+    """Adopts the Workload that the job names; None if that is done and it matches the job.
 
-    As long as there is none, or another object has it, the job waits, as for one whose quota pods of an earlier job may
-    use (their job was deleted without them). One that differs from the job is finished.
+    While it does not exist, or has another owner, the job waits, as it does for a Workload whose quota pods of an
+    earlier job may use (if that job was deleted without them). A Workload that differs from the job is finished.
     """
     if not s.prebuilt_name:
         return None
@@ -49,8 +49,8 @@ def prebuilt(s: Situation) -> Action | None:
 
 
 def _waits(s: Situation) -> Action:
-    """Stop the job, then let go of its other Workloads and of those of earlier jobs of its name, unless pods use their
-    quota: nothing else would.
+    """Stops the job, then releases its other Workloads and those of earlier jobs with its name, unless pods use their
+    quota: no other rule would.
     """
     writes = s.stop([]) if s.outcome is None else None
     if writes:

@@ -1,5 +1,5 @@
-"""How a Workload is given up whose job is gone or has changed: its quota is kept as long as pods of the job use it,
-then our finalizer is removed and it is deleted.
+"""Releases a Workload whose job is gone or has changed: its quota is kept while pods of the job use it, then the
+finalizer is removed and it is deleted.
 
 Separate from the rules that decide when (`core.jobs.decide`).
 """
@@ -26,7 +26,7 @@ def uid_of(raw: Raw) -> str:
 
 
 def holds_quota(value: Workload) -> bool:
-    """Whether it takes quota from others."""
+    """Whether it holds quota that others could use."""
     reserved = value.admission is not None and value.holds(names.Condition.QUOTA_RESERVED)
     return reserved and not value.holds(names.Condition.FINISHED)
 
@@ -52,9 +52,9 @@ def _uid_label(raw: Raw) -> str:
 
 
 def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str:
-    """The sentence that tells why a Workload without job still holds quota; ``pods`` are the names of those left.
+    """Returns the message why a Workload without job still holds quota; ``pods`` are the names of those left.
 
-    ``more``: there are others beside these.
+    ``more``: there are others besides these.
     """
     shown = ", ".join([*sorted(pods)[:3], *(["..."] if len(pods) > 3 else [])])
     few = f"{'more than ' if more else ''}{len(pods)} of its pods still run"
@@ -67,7 +67,7 @@ def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str
 
 
 def deleted(workloads: Iterable[Raw]) -> Action | None:
-    """Of these the first is deleted, or let go where it is on its way out; None where there is none."""
+    """Deletes the first of them, or releases it if it is being deleted; None if there is none."""
     for raw in workloads:
         if "deletionTimestamp" in raw["metadata"]:
             return without_finalizer(raw) or Nothing()
@@ -77,6 +77,6 @@ def deleted(workloads: Iterable[Raw]) -> Action | None:
 
 
 def without_finalizer(raw: Raw) -> RemoveFinalizer | None:
-    """Take our finalizer off; None where it is off."""
+    """Removes the finalizer; None if it has none."""
     patch = released(raw)
     return RemoveFinalizer(workload.key(raw), patch) if patch is not None else None

@@ -1,4 +1,4 @@
-"""All that the rules about a job look at, gathered once: the job, its Workloads, and what they depend on.
+"""The input of the rules about a job, collected once: the job, its Workloads, and what they depend on.
 
 Separate from the rules (`core.jobs.decide`, `core.jobs.prebuilt`), which are functions of it.
 """
@@ -73,18 +73,18 @@ class Situation:
         return self.kind.pod_sets(self.job, self.related)
 
     def stop(self, pod_sets: Sequence[Raw]) -> Sequence[Write]:
-        """What is left to do until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""
+        """Returns the writes until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""
         return self.kind.stop(self.job, pod_sets, self.related)
 
     def start(self, injections: Sequence[Injection]) -> Sequence[Write]:
-        """What starts the job with what its pod sets were given."""
+        """Returns the writes that start the job with the injections of its pod sets."""
         return self.kind.start(self.job, injections, self.related)
 
     @cached_property
     def match(self) -> Raw | None:
-        """The Workload that stands for the job as it is: of several the one that holds quota, else the oldest.
+        """Returns the Workload that matches the job: of several the one that holds quota, else the oldest.
 
-        Kueue takes any of them; a job that runs would be stopped for a copy of its Workload that somebody made.
+        Kueue takes any of them; then a running job could be stopped because a user made a copy of its Workload.
         """
         named = self.prebuilt_name
         mine = [raw for raw in self.workloads if not named or raw["metadata"]["name"] == named]
@@ -94,7 +94,7 @@ class Situation:
 
     @cached_property
     def others(self) -> tuple[Raw, ...]:
-        """The Workloads that do not, or do so once too often."""
+        """Returns the Workloads that do not match, and duplicates of the one that does."""
         return tuple(raw for raw in self.workloads if raw is not self.match)
 
     @cached_property
@@ -129,9 +129,9 @@ class Situation:
 
 
 def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
-    """What the pods of a Workload with quota look like; None where it has none.
+    """Returns what the pods of a Workload with quota look like; None if it has none.
 
-    A flavor that was changed or is gone since tells nothing of that but how many pods there are: the job runs on.
+    A flavor that was changed or deleted since gives only the number of pods: the job continues to run.
     """
     if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
         return None

@@ -1,7 +1,7 @@
-"""What admission puts into pod templates, and takes out again: node labels, tolerations, marks.
+"""The changes of pod templates at admission, and their removal: node labels, tolerations, marks.
 
-The same for every kind of job, so it is apart from them. Templates are copied, changed, and compared: the patch is the
-difference (``merge_diff``), so whatever else is in a template is never touched.
+They are the same for every kind of job. Templates are copied, changed, and compared: the patch is the difference
+(``merge_diff``), so other fields of a template are never changed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OURS = frozenset(
         names.Annotation.WORKLOAD,
     }
 )
-"""Keys that are ours to set: a stale value, say from a copied manifest, is no conflict."""
+"""Keys that Seiretsu sets: an old value, for example from a copied manifest, is no conflict."""
 
 
 class ConflictError(ValueError):
-    """A pod template already says something else where admission has to write; retrying cannot help."""
+    """A pod template has another value where admission must write; retrying cannot help."""
 
 
 class FlavorMissingError(LookupError):
@@ -38,7 +38,7 @@ class FlavorMissingError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What one pod set gets; ``count`` is the number of pods admitted."""
+    """The injection for one pod set; ``count`` is the number of admitted pods."""
 
     name: str
     count: int
@@ -49,7 +49,7 @@ class Injection:
 
 
 def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection]:
-    """What the pod sets of an admitted Workload get, from its flavors and its admission checks."""
+    """Returns the injections of an admitted Workload, from its flavors and its admission checks."""
     assert workload.admission is not None, f"Workload {workload.key} is started without an admission"
     found = []
     for given in workload.admission.pod_sets:
@@ -74,7 +74,9 @@ def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection
 
 
 def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[str], min_count: int | None) -> Raw:
-    """A pod set of a job: its template as it is, without what belongs to one run and without doubled variables."""
+    """Returns a pod set of a job: its template, without the parts that belong to one run and without duplicate
+    variables.
+    """
     metadata = {key: value for key, value in (pod_template.get("metadata") or {}).items() if key != "creationTimestamp"}
     if labels := metadata.get("labels"):
         metadata["labels"] = {key: value for key, value in labels.items() if key not in drop_labels}
@@ -87,7 +89,7 @@ def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[
 
 
 def inject(template: Raw, injection: Injection) -> Raw:
-    """The template with the injection; raises ConflictError where it says something else already."""
+    """Returns the template with the injection; raises ConflictError if it has another value already."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels = _united("labels", metadata.get("labels"), injection.labels)
     annotations = _united("annotations", metadata.get("annotations"), injection.annotations)
@@ -116,7 +118,9 @@ def restore(template: Raw, original: Raw, *, keep_labels: frozenset[str] = froze
 
 
 def _with(holder: Raw, **parts: Any) -> Raw:
-    """The object with these parts; none is added that is empty, for it may stand in a list that is sent as a whole."""
+    """Returns the object with these parts; empty parts are not added, because the object may be in a list that is sent
+    as a whole.
+    """
     return {**holder, **{key: value for key, value in parts.items() if value or key in holder}}
 
 
@@ -167,7 +171,7 @@ def _labels(workload: Workload, pod_set: str) -> dict[str, str]:
 
 
 def _with_updates(injection: Injection, workload: Workload) -> Injection:
-    """With what the admission checks want added to this pod set."""
+    """Returns the injection with the additions of the admission checks for this pod set."""
     for check in workload.checks:
         for update in check.pod_set_updates:
             if update.get("name") != injection.name:

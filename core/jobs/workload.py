@@ -1,6 +1,6 @@
-"""The Workload that stands for a job: its name, what it is made of, and whether it still stands for it.
+"""The Workload of a job: its name, its content, and whether it still matches.
 
-The same for every kind of job. Names and labels are Kueue's, so either finds the other's Workloads.
+The same for every kind of job. Names and labels are Kueue's, so either program finds the other's Workloads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def max_execution_seconds(job: Raw) -> int | None:
 
 
 def name(kind: JobKind, job: Raw) -> str:
-    """``kind-name-hash``: five hex digits over kind, group, name and uid keep apart what would otherwise collide."""
+    """``kind-name-hash``: five hex digits over kind, group, name and uid distinguish names that would otherwise
+    collide.
+    """
     metadata = job["metadata"]
     digest = hashlib.sha1("\n".join((kind.kind, kind.group, metadata["name"], metadata["uid"])).encode()).hexdigest()
     prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
@@ -50,7 +52,7 @@ def name(kind: JobKind, job: Raw) -> str:
 def manifest(
     kind: JobKind, job: Raw, priority: Raw, copied: Copied = NOTHING_COPIED, *, related: Sequence[Raw] = ()
 ) -> Raw:
-    """The Workload to create for a job; ``priority`` is what ``core.workload.priority.of_job`` says."""
+    """Returns the Workload to create for a job; ``priority`` is the result of ``core.workload.priority.of_job``."""
     metadata = job["metadata"]
     labels = _chosen(metadata.get("labels"), copied.labels)
     if not label_value(metadata["uid"]):
@@ -94,8 +96,8 @@ def owner_reference(kind: JobKind, job: Raw) -> Raw:
 
 
 def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None, related: Sequence[Raw] = ()) -> Raw:
-    """What makes a Workload without reservation match its changed job; ``priority`` is
-    ``core.workload.priority.followed``.
+    """Returns the patch with which a Workload without reservation matches its changed job; ``priority`` is the result
+    of ``core.workload.priority.followed``.
     """
     followed = priority or {}
     spec = {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related)}
@@ -112,12 +114,12 @@ def stands_for(
     running: Sequence[Injection] | None,
     related: Sequence[Raw] = (),
 ) -> bool:
-    """Whether the Workload is that of the job as the job is now.
+    """Whether the Workload matches the job.
 
-    While quota is reserved the job may look as started (``running`` says with what) or, suspended, as before.
-    Tolerations are compared until admission, as Kueue does. Node selector and affinity are compared as long as no
-    quota is reserved: they decide which flavors fit. Kueue does not compare them; there a waiting job whose node
-    selector is changed is admitted with the old one, and then cannot start.
+    While quota is reserved the job may look as started (``running`` are those pod sets) or, suspended, as before.
+    Tolerations are compared until admission, as in Kueue. Node selector and affinity are compared while no quota is
+    reserved: they decide which flavors fit. Kueue does not compare them; there a waiting job whose node selector is
+    changed is admitted with the old one, and then cannot start.
     """
     owner = meta.controller(workload)
     if owner is None or (owner["name"], owner["uid"]) != (job["metadata"]["name"], job["metadata"]["uid"]):
@@ -175,7 +177,7 @@ def _started(pod_sets: Sequence[Raw], running: Sequence[Injection]) -> list[Raw]
             return None
         try:
             injected = template.inject(found["template"], injection)
-        except template.ConflictError:  # the flavor was changed since: what it adds now is not what it added then
+        except template.ConflictError:  # the flavor was changed since: its additions are not those of the start
             injected = found["template"]
         count = injection.count if partial and found.get("minCount") is not None else found["count"]
         started.append({**found, "template": injected, "count": count})
@@ -209,7 +211,7 @@ def _equal_placement(these: Sequence[Raw], those: Sequence[Raw]) -> bool:
 
 
 def _semantic(value: Any) -> Any:
-    """The value in a form where what means the same is equal: nothing is empty, quantities are numbers."""
+    """Returns the value in a normal form: empty values are removed, quantities are numbers."""
     if isinstance(value, Mapping):
         found = {
             key: _amounts(part) if key in ("requests", "limits") else _semantic(part) for key, part in value.items()

@@ -1,5 +1,5 @@
 """Whether labels match: of pods and the nodes of a flavor, of namespaces and selectors.
 
-What Kubernetes' own rules say about selectors, affinity, taints and tolerations lives here. It knows no quota and no
-queue, so its answers depend on two values alone.
+Kubernetes' rules for selectors, affinity, taints and tolerations are in this package. It does not know quota or queues,
+so its answers depend on two values only.
 """

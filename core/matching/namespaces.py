@@ -11,9 +11,9 @@ from core.model import Labels, Selector
 
 
 def never_managed(own: str) -> tuple[str, ...]:
-    """The namespaces whose jobs are never managed, whatever the operator selects: those of the system, and ``own``.
+    """The namespaces whose jobs are never managed, regardless of the Configuration: those of the system, and ``own``.
 
-    What we need for our own start must not wait for us.
+    Pods that Seiretsu needs for its own start must not wait for it.
     """
     return tuple(sorted({"kube-node-lease", *names.SYSTEM_NAMESPACES, own}))
 

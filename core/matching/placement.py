@@ -1,8 +1,8 @@
 """Whether pods can run on the nodes of a flavor: label selectors, node selector and affinity, taints and tolerations.
 
-Separate from the search for flavors because it knows no quota: it depends on a pod set and a flavor alone, so its
-answers may be kept for as long as both stay the same. The rules are Kubernetes' own, restricted as Kueue restricts
-them: a flavor is judged by the label keys that it defines, what pods say about other keys is left to kube-scheduler.
+Separate from the search for flavors because it does not know quota: the result depends on a pod set and a flavor only,
+so it may be cached while both stay the same. The rules are Kubernetes' own, restricted as in Kueue: a flavor is
+compared by the label keys that it defines; requirements for other keys are left to kube-scheduler.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """The first taint that keeps the pods away; PreferNoSchedule keeps nobody away."""
+    """Returns the first taint that the pods do not tolerate; PreferNoSchedule is ignored."""
     for taint in taints:
         if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -67,10 +67,11 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) ->
 
 
 def selects(placement: Placement, labels: Labels) -> bool:
-    """Whether node selector and required affinity allow nodes with these labels, seen by the keys of the labels alone.
+    """Whether node selector and required affinity allow nodes with these labels, considering only the keys of the
+    labels.
 
-    An affinity term that says nothing about these keys allows every node, and as terms are alternatives, so does the
-    whole affinity then.
+    An affinity term without these keys allows every node, and because terms are alternatives, so does the whole
+    affinity.
     """
     for key, value in placement.node_selector.items():
         if key in labels and labels[key] != value:
@@ -83,8 +84,8 @@ def selects(placement: Placement, labels: Labels) -> bool:
 
 
 class Mismatch(NamedTuple):
-    """Why pods cannot run on the nodes of a flavor, in Kueue's words; ``malformed`` where it is the pods' own mistake,
-    for which no other flavor makes up.
+    """Returns why pods cannot run on the nodes of a flavor, with Kueue's text; ``malformed`` if it is a mistake of the
+    pods, so that no other flavor is tried.
     """
 
     text: str
@@ -104,9 +105,9 @@ def mismatch(placement: Placement, flavor: ResourceFlavor) -> Mismatch | None:
 
 
 def unreadable(placement: Placement, labels: Labels) -> str:
-    """What is malformed in the affinity terms that speak of these labels, of which none matches.
+    """Returns the mistake in the affinity terms with these labels, of which none matches.
 
-    The API server lets no such pod in, but pod templates inside others' CRDs may say anything; kube-scheduler would
+    The API server accepts no such pod, but pod templates inside other CRDs can contain anything; kube-scheduler would
     place none of these pods.
     """
     if any(labels.get(key, value) != value for key, value in placement.node_selector.items()):
@@ -117,7 +118,7 @@ def unreadable(placement: Placement, labels: Labels) -> str:
 
 
 def _terms(placement: Placement, labels: Labels) -> list[list[Requirement]]:
-    """The affinity terms with what they say about these labels; none where a term says nothing about them."""
+    """Returns the affinity terms with their requirements for these labels; none if a term has no such requirement."""
     terms = [[r for r in term if r.key in labels] for term in placement.affinity or ()]
     return terms if all(terms) else []
 
@@ -130,7 +131,7 @@ def _mistakes(index: int, term: list[Requirement]) -> list[FieldError]:
 
 
 def _malformed(path: str, requirement: Requirement) -> list[FieldError]:
-    """What apimachinery's ``labels.NewRequirement`` would not take."""
+    """Returns the errors that apimachinery's ``labels.NewRequirement`` would return."""
     operator, values, where = requirement.operator, requirement.values, f"{path}.values"
     found: list[FieldError] = []
     match operator:

@@ -1,10 +1,10 @@
-"""The values that core decides on: what the API objects say, in exact integers and without the wire's noise.
+"""The values with which core decides: the content of API objects, in exact integers and without other fields.
 
-Frozen structs, the administrator's choices (``policy``) and the sentences people read (``messages``) live here; nothing
-here decides. They are separate from the models of ``api`` because the scheduler reads them a million times: structs are
-made and changed (``msgspec.structs.replace``) many times as fast as dataclasses. Amounts are integers in base units
-(milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds since the epoch;
-``None`` means "no limit" or "absent".
+Frozen structs, the choices of the administrator (``policy``) and the messages of kubectl (``messages``) are in this
+package; it decides nothing. They are separate from the models of ``api`` because the scheduler reads them a million
+times: structs are created and changed (``msgspec.structs.replace``) many times as fast as dataclasses. Amounts are
+integers in base units (milli for cpu, bytes for memory, counts for the rest; see ``api.quantity``); times are seconds
+since the epoch; ``None`` means "no limit" or "absent".
 """
 
 from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait

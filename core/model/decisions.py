@@ -1,4 +1,4 @@
-"""What a scheduling cycle decides."""
+"""The decisions of a scheduling cycle."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from core.model.workload import Admission, Workload
 
 
 class Requeue(enum.Enum):
-    """Where a workload that was looked at and not admitted goes."""
+    """Where a workload goes that was decided and not admitted."""
 
     HEAP = "heap"
-    """Back into the heap, to be looked at in the next cycle."""
+    """Back into the heap, to be decided in the next cycle."""
     PARKED = "parked"
     """Inadmissible: until something that could let it in has changed."""
 
 
 class Tried(Struct, frozen=True, gc=False):
-    """How far the search for flavors came: index of the last flavor tried by resource, by pod set; -1 is the last.
+    """Where the search for flavors stopped: index of the last flavor tried by resource, by pod set; -1 is the last.
 
-    Holds while ``generation`` of the tree is the same, or in the very next cycle.
+    Valid while ``generation`` of the tree is the same, or in the very next cycle.
     """
 
     flavors: tuple[Mapping[str, int], ...]
@@ -32,7 +32,7 @@ class Tried(Struct, frozen=True, gc=False):
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are flavors that have not been looked at."""
+        """Whether there are flavors that have not been tried."""
         for pod_set in self.flavors:
             for index in pod_set.values():
                 if index != -1:
@@ -43,7 +43,8 @@ class Tried(Struct, frozen=True, gc=False):
 class Reserve(Struct, frozen=True, gc=False):
     """Quota is reserved: ``status.admission`` is to be written, and Admitted as well when no check is required.
 
-    ``considered`` tells, as Kueue's QuotaReserved event does, which flavors did not simply fit.
+    ``considered`` lists, as Kueue's QuotaReserved event does, the flavors that did not fit without borrowing or
+    preemption.
     """
 
     workload: Workload
@@ -62,11 +63,11 @@ class Victim(Struct, frozen=True, gc=False):
 
 
 class Wait(Struct, frozen=True, gc=False):
-    """Not now: ``reason`` and ``message`` are those of QuotaReserved=False.
+    """The workload waits: ``reason`` and ``message`` are those of QuotaReserved=False.
 
-    ``requests`` were looked at (total by pod set), ``requeue`` is where the workload goes (with ``alike``, those of its
-    shape go too), and ``victims`` are to be evicted for it (those already on their way are not listed). ``tried`` is
-    where the search for flavors goes on, and ``hopeless`` whether quota that becomes free would not help.
+    ``requests`` were used for the decision (total by pod set), ``requeue`` is where the workload goes (with ``alike``,
+    equal ones go there too), and ``victims`` are to be evicted for it (without those that are evicted already).
+    ``tried`` is where the search for flavors continues, and ``hopeless`` whether released quota would not help.
     """
 
     workload: Workload
@@ -78,7 +79,7 @@ class Wait(Struct, frozen=True, gc=False):
     victims: tuple[Victim, ...] = ()
     alike: bool = False
     preempting: bool = False
-    """Whether it waits for victims to go, its own or another's, and so keeps its place in the queue."""
+    """Whether it waits for victims to stop, its own or another head's, and so keeps its queue position."""
     tried: Tried | None = None
     hopeless: bool = False
 
@@ -87,10 +88,10 @@ Decision = Reserve | Wait
 
 
 class Plan(Struct, frozen=True, gc=False):
-    """What one scheduling cycle decided, in the order in which it decided; one decision a head.
+    """The decisions of one scheduling cycle, in the order in which they were made; one for each head.
 
-    ``skipped`` counts by ClusterQueue the heads that had victims and were passed over. ``recomputed`` has the
-    ClusterQueue of each head whose victims were chosen again and the result: new_targets, deferred_fit or skipped.
+    ``skipped`` counts by ClusterQueue the heads that had victims and were skipped. ``recomputed`` has the ClusterQueue
+    of each head whose victims were chosen again and the result: new_targets, deferred_fit or skipped.
     """
 
     decisions: tuple[Decision, ...] = ()

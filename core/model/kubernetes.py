@@ -1,4 +1,4 @@
-"""What Kubernetes has in many kinds: names, labels and selectors, taints, placement of pods, conditions."""
+"""Parts of many Kubernetes kinds: names, labels and selectors, taints, placement of pods, conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 Raw = dict[str, Any]
-"""A Kubernetes object (or a part of one) as it came over the wire; ours to read and to patch, never to rebuild."""
+"""A Kubernetes object (or a part of one) as the API server sent it. Read and patched only; never rebuilt from a model,
+which would drop unknown fields.
+"""
 
 Requests = Mapping[str, int]
 """Amount by resource name."""
@@ -58,10 +60,11 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """What a pod asks of its node. ``affinity`` is the required node affinity: any of the terms, all within a term.
+    """The node requirements of a pod. ``affinity`` is the required node affinity: any of the terms, all requirements of
+    a term.
 
-    ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements
-    (``matchFields``) are not kept: flavors know labels only.
+    ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements (``matchFields``)
+    are not kept: flavors have labels only.
     """
 
     node_selector: Labels = field(default_factory=dict)
@@ -70,7 +73,7 @@ class Placement(Struct, frozen=True, gc=False):
 
 
 ANYWHERE = Placement()
-"""Of pods that ask for nothing: one value for all of them, so that it is judged once."""
+"""Pods without requirements share one value, so that it is compared with a flavor once."""
 
 
 class Condition(Struct, frozen=True, gc=False):

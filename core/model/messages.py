@@ -1,6 +1,7 @@
-"""The sentences people read in kubectl, with the numbers in them. Kueue's texts, for people match on them.
+"""The messages that people read in kubectl, with numbers. They are Kueue's texts, because tools and people match on
+them.
 
-Separate so that every text stands once, and wording can be reviewed without reading the rules.
+Separate so that every text exists once, and can be reviewed without reading the rules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DUE_TO = {
 
 
 def beyond_maximum(fr: FlavorResource, before: int, asked: int, maximum: int) -> str:
-    """More is asked for than there could ever be; ``before`` is what earlier pod sets take of the flavor."""
+    """More is requested than there can ever be; ``before`` is what earlier pod sets use of the flavor."""
     return (
         f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered podsets requests "
         f"({quantity.text(fr.resource, before)}) + current podset request ({quantity.text(fr.resource, asked)}) > "
@@ -69,7 +70,7 @@ def malformed_pod_set(name: str, mistake: str) -> str:
 
 
 def pending_preemption(number: int) -> str:
-    """What is added when victims have been found."""
+    """The addition to a message when victims have been found."""
     return f". Pending the preemption of {number} workload(s)"
 
 
@@ -99,7 +100,7 @@ def no_namespace(namespace: str) -> str:
 
 
 def preempted(preemptor: Workload, reason: str, preemptor_path: str, preemptee_path: str) -> str:
-    """What a victim is told."""
+    """The message of a victim."""
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
         f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "

@@ -1,7 +1,7 @@
-"""Who controls an object: one key for indexes, wake-ups and look-ups.
+"""The controller of an object: one key for indexes, wake-ups and look-ups.
 
-The API group belongs to it. ``batch`` and ``batch.volcano.sh`` both have a kind ``Job``, and a Workload of one is none
-of the other. The version does not: an object is served in several.
+The API group is part of the key: ``batch`` and ``batch.volcano.sh`` both have a kind ``Job``, and their Workloads must
+not be confused. The version is not: an object is served in several versions.
 """
 
 from __future__ import annotations

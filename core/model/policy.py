@@ -1,7 +1,6 @@
-"""The choices an administrator makes for the whole cluster, as far as judgement depends on them.
+"""The choices of an administrator for the whole cluster that decisions depend on.
 
-Separate so that Configuration, simulate and tests speak of the same values without the cycle knowing where they come
-from.
+Separate so that Configuration, simulate and tests use the same values, and the cycle does not depend on their source.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DEFAULT_STRATEGIES = (Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, Strategy.LESS_
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFairSharing:
-    """Order in a ClusterQueue by what its LocalQueues used, decaying (KEP 4136). Times in seconds."""
+    """Order in a ClusterQueue by the decayed usage of its LocalQueues (KEP 4136). Times in seconds."""
 
     half_life: float = 0.0
     sampling_interval: float = 300.0
@@ -32,13 +31,13 @@ class AdmissionFairSharing:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the cycle takes from the Configuration.
+    """The part of the Configuration that the cycle uses.
 
-    ``fair_sharing`` is the list of strategies, ``None`` where fair sharing is off. ``requeue_by_eviction`` is
-    ``waitForPodsReady.requeuingStrategy.timestamp: Eviction``. ``ignore_undeclared`` is
-    ``resources.quotaCheckStrategy: IgnoreUndeclared``. ``block_admission`` admits one workload at a time, the next when
-    its pods are ready. ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) has a workload that waits
-    for the victims of its preemption go before all others.
+    ``fair_sharing`` is the list of strategies, ``None`` if fair sharing is off. ``requeue_by_eviction`` is
+    ``waitForPodsReady.requeuingStrategy.timestamp: Eviction``. ``ignore_undeclared`` is ``resources.quotaCheckStrategy:
+    IgnoreUndeclared``. ``block_admission`` admits one workload at a time, the next when its pods are ready.
+    ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) orders a workload that waits for its victims
+    before all others.
     """
 
     fair_sharing: tuple[Strategy, ...] | None = None

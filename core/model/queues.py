@@ -1,4 +1,4 @@
-"""What an administrator specifies: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and AdmissionChecks."""
+"""The specifications of an administrator: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and AdmissionChecks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ResourceFlavor(Struct, frozen=True, gc=False):
 
 
 class Quota(Struct, frozen=True, gc=False):
-    """What a ClusterQueue or Cohort has of a flavor's resource."""
+    """The quota that a ClusterQueue or Cohort has of a flavor's resource."""
 
     nominal: int = 0
     borrowing_limit: int | None = None

@@ -1,4 +1,4 @@
-"""A Workload: what a job asks for, what it was given, and what its status says."""
+"""A Workload: the requests of a job, its admission, and its status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PodSet(Struct, frozen=True, gc=False):
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):
-    """What a pod set has been given: flavor by resource, total usage by resource, and the number of pods."""
+    """The assignment of a pod set: flavor by resource, total usage by resource, and the number of pods."""
 
     name: str
     flavors: Mapping[str, str]
@@ -30,7 +30,7 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
 
 class Admission(Struct, frozen=True, gc=False):
-    """``status.admission``: the ClusterQueue that holds quota for a workload, and for what."""
+    """``status.admission``: the ClusterQueue that holds quota for a workload, and the assignments."""
 
     cluster_queue: str
     pod_sets: tuple[PodSetAssignment, ...]
@@ -39,7 +39,7 @@ class Admission(Struct, frozen=True, gc=False):
 class CheckState(Struct, frozen=True, gc=False):
     """The state of one admission check of a workload: Pending, Ready, Retry or Rejected.
 
-    ``pod_set_updates`` are what the check's controller wants added to the pods, as it wrote them.
+    ``pod_set_updates`` are the additions to the pods from the check's controller, unchanged.
     """
 
     name: str
@@ -52,13 +52,13 @@ class CheckState(Struct, frozen=True, gc=False):
 
 
 class Workload(Struct, frozen=True, gc=False):
-    """A Workload object, slim: about 2 KB, for there may be a hundred thousand pending.
+    """A Workload object with the fields that decisions need: about 2 KB, because a hundred thousand may be pending.
 
     ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
-    ``resource_version`` guards writes. ``invalid`` says, where the pod sets break a rule of the namespace
-    (LimitRange) or of Kubernetes (requests above limits), why they may not be admitted. ``evictions`` counts by reason
-    and underlying cause. ``owner`` controls it, ``co_owned`` where it has owners of which none does; ``made_for`` is
-    the owner that Kueue's annotation names. ``past_execution`` is in seconds, None before the first admission ended.
+    ``resource_version`` guards writes. ``invalid`` is the reason why the workload may not be admitted, if the pod sets
+    break a rule of the namespace (LimitRange) or of Kubernetes (requests above limits). ``evictions`` counts by reason
+    and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
+    owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended.
     """
 
     key: Key
@@ -94,7 +94,7 @@ class Workload(Struct, frozen=True, gc=False):
         return self.owner is not None or self.co_owned
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of that type, if there is one."""
+        """The condition of that type, None if there is none."""
         for found in self.conditions:
             if found.type == kind:
                 return found

@@ -1,8 +1,8 @@
-"""The life of many workloads on a virtual clock: the same State, cycle and rules as the controller, no cluster.
+"""The lifecycle of many workloads on a virtual clock: the same State, cycle and rules as the controller, no cluster.
 
-Jobs stop at once when their workload is told to, admission checks pass at once, and a workload that was stopped begins
-anew; everything else is as it would be. Time is advanced from event to event (an arrival, an end, a deadline, the end
-of a backoff), so a quiet year costs nothing.
+Jobs stop immediately when their workload is evicted, admission checks pass immediately, and a workload that was stopped
+starts from the beginning; everything else is as in a cluster. Time advances from event to event (an arrival, an end, a
+deadline, the end of a backoff), so a quiet year costs nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from core.workload.actions import Deactivate, Delete, Evict, Idle, LifePolicy, R
 from core.workload.lifecycle import next_step, why_not_queued
 
 MOST_STEPS = 100
-"""A workload whose life takes more steps than this at one moment goes round in a circle."""
+"""A workload with more steps than this at one moment is in an endless loop."""
 
 
 class Arrival(Struct, frozen=True, gc=False):
-    """A workload that is submitted at a time, and runs for so many seconds once it is admitted.
+    """A workload that is submitted at a time, and runs for that many seconds once it is admitted.
 
-    One that holds quota already runs from its arrival on. Its pods take ``ready_after`` seconds to become ready.
+    One that holds quota already runs from its arrival. Its pods take ``ready_after`` seconds to become ready.
     """
 
     at: float
@@ -44,9 +44,9 @@ class Arrival(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """One admission of a workload; ``ended`` is None while it runs, ``stopped`` says why it ended before its time.
+    """One admission of a workload; ``ended`` is None while it runs, ``stopped`` is the reason if it ended early.
 
-    ``preemptor`` is whom it made room for, if it was preempted; else it was evicted for ``reason``.
+    ``preemptor`` is the workload for which it was preempted; otherwise it was evicted for ``reason``.
     """
 
     cluster_queue: str
@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Course:
-    """What became of one workload. ``waits`` are the reasons it was told: since when, the reason, its latest text."""
+    """The result for one workload. ``waits`` are its reasons to wait: since when, the reason, its latest text."""
 
     arrival: Arrival
     attempts: list[Attempt] = field(default_factory=list)
@@ -68,9 +68,10 @@ class Course:
     finished: float | None = None
 
     def waited(self, end: float) -> float | None:
-        """Seconds that it waited in all: from its arrival to its start, and whenever it was stopped to the next one.
+        """Returns the seconds that it waited in total: from its arrival to its start, and from each stop to the next
+        start.
 
-        Who waits still has waited until ``end``; None for one that never started.
+        A workload that still waits has waited until ``end``; None for one that never started.
         """
         if not self.attempts:
             return None
@@ -107,7 +108,7 @@ class Timeline:
 
 
 class _What(enum.IntEnum):
-    """What happens to a workload; in this order where two events are at one moment and of one number."""
+    """The kinds of events; the order of events at the same moment with the same number."""
 
     ARRIVES = 0
     ENDS = 1
@@ -116,7 +117,7 @@ class _What(enum.IntEnum):
 
 
 _Event = tuple[float, int, Key, _What, int]
-"""When, a serial number, whom, what, and in which attempt."""
+"""Time, serial number, workload, event, and attempt."""
 
 
 def simulate(
@@ -183,7 +184,7 @@ class _Simulation:
         return float(int(self.start + now))
 
     def _sample(self, now: float) -> None:
-        """What LocalQueues have used is sampled as often as the controller does, where order depends on it."""
+        """The usage of LocalQueues is sampled as often as in the controller, if the order depends on it."""
         rules = self.state.policy.admission_fair_sharing
         while rules is not None and self.sampled <= now:
             self.state.local_queue_usage.sample(self.start + self.sampled)
@@ -217,7 +218,7 @@ class _Simulation:
     # Decisions.
 
     def _schedule(self, now: float) -> None:
-        """Cycles until nothing more comes of them; the quota of victims is free at once."""
+        """Runs cycles until they change nothing; the quota of victims is free immediately."""
         more = True
         while more:
             more = False
@@ -251,7 +252,7 @@ class _Simulation:
     # One workload.
 
     def _live(self, key: Key, now: float) -> None:
-        """What ``core.workload.lifecycle`` says, step by step, until it has nothing to say."""
+        """Applies the steps of ``core.workload.lifecycle`` until there are none."""
         if not _eventful(self.workloads[key]):
             return
         for _ in range(MOST_STEPS):
@@ -272,20 +273,20 @@ class _Simulation:
         raise RuntimeError(f"the life of {key} does not come to rest: {step}")
 
     def _around(self, workload: Workload, now: float) -> Surroundings:
-        """As the controller's; but no check is required, for all pass at once."""
+        """As in the controller, but no check is required, because all pass immediately."""
         around = surroundings(self.state, workload, self.start + now, self.life)
         if around.cluster_queue is None or not around.cluster_queue.checks:
             return around
         return dataclasses.replace(around, cluster_queue=replace(around.cluster_queue, checks=()))
 
     def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
-        """Take over a change that may have cost it its reservation."""
+        """Applies a change that may have removed its reservation."""
         if workload.admission is None and self._running(workload.key):
             self._end(workload.key, now, reason, message)
         self._set(workload)
 
     def _stop(self, evicted: Workload, now: float, reason: str, message: str, preemptor: Key | None = None) -> None:
-        """An evicted workload's job stops at once, and gives its quota back."""
+        """The job of an evicted workload stops immediately and releases its quota."""
         self._set(evicted)
         if self._running(evicted.key):
             self._end(evicted.key, now, reason, message, preemptor)
@@ -330,7 +331,7 @@ class _Simulation:
             self.touched.add(after)
             self.line[key] = after
 
-    # What is told.
+    # The message.
 
     def _use(self, admission: Admission, sign: int) -> None:
         used = self.used[admission.cluster_queue]
@@ -348,7 +349,7 @@ class _Simulation:
         self.touched.clear()
 
     def _explain(self) -> None:
-        """Why those wait at the end who never came to be looked at, or are in no queue any more."""
+        """Adds the reasons of workloads that wait at the end and were never decided, or are in no queue any more."""
         pending = self.state.pending
         for name in sorted({self.line[key] for key in self.line if not self.timeline.courses[key].waits}):
             for place, entry in enumerate(pending.queues[name].in_order(pending.local_usage)):
@@ -370,7 +371,7 @@ class _Simulation:
 
 
 def _written(workload: Workload) -> Workload:
-    """As it comes back from an API server, which keeps whole seconds: who came first within one is not known."""
+    """Rounds times as an API server does, which stores whole seconds: the order within a second is lost."""
     if all(c.since == int(c.since) for c in workload.conditions) and (workload.requeue_at or 0.0) % 1 == 0:
         return workload
     conditions = tuple(
@@ -380,9 +381,9 @@ def _written(workload: Workload) -> Workload:
 
 
 def _eventful(workload: Workload) -> bool:
-    """Whether anything but the cycle may concern the workload: not where it is new and has no limits.
+    """Whether a rule other than the cycle may concern the workload: not if it is new and has no limits.
 
-    That saves most workloads the question; an answer would be to rest, or what ``_explain`` tells in the end.
+    This saves the call for most workloads; its answer would be to do nothing, or what ``_explain`` returns at the end.
     """
     return bool(workload.conditions or workload.checks or workload.requeue_at or not workload.active)
 

@@ -1,5 +1,5 @@
-"""Between JSON and the values of ``core.model``: what is read from API objects, and the patches that change them.
+"""Conversion between JSON and the values of ``core.model``: reads API objects, and makes the patches that change them.
 
-Decoding, conditions and times, effective requests of pods, and guards of writes live here. Nothing here decides what
-happens to a workload.
+Decoding, conditions and times, effective requests of pods, and guards of writes are in this package. It decides nothing
+about workloads.
 """

@@ -1,8 +1,7 @@
-"""Conditions, and the merge patch that turns one state of a Workload's status into another.
+"""Conditions, and the merge patch from one state of a Workload's status to another.
 
-Rules change values (``core.workload.transitions``); what is written follows from the difference, in one place. A merge
-patch replaces lists whole, so it carries uid and resourceVersion: it lands on the very state that was judged, or not at
-all.
+Rules change values (``core.workload.transitions``); the patch is computed from the difference, in one place. A merge
+patch replaces lists as a whole, so it has uid and resourceVersion: it applies to the state that was decided, or fails.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from core.wire.timestamps import stamp
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with ``new`` in the place of its type; ``since`` moves only when the status changes."""
+    """Returns the conditions with ``new`` instead of the one with its type; ``since`` changes only with the status."""
     message = new.message[: names.CONDITION_MESSAGE_LIMIT]
     new = new if message == new.message else replace(new, message=message)
     for index, old in enumerate(conditions):
@@ -70,9 +69,9 @@ def texts(amounts: Requests) -> dict[str, str]:
 
 
 def status_patch(before: Workload, after: Workload, requests: Mapping[str, Requests] | None = None) -> Raw | None:
-    """The merge patch of the status subresource from one state to the other; None when nothing differs.
+    """Returns the merge patch of the status subresource from one state to the other; None if nothing differs.
 
-    ``requests``, totals by pod set that the cycle looked at, go along as ``resourceRequests`` when given.
+    ``requests``, totals by pod set that the cycle used, are written as ``resourceRequests`` if given.
     """
     status: Raw = {}
     if before.conditions != after.conditions:

@@ -1,7 +1,7 @@
-"""API objects as they are stored (v1beta2, absent fields mean the API's defaults) to the values that core decides on.
+"""Decodes stored API objects (v1beta2, absent fields have the API's defaults) into the values with which core decides.
 
-The one place that knows the shape of our kinds' JSON for reading; writing is done by the rules that patch. Workloads
-are many (100,000 pending), so their pod sets are interned: equal shapes are one value, computed once (see
+Only this module knows the JSON of Seiretsu's kinds for reading; the rules that patch know it for writing. There may be
+100,000 pending Workloads, so their pod sets are interned: equal ones are one value, computed once (see
 ``WorkloadContext``).
 """
 
@@ -44,9 +44,10 @@ _MAX_SHAPES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WorkloadContext:
-    """What a Workload of one namespace is read with; make a new one when LimitRanges, RuntimeClasses or settings do.
+    """The context in which Workloads of one namespace are decoded; a new one is needed when LimitRanges, RuntimeClasses
+    or settings change.
 
-    ``shapes`` is the memory of pod sets seen under these rules, and no part of the value. ``priority_boost``,
+    ``shapes`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
     ``admission_gates`` and ``reclaimable_pods`` are the feature gates PriorityBoost, AdmissionGatedBy, ReclaimablePods.
     """
 
@@ -58,12 +59,12 @@ class WorkloadContext:
 
 
 def key(raw: Raw) -> Key:
-    """Namespace and name; the namespace is empty for what is cluster-scoped."""
+    """Returns namespace and name; the namespace is empty for a cluster-scoped object."""
     return Key(raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
 
 
 def selector(raw: Raw | None) -> Selector | None:
-    """A label selector; None where there is none (for a namespaceSelector that means no namespace at all)."""
+    """Decodes a label selector; None if there is none (for a namespaceSelector that matches no namespace)."""
     if raw is None:
         return None
     labels = [Requirement(name, "In", (value,)) for name, value in sorted((raw.get("matchLabels") or {}).items())]
@@ -85,7 +86,7 @@ def resource_flavor(raw: Raw) -> model.ResourceFlavor:
 
 
 def admission_check(raw: Raw) -> model.AdmissionCheck:
-    """An AdmissionCheck; active as its controller says in the Active condition."""
+    """Decodes an AdmissionCheck; it is active if its condition Active is True."""
     active = _conditions(raw.get("status") or {}, (names.Condition.ACTIVE,))
     return model.AdmissionCheck(
         name=raw["metadata"]["name"],
@@ -215,7 +216,7 @@ def admission(raw: Raw | None, spec: Raw) -> Admission | None:
 
 
 def placement(spec: Raw) -> Placement:
-    """What a pod spec asks of its node."""
+    """Decodes the node requirements of a pod spec."""
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
@@ -228,9 +229,9 @@ def placement(spec: Raw) -> Placement:
 
 
 def complaints(found: Iterable[Effective]) -> tuple[str, ...]:
-    """Why pod sets with these requests may not be admitted, in their order and in Kueue's words: at most one text.
+    """Returns why pod sets with these requests may not be admitted, in order and with Kueue's text: at most one.
 
-    LimitRanges are looked at only where Kubernetes' own rules hold.
+    LimitRanges are checked only if Kubernetes' own rules are met.
     """
     found = tuple(found)
     for what, errors in (
@@ -262,7 +263,7 @@ def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
         pod_set = PodSet(
             raw.get("name") or names.DEFAULT_POD_SET, count, asked.requests, raw.get("minCount"), placement(spec)
         )
-        if len(context.shapes) >= _MAX_SHAPES:  # bounds memory; shapes that are still met come back at once
+        if len(context.shapes) >= _MAX_SHAPES:  # bounds memory; pod sets that are still in use are cached again
             context.shapes.clear()
         known = context.shapes[shape] = (pod_set, asked)
     return known
@@ -341,7 +342,9 @@ def _tolerations(raw: Iterable[Raw] | None) -> tuple[Toleration, ...]:
 
 
 def _text(value: object) -> str:
-    """Pod templates are stored as they come, so a Workload made by hand may have a number where text is due."""
+    """Pod templates are stored unchanged, so a Workload that a user created may have a number where a string is
+    required.
+    """
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -377,7 +380,7 @@ def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContex
     boost = annotations.get(names.Annotation.PRIORITY_BOOST) if context.priority_boost else None
     try:
         return int(base) + int(boost or 0)
-    except ValueError:  # the webhook rejects it; whatever came past the webhook changes nothing
+    except ValueError:  # the webhook rejects it; if it was stored without the webhook, it changes nothing
         return int(base)
 
 

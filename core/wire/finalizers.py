@@ -1,7 +1,7 @@
-"""How our finalizer is removed: one guard for every kind of object.
+"""Adds and removes Seiretsu's finalizer: one guard for every kind of object.
 
-The patch lands only on the very version that was judged. A uid alone would let go of an object that came into use
-between the look and the write.
+The patch applies only to the version that was decided. With a uid alone it could release an object that came into use
+between the decision and the write.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from core.wire.guard import guarded
 
 
 def kept(raw: Raw) -> Raw | None:
-    """The merge patch that adds our finalizer to this version of the object; None where it has it.
+    """Returns the merge patch that adds the finalizer to this version of the object; None if it has it.
 
-    The API server adds no finalizer to an object that is being deleted: None there too.
+    The API server adds no finalizer to an object that is being deleted: also None.
     """
     finalizers = raw["metadata"].get("finalizers") or []
     if names.Finalizer.RESOURCE_IN_USE in finalizers or "deletionTimestamp" in raw["metadata"]:
@@ -23,7 +23,7 @@ def kept(raw: Raw) -> Raw | None:
 
 
 def released(raw: Raw) -> Raw | None:
-    """The merge patch that removes our finalizer from this version of the object; None where it has none of ours."""
+    """Returns the merge patch that removes the finalizer from this version of the object; None if it has none."""
     finalizers = raw["metadata"].get("finalizers") or []
     if names.Finalizer.RESOURCE_IN_USE not in finalizers:
         return None

@@ -1,11 +1,11 @@
-"""What one pod of a pod set asks for, effectively: the number that quota is counted in, and what forbids it.
+"""The effective requests of one pod of a pod set, which count for quota, and the rules that forbid the pod.
 
-In this order, as Kueue does it: overhead of the RuntimeClass, defaults of the namespace's LimitRanges, limits standing
-in for absent requests, Kubernetes' formula over containers, init containers and sidecars (KEP-753), pod-level resources
+In this order, as in Kueue: overhead of the RuntimeClass, defaults of the namespace's LimitRanges, limits instead of
+absent requests, Kubernetes' formula for containers, init containers and sidecars (KEP-753), pod-level resources
 (KEP-2837), then the exclusions and transformations of the Configuration (KEP-2937). Sums are exact; only the result is
-rounded, up. The pseudo-resource ``pods`` is not in it: whether pods count is for the ClusterQueue to say.
+rounded, up. The pseudo-resource ``pods`` is not included: the ClusterQueue defines whether pods count.
 
-Separate from decoding because the webhook asks the same question about a Job's template before any Workload exists.
+Separate from decoding because the webhook needs the same for a Job's template before a Workload exists.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ABOVE_MAX = "requests must not be above the limitRange max"
 BELOW_MIN = "requests must not be below the limitRange min"
 _POD_LEVEL = frozenset({"cpu", "memory"})
 _COMPUTE = ("cpu", "memory")
-"""What decides the quality of service, and what a ResourceQuota may require every container to set."""
+"""Resources that determine the quality of service, and that a ResourceQuota may require of every container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the LimitRanges of a namespace say about one type (Container or Pod), taken together."""
+    """The LimitRanges of a namespace for one type (Container or Pod), combined."""
 
     max: Amounts = field(default_factory=dict)
     min: Amounts = field(default_factory=dict)
@@ -59,7 +59,9 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """All that effective requests depend on beside the pod template; ``overheads`` by RuntimeClass name."""
+    """Everything that effective requests depend on in addition to the pod template; ``overheads`` by RuntimeClass
+    name.
+    """
 
     limits: Limits = Limits()
     overheads: Mapping[str, Amounts] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class RequestRules:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Requests that are out of bounds at one place: by resource what is asked and what the bound is, in base units."""
+    """Requests that are out of bounds at one place: by resource the request and the bound, in base units."""
 
     path: str
     detail: str
@@ -85,8 +87,8 @@ class Beyond:
 class Charge:
     """What one pod counts for in the ResourceQuotas of its namespace, without exclusions and transformations.
 
-    ``requests`` and ``limits`` are in base units. ``unset`` names what some container leaves open of cpu and memory, as
-    ResourceQuotas call it (``limits.cpu``), with the path of the first such container.
+    ``requests`` and ``limits`` are in base units. ``unset`` has the cpu and memory values that some container does not
+    set, named as in ResourceQuotas (``limits.cpu``), with the path of the first such container.
     """
 
     requests: Requests = field(default_factory=dict)
@@ -112,7 +114,7 @@ class Effective:
 
 
 def effective(spec: Raw, rules: RequestRules) -> Effective:
-    """The effective requests of a pod spec, in base units (milli for cpu), and what is wrong with them."""
+    """Returns the effective requests of a pod spec, in base units (milli for cpu), and their errors."""
     try:
         return _effective(spec, rules)
     except _MalformedError as malformed:
@@ -120,8 +122,8 @@ def effective(spec: Raw, rules: RequestRules) -> Effective:
 
 
 def charge(spec: Raw, rules: RequestRules) -> Charge | None:
-    """What a pod counts for in ResourceQuotas; None where a quantity is malformed. Separate from ``effective``, which
-    is called for every Workload.
+    """Returns what a pod counts for in ResourceQuotas; None if a quantity is malformed. Separate from ``effective``,
+    which is called for every Workload.
     """
     try:
         return _charge(spec, rules)
@@ -274,7 +276,7 @@ def _overhead(spec: Raw, rules: RequestRules) -> Amounts:
 def _pod_requests(
     init: list[_Container], main: list[_Container], whole: _Container | None, overhead: Amounts
 ) -> dict[str, Fraction]:
-    """Kubernetes' formula: what runs together is summed, what runs before is a minimum."""
+    """Kubernetes' formula: containers that run at the same time are summed; those that run before set a minimum."""
     total: dict[str, Fraction] = {}
     sidecars: dict[str, Fraction] = {}
     before: dict[str, Fraction] = {}
@@ -316,7 +318,7 @@ def _pod_errors(total: Amounts, bounds: Bounds | None) -> Iterable[Beyond]:
 
 
 def _beyond(path: str, detail: str, asked: Amounts, bound: Amounts) -> Iterable[Beyond]:
-    """The resources that both name and of which too much, or too little, is asked, compared as quota counts them."""
+    """Returns the resources in both of which too much, or too little, is requested, compared in the units of quota."""
     both = (
         (name, _whole(name, asked[name]), _whole(name, bound[name])) for name in sorted(asked.keys() & bound.keys())
     )
@@ -333,7 +335,9 @@ def _kept(amounts: Amounts, excluded_prefixes: tuple[str, ...]) -> Amounts:
 
 
 def _transformed(amounts: Amounts, rules: Mapping[str, Transformation]) -> Amounts:
-    """Outputs of several inputs add up, may cancel each other (negative factors), but never eat into what was asked."""
+    """Outputs of several inputs are summed and may cancel each other (negative factors), but never reduce the original
+    requests.
+    """
     if not amounts.keys() & rules.keys():
         return amounts
     retained: dict[str, Fraction] = {}

@@ -1,7 +1,7 @@
 """ResourceQuotas of Kubernetes: which pods one counts, and what one pod counts for.
 
-They are not Kueue's quota: the API server refuses the pods that are too much, after the job was admitted.
-Source: https://kubernetes.io/docs/concepts/policy/resource-quotas/
+They are not Kueue's quota: the API server refuses pods beyond them after the job was admitted. Source:
+https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.wire.pod_requests import Charge
 
 _REQUESTS, _LIMITS = "requests.", "limits."
 _ALSO_BARE = ("cpu", "memory", "ephemeral-storage", "hugepages-")
-"""Resources of which the requests may be named without prefix."""
+"""Resources whose requests may be named without prefix."""
 
 
 class Measure(NamedTuple):
-    """What a ResourceQuota limits of pods: their number (``pods``), or the requests or the limits of a resource."""
+    """A limit of a ResourceQuota for pods: their number (``pods``), or the requests or limits of a resource."""
 
     resource: str
     limits: bool = False
@@ -37,7 +37,7 @@ class Scope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """``hard`` is what all pods together may come to, in base units; of one measure named twice the lower amount."""
+    """``hard`` is the maximum of all pods together, in base units; if a measure is named twice, the lower amount."""
 
     namespace: str
     name: str
@@ -50,7 +50,9 @@ class ResourceQuota:
 
 
 def read(raw: Raw) -> ResourceQuota:
-    """What it says of pods: all that is kept of it, for its status changes with every pod. Raises ValueError."""
+    """Decodes the limits for pods; nothing else is kept, because the status changes with every pod. Raises
+    ValueError.
+    """
     spec = raw.get("spec") or {}
     hard: dict[Measure, int] = {}
     for key, value in (spec.get("hard") or {}).items():
@@ -71,14 +73,14 @@ def read(raw: Raw) -> ResourceQuota:
 
 
 def charged(pod: Charge, measure: Measure) -> int:
-    """What one pod counts for."""
+    """Returns what one pod counts for."""
     if measure.resource == PODS_RESOURCE:
         return 1
     return (pod.limits if measure.limits else pod.requests).get(measure.resource, 0)
 
 
 def _measure(key: str) -> Measure | None:
-    """None for what is no matter of pods, such as ``services``."""
+    """Returns None for a resource that is not about pods, such as ``services``."""
     if key in (PODS_RESOURCE, "count/pods"):
         return Measure(PODS_RESOURCE)
     if key.startswith(_LIMITS):

@@ -1,4 +1,4 @@
-"""Numbers and truth values in labels and annotations, read as Go's strconv reads them; what is wrong in plain words."""
+"""Numbers and booleans in labels and annotations, parsed as Go's strconv does; the errors name the correct form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def integer(text: str) -> int:
-    """A 64-bit decimal integer. Raises ValueError with what to write."""
+    """Parses a 64-bit decimal integer. Raises ValueError with the correct form."""
     if not _INTEGER.fullmatch(text):
         raise ValueError('must be a whole number in digits, such as "3"')
     # Longer than any 64-bit number, zeros aside: refused before int() is asked to read a megabyte of digits.
@@ -22,7 +22,7 @@ def integer(text: str) -> int:
 
 
 def boolean(text: str) -> bool:
-    """A truth value. Raises ValueError with what to write."""
+    """Parses a boolean. Raises ValueError with the correct form."""
     if text in _TRUE:
         return True
     if text in _FALSE:

@@ -25,14 +25,16 @@ PRIORITY_CLASS: Final = f"metadata.labels[{Label.PRIORITY_CLASS}]"
 ELASTIC: Final = f"metadata.annotations[{Annotation.ELASTIC_JOB}]"
 IMMUTABLE: Final = "field is immutable"
 ANEW: Final = "delete the job and create it again"
-"""What to do about what cannot be changed."""
+"""The advice for a field that cannot be changed."""
 
 
 Meant = Callable[[str], str | None]
 
 
 def on_create(job: Raw, enabled: Enabled, *, meant: Meant = lambda name: None) -> list[FieldError]:
-    """What holds for a job whenever it is written. ``meant`` is which LocalQueue a misspelt name probably means."""
+    """Returns the errors of a job that is created or changed. ``meant`` returns the LocalQueue that a misspelt name
+    probably means.
+    """
     errors = _queue_name(job, meant)
     errors += _prebuilt(job, enabled)
     errors += _max_exec_time(job)
@@ -44,7 +46,7 @@ def on_create(job: Raw, enabled: Enabled, *, meant: Meant = lambda name: None) -
 def on_update(
     old: Raw, new: Raw, enabled: Enabled, *, was_suspended: bool, suspended: bool, default_queue: bool
 ) -> list[FieldError]:
-    """What a change must not do. ``default_queue`` is whether the namespace has a LocalQueue named default."""
+    """Returns the errors of a change. ``default_queue`` is whether the namespace has a LocalQueue named default."""
     errors = _queue_name_change(old, new, suspended=suspended, default_queue=default_queue)
     errors += _prebuilt_change(old, new, enabled, suspended=suspended)
     if not (suspended and was_suspended):
@@ -96,7 +98,7 @@ def _prebuilt_of(job: Raw, enabled: Enabled) -> tuple[str, str]:
 
 def _prebuilt_change(old: Raw, new: Raw, enabled: Enabled, *, suspended: bool) -> list[FieldError]:
     if suspended or meta.elastic(old):
-        return []  # on_create has looked at the name, and it may change
+        return []  # on_create has checked the name, and it may change
     (before, _), (after, path) = _prebuilt_of(old, enabled), _prebuilt_of(new, enabled)
     return _immutable(path, before, after)
 

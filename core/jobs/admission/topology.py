@@ -1,7 +1,7 @@
-"""The topology annotations on a pod template: which may stand together, and what they may say.
+"""The topology annotations of a pod template: which may be combined, and their values.
 
-Whether the levels are in the right order is not known before a flavor is; the scheduler says so then.
-Source: Kueue's reference for Topology Aware Scheduling, 0.19/0.20.
+The order of the levels cannot be checked before a flavor is known; the scheduler reports it then. Source: Kueue's
+reference for Topology Aware Scheduling, 0.19/0.20.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Annotated(NamedTuple):
 
 
 def errors(template: Annotated, *, elastic: bool, enabled: Enabled) -> list[FieldError]:
-    """What is wrong with the annotations of a pod template."""
+    """Returns the errors of the annotations of a pod template."""
     path, found, pods = f"{template.path}.annotations", template.annotations, template.pods
     wrong = _modes(path, found) + _group(path, found) + _unconstrained(path, found)
     wrong += _slice_size(path, found)
@@ -55,7 +55,9 @@ def errors(template: Annotated, *, elastic: bool, enabled: Enabled) -> list[Fiel
 
 
 def groups(templates: Sequence[Annotated]) -> list[FieldError]:
-    """What is wrong with the groups that pod sets of one job form: pairs, one of them a single pod, of one topology."""
+    """Returns the errors of the groups of pod sets of one job: pairs, of which one is a single pod, with one
+    topology.
+    """
     named: dict[str, list[Annotated]] = {}
     for each in templates:
         if _GROUP in each.annotations:

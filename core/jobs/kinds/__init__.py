@@ -1,4 +1,4 @@
-"""The table of the kinds of jobs: one line a kind, whose file beside this one says all the rest."""
+"""The table of the kinds of jobs: one line for each kind; the rest is in the kind's file in this package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""batch/v1 Job: how many pods it wants, how it starts and stops, when it is done, and what is checked of it.
+"""batch/v1 Job: its pods, how it starts and stops, when it is finished, and its checks.
 
-Suspending and resuming is the Job controller's own mechanism (``spec.suspend``); the API lets templates change only
-while a Job is suspended and has no start time, hence the order of the patches.
+A Job is suspended and resumed by the Job controller (``spec.suspend``); the API server allows changes of templates only
+while a Job is suspended and has no start time, which determines the order of the patches.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class BatchJob(JobKind):
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
-        """One pod set ``main`` of as many pods as run at once."""
+        """Returns one pod set ``main`` with as many pods as run at the same time."""
         return [Slot(names.DEFAULT_POD_SET, _count(job), self.pods_path, min_parallelism(job))]
 
     def suspended(self, job: Raw) -> bool:
-        """A Job that is still being stopped (by Kueue, whose mark this is) is not yet suspended."""
+        """A Job that is still being stopped (by Kueue, which sets this annotation) is not suspended yet."""
         return self.held(job) and meta.annotations(job).get(Annotation.STOPPING) != "true"
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
@@ -74,7 +74,7 @@ class BatchJob(JobKind):
         return outcome(job, success="Complete", failure="Failed")
 
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        """Whether as many pods are ready or have succeeded as run at once."""
+        """Whether as many pods as run at the same time are ready or have succeeded."""
         status = job.get("status") or {}
         uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or []
         ready: int = status.get("succeeded", 0) + status.get("ready", 0) + len(uncounted)
@@ -90,10 +90,10 @@ class BatchJob(JobKind):
         return {names.DEFAULT_POD_SET: free} if parallelism > 1 and done > 0 and free > 0 else {}
 
     def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> list[Patch]:
-        """Unsuspend with the injection; a start time left from an earlier run is taken back first.
+        """Unsuspends the Job with the injection; a start time of an earlier run is removed first.
 
-        Its pods have the Job's uid as a label, by which they are found when the Job is deleted: the API server sees to
-        that, but for a Job with a selector of its own.
+        The pods have the Job's uid as a label, by which they are found when the Job is deleted. The API server sets it,
+        except on a Job with its own selector.
         """
         (injection,) = injections
         if job["spec"].get("manualSelector"):
@@ -103,9 +103,9 @@ class BatchJob(JobKind):
         return [*resets, *self.difference(job, after, version=not resets)]
 
     def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> list[Patch]:
-        """Suspend, forget the start time, restore template and parallelism: each only where it is needed.
+        """Suspends the Job, removes the start time, and restores template and parallelism, each only if necessary.
 
-        The API server lets nobody change the template as long as the Job's status counts pods.
+        The API server allows no change of the template while the Job's status counts pods.
         """
         writes: list[Patch] = []
         if not self.held(job):
@@ -119,7 +119,7 @@ class BatchJob(JobKind):
         return [*writes, *self.difference(job, after, version=False)]
 
     def rounds(self, job: Raw) -> int:
-        """As many as completions take with so many pods at once."""
+        """The number of rounds that the completions take with that many parallel pods."""
         parallelism, completions = _spec(job).get("parallelism", 1), _spec(job).get("completions")
         if not isinstance(parallelism, int) or not isinstance(completions, int) or parallelism < 1:
             return 1
@@ -130,7 +130,9 @@ class BatchJob(JobKind):
         return _min_parallelism(job) + _sync_completions(job) + self.topology_errors(job, enabled)
 
     def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
-        """The rules for a changed Job: those for a new one as far as they may have changed, and what must stay."""
+        """Returns the errors of a changed Job: those of a new one, for fields that may have changed, and changes of
+        immutable fields.
+        """
         errors: list[FieldError] = []
         if _annotation(old, Annotation.MIN_PARALLELISM) != _annotation(new, Annotation.MIN_PARALLELISM):
             errors += _min_parallelism(new)
@@ -166,13 +168,13 @@ def _parallelism(job: Raw) -> int:
 
 
 def _count(job: Raw) -> int:
-    """How many pods run at once: parallelism, bounded by completions."""
+    """Returns how many pods run at the same time: parallelism, bounded by completions."""
     completions = _spec(job).get("completions")
     return _parallelism(job) if completions is None else min(_parallelism(job), completions)
 
 
 def _with_count(job: Raw, count: int) -> Raw:
-    """The Job with so many pods at once, where it may start with fewer than it asks for."""
+    """Returns the Job with that many parallel pods, if partial admission allows fewer than it requests."""
     if min_parallelism(job) is None:
         return job
     if meta.annotations(job).get(Annotation.COMPLETIONS_EQUAL_PARALLELISM, "").lower() in ("true", "t", "1"):

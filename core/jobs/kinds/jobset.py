@@ -50,7 +50,7 @@ class JobSet(JobKind):
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
-        """One pod set for each replicated Job: the pods of all its replicas that run at once."""
+        """Returns one pod set for each replicated Job: the pods of all its replicas that run at the same time."""
         return [
             Slot(
                 str(each.get("name") or "").lower(),
@@ -112,7 +112,7 @@ def _replicas(replicated_job: Raw) -> int:
 
 
 def _pods_of_one(replicated_job: Raw) -> int:
-    """How many pods of one replica run at once."""
+    """Returns how many pods of one replica run at the same time."""
     spec = (replicated_job.get("template") or {}).get("spec") or {}
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     pods: int = 1 if parallelism is None else parallelism
