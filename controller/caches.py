@@ -1,8 +1,8 @@
-"""Station 5's source: what the API server holds, read into ``core.state.state.State`` and kept in step with it.
+"""Station 5's source: the objects of the API server, read into ``core.state.state.State`` and kept equal to it.
 
-Every change in a store goes to State, which parks, queues and wakes workloads by itself, and then to whoever listens
-(reconcilers, the scheduler). Nothing goes to State before every kind was listed once, for a workload read before
-its LimitRange or its queue would be judged by half the facts.
+Every change in a store goes to State first, which parks, queues and wakes workloads, and then to the listeners
+(reconcilers, the scheduler). Nothing goes to State before every kind was listed once, because a workload that is read
+before its LimitRange or its queue would be decided with incomplete data.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Reading:
     reclaimable_pods: bool = True
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
-        """What Workloads are read with under these rules of their namespace."""
+        """The context in which Workloads are decoded with these rules of their namespace."""
         return WorkloadContext(rules, self.priority_boost, self.admission_gates, self.reclaimable_pods)
 
 
 class Interned:
-    """Keeps a Workload with pod templates that are equal to others' kept once: most of its size, and most are equal."""
+    """Shares equal pod templates between Workloads: they are most of the size, and most of them are equal."""
 
     MOST = 20_000
 
@@ -59,7 +59,7 @@ class Interned:
         for pod_set in (raw.get("spec") or {}).get("podSets") or ():
             template = pod_set.get("template")
             if template:
-                if len(self._templates) >= self.MOST:  # bounds memory; templates still met come back at once
+                if len(self._templates) >= self.MOST:  # bounds memory; templates that are still in use are cached again
                     self._templates.clear()
                 pod_set["template"] = self._templates.setdefault(orjson.dumps(template), template)
         return verbatim(raw)
@@ -69,14 +69,14 @@ class Interned:
 class Cached:
     """What the caches know of a resource: the part of a row of ``controller.watched`` that they need.
 
-    ``keep`` returns the function that makes of an object what its store keeps. ``enters`` is called with each change,
-    the first list included: it tells State, or whatever is derived. Where that decodes only later, ``check`` raises for
-    an object that cannot be decoded. Of a resource that is not ``awaited`` the first
-    list is waited for by nobody. ``optional``: the API server need not serve it, or serves it later.
+    ``keep`` returns the function that converts an object into what its store keeps. ``enters`` is called with each
+    change, including the first list: it updates State or other derived data. If it decodes only later, ``check`` raises
+    for an object that cannot be decoded. Nothing waits for the first list of a resource that is not ``awaited``.
+    ``optional``: the API server need not serve it, or may serve it later.
 
-    ``job_kind`` is set where the resource is a kind of job. ``status`` returns what the status of an object should be,
-    from what State knows of it, what it was and the time; ``in_use`` whether its finalizer must stay;
-    ``gets_finalizer`` whether the controller adds that (others have it from the webhook).
+    ``job_kind`` is set if the resource is a kind of job. ``status`` returns the new status of an object, from State,
+    its old status and the time; ``in_use`` whether its finalizer must stay; ``gets_finalizer`` whether the controller
+    adds the finalizer (for other kinds the webhook does).
     """
 
     resource: Resource
@@ -93,9 +93,9 @@ class Cached:
 
 
 class Caches:
-    """One store for each row, and State, which stays empty until ``start`` is called: once all are synced.
+    """One store for each row, and State, which is empty until ``start`` is called, when all stores are synced.
 
-    The order of the rows is that in which State learns of what was listed: what others refer to comes first.
+    The rows are in the order in which State gets the listed objects: referenced objects come first.
     """
 
     def __init__(self, state: State, rows: Iterable[Cached], reading: Reading | None = None) -> None:
@@ -105,7 +105,7 @@ class Caches:
         self.started = False
         self.flavors: dict[str, Raw] = {}
         self.observers: list[Observer] = []
-        """Called with each change of a Workload, the first reading included, once State knows of it."""
+        """Called with each change of a Workload, including the first list, after State."""
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
@@ -130,7 +130,7 @@ class Caches:
 
     @property
     def synced(self) -> bool:
-        """Whether every resource that is waited for was listed once."""
+        """Whether every awaited resource was listed once."""
         return all(self.stores[resource].synced for resource, row in self.rows.items() if row.awaited)
 
     def start(self) -> None:
@@ -139,7 +139,7 @@ class Caches:
             pass
 
     def starting(self) -> Iterator[None]:
-        """``start`` in slices of two milliseconds, so that others may run; ``started`` when it has come to its end."""
+        """``start`` in slices of two milliseconds, so that other tasks can run; ``started`` is set at its end."""
         for resource, row in self.rows.items():
             if row.enters is not None:
                 yield from self.stores[resource].catch_up(partial(row.enters, self))
@@ -176,7 +176,7 @@ class Caches:
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def controlled(self, workload: Raw) -> bool:
-        """Whether a job of ours controls the Workload, and is there."""
+        """Whether an existing job of a supported kind controls the Workload."""
         by = owner(workload)
         stores = (
             self.stores[resources.of_kind(kind)]
@@ -186,7 +186,9 @@ class Caches:
         return by is not None and any(store.get((by.namespace, by.name)) is not None for store in stores)
 
     def workload_of(self, uid: str) -> Workload | None:
-        """The Workload of the object of that uid; of several one that is not finished, and of these an admitted one."""
+        """Returns the Workload of the object with that uid; of several an unfinished one, and of these an admitted
+        one.
+        """
         found = (self.get(decode.key(raw)) for raw in self.workloads.by_index("job-uid", uid))
         known = [each for each in found if each is not None]
         finished, admitted = names.Condition.FINISHED, names.Condition.ADMITTED
@@ -209,7 +211,7 @@ class Caches:
         self._classes = None
 
     def flavor_changed(self, old: Raw | None, new: Raw | None) -> None:
-        """A ResourceFlavor changed: State is told, and its object kept for the jobs that start."""
+        """A ResourceFlavor changed: updates State, and keeps the object for jobs that start."""
         name = either(old, new)["metadata"]["name"]
         if new is None:
             self.flavors.pop(name, None)
@@ -218,7 +220,7 @@ class Caches:
         self.state.set_flavor(name, decode.resource_flavor(new) if new else None)
 
     def workload_changed(self, old: Raw | None, new: Raw | None) -> None:
-        """A Workload changed: it is decoded, State is told, then the observers."""
+        """A Workload changed: decodes it, updates State, then calls the observers."""
         key = decode.key(either(old, new))
         if new is None:
             gone = self.decoded.pop(key, None)
@@ -236,7 +238,9 @@ class Caches:
             observer(old, new)
 
     def context(self, namespace: str) -> WorkloadContext:
-        """What Workloads of a namespace are read with; one for all namespaces that have no LimitRange."""
+        """Returns the context in which Workloads of a namespace are decoded; one for all namespaces without
+        LimitRanges.
+        """
         ranges = self.limit_ranges.by_index("namespace", namespace)
         shared = namespace if ranges else ""
         known = self._contexts.get(shared)
@@ -267,7 +271,7 @@ class Caches:
         self._read_again(self.workloads)
 
     def _read_again(self, raws: Iterable[Raw]) -> None:
-        """The rules of requests changed: what is not yet read stays so until ``start`` comes to it."""
+        """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""
         for raw in raws if self.decoded else ():
             if decode.key(raw) in self.decoded:
                 self.workload_changed(raw, raw)

@@ -14,7 +14,7 @@ from typing import Final
 from core.model import Key, Raw
 
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
-"""Stands for every value that is not among the ``trackedValues``."""
+"""Replaces every value that is not among the ``trackedValues``."""
 
 
 @dataclass(frozen=True, slots=True)

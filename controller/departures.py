@@ -1,9 +1,9 @@
-"""Workloads whose job was deleted keep their quota until the job's pods are gone: who asks for the pods, and how often.
+"""Keeps the quota of Workloads whose job was deleted until the job's pods are gone.
 
 ``kubectl delete job --cascade=orphan`` leaves the pods running; after any other deletion they need time to terminate.
-Nothing is asked about jobs that run or have ended, and no pods are watched: the pods of one job are listed by label
-when the job goes, and again after a wait that doubles. What must survive a restart is in the Workload alone (its
-finalizer, its reservation); a new process asks again.
+Nothing is requested for jobs that run or have ended, and pods are not watched: the pods of one job are listed by label
+when the job is deleted, and again after waits that double. Everything that must survive a restart is in the Workload
+(its finalizer, its reservation); a new process lists the pods again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class Departures:
-    """Asks for the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left."""
+    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left."""
 
     caches: Caches
     writer: Writer
@@ -62,7 +62,7 @@ class Departures:
         return self._gone
 
     async def release(self, raw: Raw) -> float | None:
-        """Bring a Workload whose job is gone one step on. Returns when to look again, in seconds."""
+        """Reconciles a Workload whose job is gone. Returns when to check again, in seconds."""
         value = self.caches.get(decode.key(raw))
         if value is None:  # gone meanwhile
             return None
@@ -75,7 +75,7 @@ class Departures:
             self.forget(uid_of(raw))
         subresource = "status" if isinstance(action, WorkloadStatus) else ""
         if isinstance(action, WorkloadStatus | RemoveFinalizer):
-            with contextlib.suppress(NotFound):  # gone is as good; the watch will tell
+            with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
                 await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
         return None
 
@@ -98,7 +98,7 @@ class Departures:
         return float(min(FIRST_WAIT_SECONDS * 2 ** min(waiting.looks - 1, 10), LONGEST_WAIT_SECONDS))
 
     def forget(self, uid: str) -> None:
-        """The Workload of that job has given up its quota: nobody will ask again."""
+        """The Workload of that job has released its quota: its pods are no longer listed."""
         self._gone.discard(uid)
         self._waiting.pop(uid, None)
 
@@ -109,8 +109,8 @@ class Departures:
         )
 
     def _asked(self, uid: str) -> _Waiting:
-        """What is known of a job that is asked about now. Jobs that were not asked about for long are forgotten: their
-        Workload was deleted by somebody else.
+        """Returns the state of a job whose pods are listed. Jobs that were not checked for a long time are removed:
+        their Workload was deleted by another client.
         """
         now = self.clock()
         waiting = self._waiting.pop(uid, None) or _Waiting(since=now, last=now)

@@ -15,13 +15,15 @@ from core.model import Key, Victim, Workload
 
 SCHEDULER: Final = "kueue-admission"
 WORKLOADS: Final = "kueue-workload-controller"
-"""Who reports an event, under Kueue's names: its scheduler, its Workload controller; for jobs see ``job_component``."""
+"""The reporters of events, with Kueue's names: its scheduler, its Workload controller; for jobs see
+``job_component``.
+"""
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
 WAITS: Final = "Waits"
-"""How the message begins that says on a Job why it waits."""
+"""The beginning of the message on a Job that has the reason why it waits."""
 _NEEDS_A_CHANGE = frozenset(
     {
         names.PendingReason.MISCONFIGURED,
@@ -32,7 +34,7 @@ _NEEDS_A_CHANGE = frozenset(
 
 
 class Event(NamedTuple):
-    """What is told about an object."""
+    """An event of an object."""
 
     type: EventType
     reason: str
@@ -40,10 +42,10 @@ class Event(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Whoever passes events on; never fails and never waits."""
+    """Sends events; never fails and never waits."""
 
     def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
-        """Tell people who look at this object."""
+        """Emits an event on this object."""
 
 
 class Events:
@@ -95,7 +97,7 @@ def finished_workload(workload: Key) -> Event:
 
 
 def failed(reason: str, message: str) -> Event:
-    """On the Job: what keeps it from becoming a Workload or from starting."""
+    """Returns the event on the Job: why it gets no Workload or does not start."""
     return Event(WARNING, reason, message)
 
 
@@ -128,7 +130,7 @@ def admitted(cluster_queue: str, waited: float) -> Event:
 
 
 def waits(reason: str, message: str) -> Event:
-    """On the Workload: it was looked at and may not start now."""
+    """Returns the event on the Workload: it was decided and may not start now."""
     return Event(WARNING, reason, message)
 
 

@@ -1,8 +1,8 @@
-"""Every metric of Kueue's: name, type, labels and what it says, so that dashboards and alerts made for Kueue work.
+"""All metrics of Kueue: name, type, labels and description, so that dashboards and alerts for Kueue work.
 
 One table for counters, histograms (``controller.metrics``) and gauges (``controller.gauges``); a test compares it with
 Kueue's reference. Every series has ``replica_role`` (leader, follower or standalone) and, with the feature gate
-CustomMetricLabels, the labels that ``metrics.customLabels`` promotes from the objects named in ``sources``.
+CustomMetricLabels, the labels that ``metrics.customLabels`` copies from the objects in ``sources``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _LQ_CLASS = (*_LQ, "priority_class")
 
 
 def _of_cluster_queues() -> dict[str, Family]:
-    """What is counted by ClusterQueue."""
+    """Metrics by ClusterQueue."""
     source = CLUSTER_QUEUE
     both = (CLUSTER_QUEUE, WORKLOAD)
     return {
@@ -235,7 +235,7 @@ def _of_cluster_queues() -> dict[str, Family]:
 
 
 def _of_local_queues() -> dict[str, Family]:
-    """What is counted by LocalQueue, for those that ``metrics.localQueueMetrics`` chooses."""
+    """Metrics by LocalQueue, for those that ``metrics.localQueueMetrics`` selects."""
     source = LOCAL_QUEUE
     both = (LOCAL_QUEUE, WORKLOAD)
     return {
@@ -322,7 +322,7 @@ def _of_local_queues() -> dict[str, Family]:
 
 
 def _of_cohorts() -> dict[str, Family]:
-    """What is counted by Cohort, with all that is below it."""
+    """Metrics by Cohort, including everything below it."""
     source = COHORT
     return {
         "cohort_info": _gauge(
@@ -375,7 +375,7 @@ FAMILIES: Final[dict[str, Family]] = {
 """By name, without the prefix ``kueue_``."""
 
 UNROLED: Final = frozenset({"build_info"})
-"""Without ``replica_role``: it is about the program, not about what it does."""
+"""Without ``replica_role``: it describes the program, not its work."""
 
 
 _BY_GATE: Final = {

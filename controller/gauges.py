@@ -1,8 +1,9 @@
-"""Kueue's gauges, read from the caches whenever somebody scrapes: nothing to keep in step, nothing left of what is
-gone.
+"""Kueue's gauges, computed from the caches at each scrape: nothing must be updated, and deleted objects leave no
+series.
 
-A scrape passes once over the queues and who holds their quota, on the event loop, for the caches belong to it, and
-queue by queue, for webhooks come first. Amounts are as Kueue shows them: cpu in cores, all else in base units.
+A scrape visits the queues and the workloads that hold their quota once, on the event loop, because the caches belong to
+it, and yields after each queue, because webhooks have precedence. Units are those of Kueue: cpu in cores, everything
+else in base units.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from core.quota.usage import Reservation
 from core.state import queries, queue_status
 
 Sample = tuple[Sequence[str], float]
-"""The values of a family's labels, and behind them of those that a Workload promotes; and the figure."""
+"""The values of a family's labels, followed by those that a Workload promotes; and the number."""
 Rows = dict[str, list[Sample]]
 """The samples of each gauge, by its name."""
 
@@ -48,13 +49,13 @@ SAMPLES = 500
 
 
 class Gauges:
-    """``resources`` adds quota and usage by ClusterQueue (``enableClusterQueueResources``), ``local_queues`` says which
-    LocalQueues are told of, ``hidden`` which families are not there at all.
+    """``resources`` adds quota and usage by ClusterQueue (``enableClusterQueueResources``), ``local_queues`` returns
+    which LocalQueues have series, ``hidden`` families do not exist.
 
-    A scrape also has ``metrics`` forget the series of what is gone or no longer chosen.
+    A scrape also removes from ``metrics`` the series of objects that are deleted or no longer selected.
 
-    As in Kueue, the series of a Cohort end when its object is deleted. Where ClusterQueues still name it, they begin
-    anew with the next admission below it.
+    As in Kueue, the series of a Cohort end when its object is deleted. If ClusterQueues still name it, they begin again
+    with the next admission below it.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Gauges:
         self.hidden = hidden
         self.tallies = Tallies()
         self._ended: set[str] = set()
-        """Cohorts that are still named, of which the object was deleted and nothing was admitted since."""
+        """Returns the Cohorts that are still named, whose object was deleted and below which nothing was admitted
+        since.
+        """
         caches.observers.append(self.tallies.changed)
         caches.observers.append(self._resume)
         caches.cohorts.listen(self._end)
@@ -85,8 +88,9 @@ class Gauges:
         return self.metrics.custom
 
     def steps(self) -> Iterator[Metric | None]:
-        """All gauges, and None after each queue: take up time with others there. What is deleted meanwhile is left out,
-        what changes is told as it is when its queue is passed.
+        """Yields all gauges, and None after each queue, so that other tasks can run in between. Objects that are
+        deleted meanwhile are left out; objects that change have the values of the moment at which their queue is
+        visited.
         """
         rows: Rows = {name: [] for name in GAUGES}
         rows["build_info"].append(((self.version, "", "", "", platform.python_implementation(), sys.platform), 1))
@@ -175,7 +179,9 @@ class Gauges:
             rows["cluster_queue_weighted_share"].append(((name, spec.cohort), _number(share)))
 
     def _pending(self, name: str, rows: Rows) -> Iterator[None]:
-        """Who waits for a ClusterQueue; where Workloads promote labels, one series for each of their values."""
+        """The workloads that wait for a ClusterQueue; if Workloads promote labels, one series for each of their
+        values.
+        """
         queue = self.state.pending.queues.get(name)
         if queue is None or not self.custom.promotes(WORKLOAD):
             waiting = queries.pending(self.state, name)
@@ -309,5 +315,5 @@ def _shown(resource: str, amount: int) -> float:
 
 
 def _number(share: float) -> float:
-    """A weighted share as Kueue's gauges show it: NaN for who borrows with a weight of zero."""
+    """Returns a weighted share as in Kueue's gauges: NaN for a queue that borrows with weight zero."""
     return math.nan if math.isinf(share) else share

@@ -1,6 +1,6 @@
-"""What stores are searched by: functions that return, for an object, the values it is found under.
+"""The indexes of stores: functions that return the keys under which an object is found.
 
-Separate from the table of watched resources because wake-ups ask the same of objects that are in no store any more.
+Separate from the table of watched resources because wake-ups call them also for objects that are no longer in a store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def queue_of(raw: Raw) -> Iterable[str]:
 
 
 def reserved_in(raw: Raw) -> Iterable[str]:
-    """The ClusterQueue whose quota a Workload holds."""
+    """Returns the ClusterQueue whose quota a Workload holds."""
     admission = (raw.get("status") or {}).get("admission")
     return (admission["clusterQueue"],) if admission else ()
 

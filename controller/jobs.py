@@ -1,8 +1,8 @@
-"""Stations 2 and 9: a job becomes a Workload, starts when that is admitted, stops when it is evicted, and ends with it.
+"""Stations 2 and 9: a job gets its Workload, starts when that is admitted, stops when it is evicted, and ends with it.
 
-Gather (stores only), ``core.jobs.decide``, apply one write. The answer of each write enters the caches, whose change
-puts the job in line again; so the next rule finds its turn without waiting for the watch, and a restart begins where
-the API stands.
+Collects input (from stores only), calls ``core.jobs.decide``, and applies one write. The answer of each write enters
+the caches, whose change queues the job again; so the next rule is applied without waiting for the watch, and a restart
+continues from the state of the API.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MOST_LEVELS = 10
 
 
 class JobReconciler:
-    """Looks after the jobs of one kind. ``run`` for as long as we lead; ``changed`` whenever something of a job
+    """Reconciles the jobs of one kind. ``run`` while this process leads; call ``changed`` whenever something of a job
     changed.
     """
 
@@ -85,7 +85,7 @@ class JobReconciler:
         self._refused: dict[Key, tuple[str, str]] = {}
 
     def changed(self, key: Key) -> None:
-        """Look at this job."""
+        """Queues this job."""
         self.queue.add(key)
 
     async def run(self) -> None:
@@ -100,7 +100,7 @@ class JobReconciler:
             left = self.caches.workloads_of(owner_of(self.kind, key))
             return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
-        waits = earlier(situation)  # before the action, with which what is known of pods may be forgotten
+        waits = earlier(situation)  # before the action, which may discard what is known of pods
         again = await self._apply(key, job, decide(situation))
         return _soonest([again, *[await self._await_pods(key, each) for each in waits]])
 
@@ -127,12 +127,12 @@ class JobReconciler:
         )
 
     def _managed(self, kind: JobKind, job: Raw) -> bool:
-        """Whether the job is ours: by its queue name, or by our managing all jobs of its namespace."""
+        """Whether the job is managed: it has a queue name, or all jobs of its namespace are managed."""
         name, settings = job["metadata"]["namespace"], self.settings
         if kind.skip(job):
             return False
         namespace = self.caches.namespaces.get(Key("", name))
-        if namespace is None:  # its event comes later than that of the job, and the job is looked at again
+        if namespace is None:  # its event comes later than that of the job, and queues the job again
             return False
         labels = namespace["metadata"].get("labels") or {}
         if not managed(name, labels, settings.managed_namespaces, own=settings.namespace):
@@ -140,9 +140,10 @@ class JobReconciler:
         return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 
     def _ancestor_admitted(self, job: Raw, levels: int = MOST_LEVELS) -> bool | None:
-        """None for a job of its own; for one that another object is queued for, whether that one is admitted.
+        """None for a job that is queued itself; for a job that is queued through another object, whether that is
+        admitted.
 
-        A queued job above it counts although it has no Workload yet, until it has ended.
+        A queued job above it counts even before it has a Workload, until it has ended.
         """
         external = self.settings.external_frameworks
         found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
@@ -164,7 +165,7 @@ class JobReconciler:
         return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
-        """Ask for the pods of a deleted job; the rules decide again at once where none is left."""
+        """Lists the pods of a deleted job; the rules are called again immediately if there are none."""
         wait = await self.departures.look(action)
         if wait:
             return wait
@@ -172,7 +173,7 @@ class JobReconciler:
         return None
 
     def _forget_pods_of(self, workload: Key) -> None:
-        """The Workload is given up, of this job or one before it: nobody asks for pods of that job again."""
+        """The Workload of this job, or of an earlier one, is released: the pods of that job are no longer listed."""
         raw = self.caches.workloads.get(workload)
         if raw is not None:
             self.departures.forget(uid_of(raw))
@@ -242,7 +243,7 @@ class JobReconciler:
         try:
             yield
         except (Conflict, TooManyRequests):
-            raise  # our caches are behind, or the API server is busy: the next attempt ends it
+            raise  # the caches are behind, or the API server is busy: the next attempt succeeds
         except ApiError as error:
             behind = isinstance(error, AlreadyExists) and self.caches.workloads.get(workload) is None
             if error.status and not behind and self._refused.get(key) != (uid, error.message):
@@ -254,7 +255,7 @@ class JobReconciler:
     async def _patch_workload(self, key: Key, patch: Raw, subresource: str = "") -> None:
         try:
             await self.writer.patch(resources.WORKLOADS, key, patch, subresource=subresource)
-        except NotFound:  # gone is as good; the watch will say so
+        except NotFound:  # it is deleted, as intended; the watch will report it
             log.debug("workload is gone", workload=str(key))
 
     async def _write(self, key: Key, writes: Sequence[Write]) -> None:

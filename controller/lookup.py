@@ -1,4 +1,4 @@
-"""What admission asks of the caches: `core.state.lookup.Lookup`, filled with what State does not keep. Every
+"""The queries of admission about the caches: `core.state.lookup.Lookup` with the data that State does not have. Every
 replica answers.
 """
 
@@ -10,10 +10,10 @@ from core.wire.pod_requests import RequestRules
 
 
 def cache_lookup(caches: Caches) -> Lookup:
-    """A Lookup that answers from ``caches``; nothing is known until ``Caches.start`` was called.
+    """Returns a Lookup on ``caches``; it is empty until ``Caches.start`` was called.
 
-    Of Nodes and ResourceQuotas nothing is known until they were listed, which nobody waits for: they matter to warnings
-    alone.
+    Nothing is known of Nodes and ResourceQuotas until they are listed, and nothing waits for that: they are used for
+    warnings only.
     """
 
     def rules(namespace: str) -> RequestRules:

@@ -1,9 +1,10 @@
-"""What the controller counts, under Kueue's names, so that its dashboards and alerts work unchanged.
+"""The controller's counters, with Kueue's names, so that Kueue's dashboards and alerts work unchanged.
 
-Counters and histograms live here. What happens to Workloads is counted from what their objects show
-(``core.workload.milestones``), whoever wrote it; what only a decision knows (cycles, preemptors) is counted where it is
-applied. Gauges are not kept: they are read from the caches when somebody scrapes (see ``controller.gauges``), so none
-can drift or outlive its queue. The names and what they mean are in ``controller.families``.
+Counters and histograms are in this module. Transitions of Workloads are counted from their objects
+(``core.workload.milestones``), regardless of the client that wrote them; facts that only a decision has (cycles,
+preemptors) are counted where it is applied. Gauges are not stored: they are computed from the caches at each scrape
+(see ``controller.gauges``), so they cannot drift or outlive their queue. ``controller.families`` has the names and
+descriptions.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The counters and histograms. ``role`` is asked at each observation; ``local_queues`` says which LocalQueues have
-    series, ``cohorts`` names those above a ClusterQueue, and ``hidden`` families are not there at all.
+    """The counters and histograms. ``role`` is called at each observation; ``local_queues`` returns which LocalQueues
+    have series, ``cohorts`` returns those above a ClusterQueue, and ``hidden`` families do not exist.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Metrics:
         self._add("preempted_workloads_total", labels)
 
     def happened(self, workload: Workload, milestone: Milestone) -> None:
-        """Count what the object of a Workload shows for the first time."""
+        """Counts the transitions that the object of a Workload shows for the first time."""
         match milestone:
             case QuotaReserved():
                 self._pair("quota_reserved_workloads_total", workload, milestone.cluster_queue)
@@ -153,7 +154,7 @@ class Metrics:
     def _add(
         self, name: str, labels: Mapping[str, str], seconds: float | None = None, more: Iterable[Subject] = ()
     ) -> None:
-        """Count one in the counter, or ``seconds`` in the histogram, of that name."""
+        """Increments the counter, or observes ``seconds`` in the histogram, of that name."""
         metric = self._counters.get(name) or self._histograms.get(name)
         if metric is None:
             return

@@ -1,7 +1,7 @@
-"""v0.1's Queues at work: each has a LocalQueue of its name, and tells how many wait there.
+"""Queues of v0.1: each has a LocalQueue with its name, and its status reports how many workloads wait there.
 
-Separate from the status of LocalQueues because it makes one: nobody has to know elsewhere that Queues exist. A
-LocalQueue somebody made by the same name is left alone, and told of all the same.
+Separate from the status of LocalQueues because it creates them: no other code needs to know Queues. A LocalQueue that a
+user created with the same name is not changed, but its status is copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORKERS = 1
 
 
 class QueueMirror:
-    """Owns the work queue of Queues to look at. ``run`` for as long as we lead."""
+    """Owns the work queue of Queues. ``run`` while this process leads."""
 
     def __init__(self, caches: Caches, writer: Writer) -> None:
         self.caches = caches
@@ -37,7 +37,7 @@ class QueueMirror:
         await self.queue.run(WORKERS, self.reconcile)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make the LocalQueue where there is none, have it follow, else copy what it says. The garbage collector ends
+        """Creates the LocalQueue if there is none, updates it, or else copies its status. The garbage collector deletes
         it.
         """
         raw = self.store.get(key)
@@ -53,5 +53,5 @@ class QueueMirror:
                 patch = guarded({"status": told}, raw, version=False)
                 await self.writer.patch(resources.QUEUES, key, patch, subresource="status")
         except (AlreadyExists, NotFound):
-            pass  # the watch is behind; it will bring us back
+            pass  # the watch is behind; its event will queue it again
         return None

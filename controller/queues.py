@@ -1,7 +1,7 @@
-"""The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of what is in use.
+"""The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of objects that are in use.
 
-Statuses change with every workload that moves; each object is written at most once per interval, and always once
-more after its last change. What they say is ``core.state.queue_status``'s judgement of State.
+Statuses change with every workload; each object is written at most once in an interval, and always once after its last
+change. ``core.state.queue_status`` computes them from State.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKERS = 16
 
 
 class QueueStatuses:
-    """Owns the work queue of the objects to look at. ``run`` for as long as we lead; ``changed`` says what changed."""
+    """Owns the work queue of these objects. ``run`` while this process leads; call ``changed`` with each change."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class QueueStatuses:
         await self.queue.run(WORKERS, self.reconcile)
 
     def changed(self, resource: Resource, key: Key) -> None:
-        """Something that the status of this object tells may have changed."""
+        """The status of this object may have changed."""
         self.queue.add((resource, key))
 
     async def reconcile(self, item: tuple[Resource, Key]) -> float | None:
@@ -74,7 +74,7 @@ class QueueStatuses:
             patch = guarded({"status": changes}, raw, version=False)
             try:
                 await self.writer.patch(resource, key, patch, subresource="status")
-            except NotFound:  # gone meanwhile; the watch will say so
+            except NotFound:  # it was deleted meanwhile; the watch will report it
                 return None
             self._written_at[item] = self._monotonic()
         return None
@@ -99,18 +99,18 @@ def difference(old: Raw, new: Raw) -> Raw:
 
 
 def cluster_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
-    """The status that a ClusterQueue should have; None where State does not know it."""
+    """Returns the status that a ClusterQueue should have; None if State does not know it."""
     known = key.name in state.reservations.cluster_queues
     return queue_status.cluster_queue_status(state, key.name, old, now) if known else None
 
 
 def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
-    """The status that a LocalQueue should have; None where State does not know it."""
+    """Returns the status that a LocalQueue should have; None if State does not know it."""
     return queue_status.local_queue_status(state, key, old, now) if key in state.pending.local_queues else None
 
 
 def cohort_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
-    """The status that a Cohort should have; None where State does not know it."""
+    """Returns the status that a Cohort should have; None if State does not know it."""
     return queue_status.cohort_status(state, key.name) if key.name in state.reservations.cohorts else None
 
 

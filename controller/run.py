@@ -1,9 +1,8 @@
-"""The controller as one thing to run: caches that follow the API server, and, on the replica that leads, whoever
-writes.
+"""The controller: caches that follow the API server, and, on the leader, all reconcilers.
 
-Every replica keeps its caches warm (admission asks them); only the leader decides and writes. A new leader reads all
-that decisions rest on anew, with a quorum read, before its first cycle: the last admissions of the old one must not
-be missed.
+Every replica updates its caches (admission uses them); only the leader decides and writes. Before its first cycle a new
+leader lists everything that decisions depend on again, with a quorum read: the last admissions of the old leader must
+not be missed.
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ from core.state.state import State
 log = structlog.get_logger(__name__)
 
 FEW_EVENTS = 20
-"""While no more events wait to be sent, people are told why their Jobs wait."""
+"""Events about waiting Jobs are emitted only while fewer events than this wait to be sent."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
 
 
 class LeadershipLostError(Exception):
-    """Another replica leads now; what this one knows is no longer the truth, so its process is to end."""
+    """Another replica leads now; the data of this process is no longer current, so it must end."""
 
 
 class Controller:
-    """Everything of ours that talks to the API server. ``run`` it in one task, once.
+    """Everything that communicates with the API server. ``run`` it in one task, once.
 
-    ``synced`` says that the caches hold all there is; ``lookup`` answers admission from then on.
-    ``reflectors``, ``client.requests`` and ``scheduler.cycles`` are there for metrics.
+    ``synced`` is true when the caches are complete; ``lookup`` answers admission from then on. ``reflectors``,
+    ``client.requests`` and ``scheduler.cycles`` are for metrics.
     """
 
     def __init__(
@@ -133,11 +132,13 @@ class Controller:
 
     @property
     def complaint(self) -> str:
-        """What the API server denies us, in a sentence; empty where it denies nothing."""
+        """Returns which writes the API server denies, as a sentence; empty if none."""
         return "; ".join(f"the API server denies us to {what}: {why}" for what, why in self._writer.refused.items())
 
     async def run(self) -> None:
-        """Follow and, when leading, reconcile until cancelled; raises when leadership is lost or a part of it dies."""
+        """Follows the API server and, when leading, reconciles until cancelled; raises when leadership is lost or a
+        part fails.
+        """
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
@@ -146,8 +147,8 @@ class Controller:
                 await self._lead()
 
     async def _sync(self) -> None:
-        """Wait for every first list. A kind that is not served yet is waited for unless it is optional: somebody may
-        be about to install it.
+        """Waits for every first list. A kind that is not served yet is waited for unless it is optional: it may be
+        installed soon.
         """
         for reflector in self.reflectors:
             if not self.caches.rows[reflector.resource].awaited:
@@ -159,13 +160,13 @@ class Controller:
                 log.warning("waiting for the first list", resource=reflector.resource.plural)
                 await reflector.synced.wait()
         for _ in self.caches.starting():
-            await asyncio.sleep(0)  # webhooks come first
+            await asyncio.sleep(0)  # webhooks have precedence
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
 
     @contextlib.asynccontextmanager
     async def _leadership(self) -> AsyncIterator[None]:
-        """Lead, at once where nobody else may run, else by the lease and with every write fenced by it."""
+        """Leads: immediately if no other replica may run, else with the lease, and with every write fenced by it."""
         wanted = self.settings.leader_election
         if wanted is None:
             self.leading.set()
@@ -183,9 +184,10 @@ class Controller:
             watch.cancel()
 
     async def _read_anew(self) -> None:
-        """What the old leader wrote last may not have come by watch yet: list it, and enter what is newer than ours.
+        """The last writes of the old leader may not have arrived by watch yet: lists them, and enters newer versions.
 
-        An API server that is away (which may be why the old leader is) is asked again, for as long as the lease lasts.
+        If the API server does not answer (which may be why the old leader is gone), the list is repeated while the
+        lease lasts.
         """
         for resource in (row.resource for row in self._rows if row.read_anew):
             wait = FIRST_WAIT_SECONDS
@@ -207,7 +209,7 @@ class Controller:
                     await asyncio.sleep(0)
 
     async def _lead(self) -> None:
-        # Only now: the queues of a follower, which nobody empties, would grow with every change.
+        # Only now: the queues of a follower, which nothing empties, would grow with every change.
         self._series.connect()
         self._wakes.connect(wakes_of(self._rows))
         self.waiting.connect()
@@ -239,7 +241,7 @@ class Controller:
         return above(reservations.cohorts, spec.cohort) if spec is not None else []
 
     def _object(self, kind: str, key: Key) -> Raw | None:
-        """The object of a kind that labels of metrics may come from."""
+        """Returns the object of a kind that labels of metrics may come from."""
         stores = {
             families.CLUSTER_QUEUE: self.caches.cluster_queues,
             families.COHORT: self.caches.cohorts,

@@ -1,9 +1,10 @@
-"""Stations 6 and 7: whenever something could let a workload in, decide, and write what was decided into its status.
+"""Stations 6 and 7: when a change could admit a workload, runs a cycle and writes its decisions into the status.
 
-The decision is ``core.scheduling.cycle``'s. Here is what surrounds it: waking (never polling), writing reservations and
-evictions beside each other, each guarded by the version of the object that it was made from, and taking a decision back
-when its write failed. State counts a reservation at once, so the next cycle never gives the same quota twice while a
-write is under way. Why others wait is told behind all that, by few writes and only when it changed.
+``core.scheduling.cycle`` makes the decision. This module does the rest: it wakes the cycle (without polling), writes
+reservations and evictions in parallel, each guarded by the version of the object that was decided, and withdraws a
+decision when its write failed. State counts a reservation immediately, so the next cycle never gives the same quota
+twice while a write is in progress. The reasons of waiting workloads are written after that, with few writes and only
+when they changed.
 """
 
 from __future__ import annotations
@@ -36,29 +37,33 @@ log = structlog.get_logger(__name__)
 DECIDED_WRITES = 30
 WAITING_WRITES = 10
 SLICE_SECONDS = 0.002
-"""For so long a cycle goes on without letting anybody else run."""
+"""The time after which a cycle yields to other tasks."""
 DRAIN_SECONDS = 1.0
-"""After so long a drain is ended and begun anew, so that backoffs end in time however deep the queues are."""
+"""The time after which a drain is ended and started again, so that backoffs end in time even with long queues."""
 ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
-"""How long a workload is not looked at after its second refusal in a row; doubles with each more."""
+"""How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
 MESSAGE_SECONDS = 5.0
-"""A condition of which the message alone changed (its numbers move all the time) is written at most this often."""
+"""The minimum time between writes of a condition of which only the message changed (its numbers change all the
+time).
+"""
 EDITS_SECONDS = 1.0
-"""Edits of quota that follow one another are looked at together, once in so long; the first one at once."""
+"""Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
 
 
 Change = Callable[[Workload], tuple[Workload, Callable[[], None]] | None]
-"""A decision about a workload as it is now: what it becomes and what is then told; None where it no longer holds."""
+"""Applies a decision to the present workload: returns the workload after it and the events; None if the decision is
+void.
+"""
 
 
 class RefusedError(Exception):
-    """The API server will not have a decision; the message says why."""
+    """The API server refuses a decision; the message has the reason."""
 
 
 class Scheduler:
-    """Owns the cycle. ``run`` for as long as we lead; ``wake`` whenever a cache changed. ``clock`` is wall time."""
+    """Owns the cycle. ``run`` while this process leads; ``wake`` whenever a cache changed. ``clock`` is wall time."""
 
     def __init__(
         self,
@@ -82,7 +87,7 @@ class Scheduler:
         self._woken = asyncio.Event()
         self._edits_due = 0.0
         self._edits_wait = False
-        """Somebody edited quota since the last cycle began, and was not looked at at once."""
+        """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._waiting: dict[Key, Wait] = {}
@@ -97,8 +102,8 @@ class Scheduler:
         self._woken.set()
 
     def edited(self) -> None:
-        """Somebody edited quota. A manifest or a script changes many objects, or one many times: a cycle after each
-        would look at everybody who waits again and again.
+        """Quota was edited. A manifest or a script changes many objects, or one object many times: a cycle after each
+        change would decide all waiting workloads again and again.
         """
         now = self.clock()
         self._edits_wait = True
@@ -138,7 +143,9 @@ class Scheduler:
                     break
 
     async def _until_woken(self) -> None:
-        """Wait for a change, for the end of the earliest backoff, or for the time to look at edits together."""
+        """Waits for a change, for the end of the earliest backoff, or for the time at which edits are handled
+        together.
+        """
         now = self.clock()
         due = [self._edits_due] if self._edits_wait or self._edits_due > now else []
         wake_at = min(
@@ -153,12 +160,12 @@ class Scheduler:
         self._woken.clear()
 
     def _dispatch(self, plan: Plan) -> None:
-        """Put each decision of a plan in line to be written."""
+        """Queues each decision of a plan for its write."""
         for decision in plan.decisions:
             key = decision.workload.key
             if isinstance(decision, Reserve):
                 if not self.state.assumed(key):
-                    continue  # it changed while the cycle went on: another will look at it
+                    continue  # it changed during the cycle: another cycle will decide it
                 self._waiting.pop(key, None)
                 self._told_at.pop(key, None)
                 self._reserving[key] = decision
@@ -176,7 +183,7 @@ class Scheduler:
         if reserve is not None:
             try:
                 await self._settle(key, lambda workload: self._reserved(workload, reserve))
-            except ApiError:  # not even reading is possible now: it stands, and is looked at again with backoff
+            except ApiError:  # the read failed too: the decision is kept and read again with backoff
                 self._reserving.setdefault(key, reserve)
                 raise
             except Exception as error:
@@ -190,10 +197,10 @@ class Scheduler:
                 raise
 
     async def _settle(self, key: Key, change: Change) -> None:
-        """Write one decision about a workload; where that cannot be, take it back and let the next cycle decide anew.
+        """Writes one decision about a workload; if that fails, withdraws it, so that the next cycle decides again.
 
-        A workload that changed meanwhile in what the decision does not rest on is written again, at its new version.
-        Raises ``RefusedError`` where the API server will not have it, ``ApiError`` where what came of it is not known.
+        If the workload changed meanwhile, but nothing that the decision depends on, it is written again with the new
+        version. Raises ``RefusedError`` if the API server refuses it, ``ApiError`` if the outcome is unknown.
         """
         for _ in range(ATTEMPTS):
             before = self.caches.get(key)
@@ -206,7 +213,7 @@ class Scheduler:
                 break
             raw = self.caches.workloads.get(key) or {}
             if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
-                patch["status"]["resourceRequests"] = None  # they tell what was asked for as long as it waits
+                patch["status"]["resourceRequests"] = None  # they report the requests while it waits
             try:
                 await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
@@ -222,9 +229,9 @@ class Scheduler:
         self._take_back(key)
 
     async def _learn(self, key: Key, uid: str | None) -> None:
-        """A write failed, or nobody knows whether: read the object anew before anything else is decided about it.
+        """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
 
-        What the read raises sends the key back in line: no writer waits here for an API server that does not answer.
+        If the read raises, the key is queued again: no writer waits here for an API server that does not answer.
         """
         if uid is not None:
             self._unsure[key] = uid
@@ -239,7 +246,9 @@ class Scheduler:
         return self.clock() + wait
 
     def _take_back(self, key: Key, not_before: float = 0.0) -> None:
-        if key not in self._reserving and key not in self._evicting:  # decided anew meanwhile: that one stands
+        if (
+            key not in self._reserving and key not in self._evicting
+        ):  # it was decided again meanwhile: that decision is kept
             self.state.unassume(key, not_before)
         self.taken_back(key)
         self.wake()
@@ -287,7 +296,9 @@ class Scheduler:
         return after, tell
 
     async def _write_wait(self, key: Key) -> float | None:
-        """Tell why a workload waits, if that is not what its status says. Returns when to look again, in seconds."""
+        """Writes why a workload waits, if its status does not have that reason. Returns when to check again, in
+        seconds.
+        """
         decision, workload = self._waiting.get(key), self.caches.get(key)
         if decision is None or workload is None or key in self._reserving or not self._waits_still(decision):
             self._waiting.pop(key, None)

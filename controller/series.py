@@ -1,7 +1,8 @@
-"""Keeps the counters in step with what the caches see: counts what happens to Workloads, forgets queues that are gone.
+"""Updates the counters from changes of the caches: counts transitions of Workloads, removes the series of deleted
+queues.
 
-Connected on the replica that leads, so that a sum over all replicas counts everything once. What was there before is
-not counted: a restart or another leader begins at zero, as every counter of Prometheus may.
+Connected only on the leader, so that a sum over all replicas counts everything once. Earlier transitions are not
+counted: after a restart or a change of leader counters begin at zero, as Prometheus allows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Series:
         self.clock = clock
 
     def connect(self) -> None:
-        """Listen from now on. After ``Caches.start``: what was there before has happened before."""
+        """Connects the listeners. To be called after ``Caches.start``, so that the present state is not counted."""
         self.caches.observers.append(self._workload)
         self.caches.cluster_queues.listen(partial(self._gone, CLUSTER_QUEUE))
         self.caches.local_queues.listen(partial(self._gone, LOCAL_QUEUE))

@@ -1,5 +1,5 @@
-"""What the controller takes from the Configuration, as values: read once at start, passed to whoever decides by
-them.
+"""The part of the Configuration that the controller uses, as values: read once at start and passed to the code that
+needs them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVERY = Selector()
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """How replicas agree on who leads; seconds."""
+    """The settings of leader election; seconds."""
 
     namespace: str = names.NAMESPACE
     name: str = names.LEADER_ELECTION_ID
@@ -35,8 +35,8 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The defaults are those of Kueue. Retention is in seconds, None keeps for ever; no ``leader_election`` is to
-    lead.
+    """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
+    ``leader_election`` this process always leads.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -63,7 +63,7 @@ class Settings:
 
 
 def from_configuration(configuration: Configuration, *, elect: bool, namespace: str | None = None) -> Settings:
-    """The settings a Configuration asks for; ``elect`` is whether other replicas may run beside us."""
+    """Returns the settings of a Configuration; ``elect`` is whether other replicas may run."""
     kept = configuration.object_retention_policies.workloads
     resources, gates = configuration.resources, configuration.feature_gates
     return Settings(

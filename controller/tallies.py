@@ -1,8 +1,8 @@
-"""Counts of Workloads that gauges show and that would cost a pass over all of them: finished ones, and those that are
-not admitted, by reason.
+"""Counts of Workloads for gauges that would otherwise visit all of them: finished ones, and those that are not
+admitted, by reason.
 
-Kept up to date with each change of a Workload, by LocalQueue: which ClusterQueue that submits to is asked when somebody
-scrapes, for it may change.
+Updated with each change of a Workload, by LocalQueue: its ClusterQueue is looked up at the scrape, because it may
+change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Admission fair sharing over time: samples what LocalQueues use, and keeps it in their status so that a restart
-knows it.
+"""Admission fair sharing over time: samples the usage of LocalQueues, and stores it in their status for a restart.
 
-What is sampled and how it decays is ``core.state.local_queue_usage``'s; here is the clock.
+``core.state.local_queue_usage`` computes samples and decay; this module has the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class UsageSampler:
-    """``run`` for as long as we lead; returns at once where the Configuration has no admission fair sharing."""
+    """``run`` while this process leads; returns immediately if the Configuration has no admission fair sharing."""
 
     def __init__(
         self,
@@ -40,11 +39,11 @@ class UsageSampler:
         self.caches = caches
         self.writer = writer
         self.wake = wake
-        """Makes the scheduler look: what was used changes who goes first."""
+        """Wakes the scheduler: usage changes the order."""
         self.clock = clock
 
     async def run(self) -> None:
-        """Take up what the statuses remember, then sample once an interval until cancelled."""
+        """Reads the usage from the statuses, then samples once in an interval until cancelled."""
         rules = self.caches.state.policy.admission_fair_sharing
         if rules is None:
             return
@@ -67,8 +66,8 @@ class UsageSampler:
             await asyncio.sleep(rules.sampling_interval)
 
     async def sample(self) -> None:
-        """One sample of all LocalQueues, written one after the other; what cannot be written is sampled anew next
-        time.
+        """Samples all LocalQueues once and writes them one after the other; a failed write is repeated with the next
+        sample.
         """
         samples = self.caches.state.local_queue_usage.sample(self.clock())
         self.wake()
@@ -85,7 +84,7 @@ def patch_of(consumed: Consumed) -> Raw:
 
 
 def consumed_of(raw: Raw) -> Consumed | None:
-    """What the status of a LocalQueue remembers of its use."""
+    """Returns the usage in the status of a LocalQueue."""
     shown = ((raw.get("status") or {}).get("fairSharing") or {}).get("admissionFairSharingStatus")
     if not shown:
         return None

@@ -1,10 +1,10 @@
-"""Why a Job waits, where people look first: an event on the Job when it starts to wait, and when the reason changes.
+"""Emits an event on a Job when it starts to wait, and when the reason changes.
 
-Separate from the scheduler, which writes the status of those that it looked at: behind a workload that did not fit wait
-others that are never looked at, and as in Kueue their status says nothing. All of it is for people and must not cost
-admissions anything. So a Job that is admitted within a second gets no event, the numbers in a message alone are no
-news, events go out one after the other and only while few others wait to be sent, and after a burst those that came
-last are told first: somebody may be looking at them.
+Separate from the scheduler, which writes the status of workloads that it decided: behind a workload that did not fit
+there are others that are never decided, and as in Kueue their status has no reason. These events are for people and
+must not slow down admissions. So a Job that is admitted within a second gets no event, a change of numbers in a message
+causes no new event, events are sent one after the other and only while few others wait to be sent, and after a burst
+the newest Jobs come first, because a user may be watching them.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from core.state.queue_status import why_waiting
 from core.wire import decode
 
 SETTLE_SECONDS = 1.0
-"""A Job that is admitted within this is told nothing."""
+"""A Job that is admitted within this time gets no event."""
 AGAIN_SECONDS = 10.0
-"""When a workload in a queue is looked at again of which nothing is known yet."""
+"""When to check a queued workload again whose reason is not known yet."""
 EACH_SECONDS = 0.1
-"""At most one Job in this time is told why it waits."""
+"""At most one Job in this time gets an event."""
 REMIND_AFTER_SECONDS = 1800.0
-"""Events are kept for an hour: who still waits after this is told again."""
+"""Events are kept for an hour: a Job that still waits after this time gets another one."""
 EACH_REMINDER_SECONDS = 1.0
 LOOKS_AT_ONCE = 100
-"""So many workloads are looked at before others may run."""
+"""The number of workloads that are checked before other tasks can run."""
 
 
 class _Told(NamedTuple):
-    """What a Job was told last, and when."""
+    """The last event of a Job, and its time."""
 
     reason: str
     at: float
 
 
 class WaitEvents:
-    """``run`` for as long as we lead. ``room`` says whether few other events wait to be sent.
+    """``run`` while this process leads. ``room`` returns whether few other events wait to be sent.
 
     ``clock`` is monotonic.
     """
@@ -69,13 +69,13 @@ class WaitEvents:
         self._clock = clock
         self._sleep = sleep
         self._later: OrderedDict[Key, float] = OrderedDict()
-        """When to look at those that changed, soonest first."""
+        """When to check workloads that changed, soonest first."""
         self._again: OrderedDict[Key, float] = OrderedDict()
-        """The same for those of which nothing was known."""
+        """The same for workloads whose reason was not known."""
         self._news: dict[Key, None] = {}
-        """Those to be looked at now, the last to come last."""
+        """Workloads to check now, the newest last."""
         self._told: OrderedDict[Key, _Told] = OrderedDict()
-        """Those that were told, the longest ago first."""
+        """Workloads with an event, the oldest first."""
         self._woken = asyncio.Event()
 
     def connect(self) -> None:
@@ -83,14 +83,14 @@ class WaitEvents:
         self.caches.workloads.listen(self._changed)
 
     def everything(self) -> Iterator[None]:
-        """Look at all there is, for we lead from now on; in slices, so that others may run."""
+        """Checks all workloads, because this process leads from now on; yields, so that other tasks can run."""
         for place, raw in enumerate(tuple(self.caches.workloads), start=1):
             self._changed(None, raw)
             if place % LOOKS_AT_ONCE == 0:
                 yield
 
     async def run(self) -> None:
-        """Tell people until cancelled."""
+        """Emits events until cancelled."""
         looks = 0
         while True:
             pause = self.step()
@@ -101,8 +101,8 @@ class WaitEvents:
                 await self._sleep(pause)
 
     def step(self) -> float | None:
-        """Look at one workload, or at none while too many events wait to be sent; returns for how many seconds then to
-        look at no other one, None where there is none to look at now.
+        """Checks one workload, or none while too many events wait to be sent; returns the seconds to wait before the
+        next check, None if there is nothing to check now.
         """
         now = self._clock()
         for due in (self._later, self._again):
@@ -144,7 +144,7 @@ class WaitEvents:
             self._woken.set()
 
     def _tell(self, key: Key, now: float) -> bool:
-        """Tell the Job of a workload why it waits, unless that is known; whether there was something to tell."""
+        """Emits the event why the workload waits, unless the Job has it; returns whether there was a reason."""
         workload, raw = self.caches.get(key), self.caches.workloads.get(key)
         if workload is None or raw is None or not _pending(workload):
             self._told.pop(key, None)
@@ -170,7 +170,7 @@ class WaitEvents:
         return True
 
     def _job(self, raw: Raw) -> tuple[Resource, str, str] | None:
-        """The resource, name and uid of the job of ours that a Workload stands for."""
+        """Returns the resource, name and uid of the supported job that controls a Workload."""
         for owner in raw["metadata"].get("ownerReferences") or ():
             resource = self._resources.get((owner.get("kind"), owner.get("apiVersion")))
             if owner.get("controller") and resource is not None:

@@ -1,8 +1,8 @@
-"""What is reconciled again when an object of a watched resource changed; ``controller.watched`` says which method is
-called for which resource.
+"""Wake-ups: what is reconciled again when an object of a watched resource changed; ``controller.watched`` has the
+method for each resource.
 
-A wake-up that is missing here is a workload that waits for ever. State requeues inadmissible workloads by itself; here
-are the objects whose own status or next step depends on others.
+If a wake-up is missing here, a workload waits for ever. State requeues inadmissible workloads itself; here are the
+objects whose own status or next step depends on others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Wake = Callable[["Wakes", Raw | None, Raw | None], None]
 
 
 class Wakes:
-    """Connects the stores' changes to those who look after what depends on them."""
+    """Connects the changes of stores to the reconcilers of dependent objects."""
 
     def __init__(
         self,
@@ -52,17 +52,19 @@ class Wakes:
         self.jobs = {(group_of(reconciler.kind), reconciler.kind.kind): reconciler for reconciler in jobs}
 
     def connect(self, wakes: Mapping[Resource, Wake]) -> None:
-        """Listen from now on. After ``Caches.start``, so that State knows of a change before anybody is woken by it.
+        """Connects the listeners. To be called after ``Caches.start``, so that State has a change before any reconciler
+        runs.
 
-        What is there already is for ``everything``: object by object it would wake the same workloads again and again.
+        Existing objects are handled by ``everything``: with one call for each object the same workloads would be woken
+        again and again.
         """
         for resource, wake in wakes.items():
             self.caches.stores[resource].listen(partial(wake, self))
 
     def everything(self) -> Iterator[None]:
-        """Look at all there is, for we lead from now on; in slices, so that others may run.
+        """Queues all objects, because this process leads from now on; yields, so that other tasks can run.
 
-        Jobs that are gone show only in their Workloads: nobody led when they went.
+        Jobs that were deleted while no process led are visible only in their Workloads.
         """
         for reconciler in self.jobs.values():
             yield from _each(reconciler.changed, reconciler.store.keys())
@@ -80,7 +82,7 @@ class Wakes:
             self._job_of(raw)
 
     def taken_back(self, key: Key) -> None:
-        """A reservation came to nothing: the workload waits again, which no object shows by a change."""
+        """A reservation was withdrawn: the workload waits again, which no change of an object shows."""
         raw = self.caches.workloads.get(key)
         if raw is not None:
             self.workload(raw, raw)
@@ -114,17 +116,17 @@ class Wakes:
                 each.changed(decode.key(job))
 
     def _jobs_below(self, by: Owner) -> None:
-        """Jobs that follow the object which is queued in their place."""
+        """Returns the jobs that follow the object that is queued instead of them."""
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("owner", by):
                 reconciler.changed(decode.key(job))
 
     def _status_of_queues(self, key: Key) -> None:
-        """A workload changed that names this LocalQueue.
+        """A workload that names this LocalQueue changed.
 
-        As in Kueue a ClusterQueue goes on showing what waits in a LocalQueue that was stopped or deleted, until it
-        changes itself, or a workload does that is or was in it: stopping one is no change of how much is wanted. So
-        nothing else may wake its status, or what it says is a matter of who else was busy meanwhile.
+        As in Kueue a ClusterQueue continues to report the workloads that wait in a LocalQueue that was stopped or
+        deleted, until the ClusterQueue changes, or a workload that is or was in it: stopping a LocalQueue does not
+        change the demand. So nothing else may update its status, or the value would depend on unrelated events.
         """
         self.queues.changed(resources.LOCAL_QUEUES, key)
         queue = self.caches.state.pending.local_queues.get(key)
@@ -161,7 +163,7 @@ class Wakes:
                 self.queues.changed(resources.ADMISSION_CHECKS, Key("", check))
 
     def _respecified(self, names: Iterable[str]) -> None:
-        """What these ClusterQueues are, or what they refer to, has changed: their queues and workloads with them."""
+        """These ClusterQueues, or what they refer to, changed: queues them and their workloads."""
         for name in names:
             self._statuses_of(name)
             self._workloads_of(name)
@@ -232,7 +234,7 @@ class Wakes:
         """A namespace changed."""
         name = (new or old or {})["metadata"]["name"]
         if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
-            return  # one that came after its first jobs decides about them too
+            return  # one that was created after its first jobs affects them too
         for reconciler in self.jobs.values():
             for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
                 if key.namespace == name:
@@ -249,14 +251,14 @@ class Wakes:
                 reconciler.changed(decode.key(job))
 
     def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
-        """Jobs that could not be read without it; a change reaches nobody, as with pods."""
+        """Queues jobs that could not be read without it; a change affects no other job, as with pods."""
         if old is None:
             for reconciler in self.jobs.values():
                 for job in reconciler.store:
                     reconciler.changed(decode.key(job))
 
     def rules(self, old: Raw | None, new: Raw | None) -> None:
-        """What effective requests depend on changed."""
+        """Something that effective requests depend on changed."""
         self.scheduler.wake()
 
     def queue(self, old: Raw | None, new: Raw | None) -> None:
@@ -290,7 +292,9 @@ def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Itera
 
 
 def _spec_changed(old: Raw | None, new: Raw | None) -> bool:
-    """Whether more than the status of an object changed: it came, went, is being deleted, or is specified otherwise."""
+    """Whether more than the status of an object changed: it was created, deleted, is being deleted, or has another
+    specification.
+    """
     if old is None or new is None:
         return True
     return (old.get("spec"), "deletionTimestamp" in old["metadata"]) != (

@@ -1,9 +1,10 @@
-"""The watched resources: one table. A row says everything about its resource, so a new one is one row.
+"""The watched resources: one table. A row has everything about its resource, so a new resource needs one row.
 
-Read across: where the API server serves it, what its store keeps and is searched by, what a change means to State
-(``enters``), what it wakes, which status and finalizer the controller keeps, which rights that takes beyond reading,
-and whether it may be absent. Rows for jobs follow from the kinds of jobs. Reflectors, stores, wake-ups, the look of a
-new leader at everything, the roles of the chart and what ``simulate`` and ``explain`` read all come from here.
+The columns: where the API server serves it, what its store keeps and its indexes, how a change updates State
+(``enters``), which objects it wakes, which status and finalizer the controller keeps, which rights that needs beyond
+reading, and whether it may be absent. Rows for jobs follow from the kinds of jobs. Reflectors, stores, wake-ups, the
+first pass of a new leader, the roles of the chart and the input of ``simulate`` and ``explain`` are all made from this
+table.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ STATUS, FINALIZERS = "status", "finalizers"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watched(Cached):
-    """A row. ``wakes`` is called with each change once we lead; ``writes`` has the verbs beyond reading, by
+    """A row. ``wakes`` is called with each change while this process leads; ``writes`` has the verbs beyond reading, by
     subresource ('' is the object itself).
 
-    ``read_anew``: a new leader lists it by quorum read before its first cycle, since cycles decide by what is in it.
-    ``played``: ``simulate`` takes objects of it from files.
+    ``read_anew``: a new leader lists it by quorum read before its first cycle, because cycles depend on it. ``played``:
+    ``simulate`` reads objects of it from files.
     """
 
     wakes: Wake | None = None
@@ -52,9 +53,7 @@ def labels_of(raw: Raw) -> Labels:
 def by_name(
     enter: Callable[[State, str, T | None], None], read: Callable[[Raw], T]
 ) -> Callable[[Caches, Raw | None, Raw | None], None]:
-    """What a change of an object without a namespace means: State has what was read under its name, None where it is
-    gone.
-    """
+    """Updates State with an object without a namespace: sets its value under its name, None if it was deleted."""
 
     def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
         enter(caches.state, either(old, new)["metadata"]["name"], read(new) if new else None)
@@ -187,7 +186,7 @@ WATCHED: tuple[Watched, ...] = (
 
 
 def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
-    """The row of a kind of job; ``kinds`` are those whose jobs its jobs may belong to."""
+    """Returns the row of a kind of job; ``kinds`` are those whose jobs its jobs may belong to."""
     return Watched(
         resource=resources.of_kind(kind),
         job_kind=kind,
@@ -204,7 +203,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
 
 
 def of_related(served: Served, kinds: Iterable[JobKind]) -> Watched:
-    """The row of a kind that is not queued itself, and whose objects belong to jobs of these kinds."""
+    """Returns the row of a kind that is not queued itself, whose objects belong to jobs of these kinds."""
     return Watched(
         resource=resources.served(served),
         optional=True,
@@ -215,7 +214,7 @@ def of_related(served: Served, kinds: Iterable[JobKind]) -> Watched:
 
 
 def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
-    """The table with a row for each of these kinds of jobs, and for what their jobs consist of."""
+    """Returns the table with a row for each of these kinds of jobs, and for the kinds of which their jobs consist."""
     kinds = tuple(kinds)
     queued = [kind.served for kind in kinds]
     others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
@@ -232,7 +231,7 @@ def _belonging(served: Served, kinds: Iterable[JobKind]) -> dict[str, Callable[[
 
 
 def wakes_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
-    """What each resource wakes, of those that wake anything."""
+    """Returns the wake-ups of each resource that has any."""
     return {row.resource: row.wakes for row in rows if row.wakes is not None}
 
 

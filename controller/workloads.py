@@ -1,8 +1,8 @@
-"""The life of Workloads beside the cycle and their jobs: checks, stopped queues, backoff, timeouts, deactivation,
-retention.
+"""The lifecycle of Workloads outside of the cycle and their jobs: checks, stopped queues, backoff, timeouts,
+deactivation, retention.
 
-Gather (stores only), ``core.workload.lifecycle.next_step``, apply one write; the change it makes puts the Workload in
-line again.
+Collects input (from stores only), calls ``core.workload.lifecycle.next_step``, and applies one write, whose change
+queues the Workload again.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SOON_SECONDS = 0.05
 
 
 class WorkloadReconciler:
-    """Looks after every Workload, whoever made it. ``run`` for as long as we lead; ``changed`` says at which to
-    look.
+    """Reconciles every Workload, regardless of its owner. ``run`` while this process leads; call ``changed`` with each
+    change.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class WorkloadReconciler:
         self.queue = WorkQueue[Key]("workloads", longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
-        """Look at this Workload."""
+        """Queues this Workload."""
         self.queue.add(key)
 
     def changed_soon(self, key: Key) -> None:
-        """Look at this Workload once the scheduler has had its say about the same change: that may be all there is."""
+        """Queues this Workload after the scheduler has handled the same change, which may be all that is needed."""
         self.queue.add_after(key, SOON_SECONDS)
 
     async def run(self) -> None:
@@ -73,20 +73,21 @@ class WorkloadReconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Bring one Workload one step on. Returns when to look again, in seconds."""
         workload = self.caches.get(key)
-        if workload is None or self.caches.state.assumed(key):  # a reservation is being written; then it is looked at
+        if workload is None or self.caches.state.assumed(key):  # a reservation is being written; it is queued again after that
             return None
         if await self._followed(key):
-            return None  # the answer is a change: it is looked at again
+            return None  # the answer is a change: it is queued again
         step = next_step(workload, surroundings(self.caches.state, workload, self.clock(), self.settings.life))
         try:
             return await self._apply(workload, step)
-        except NotFound:  # gone meanwhile; the watch will say so
+        except NotFound:  # it was deleted meanwhile; the watch will report it
             return None
 
     async def _followed(self, key: Key) -> bool:
-        """Let a Workload without a job of ours follow its WorkloadPriorityClass; whether that took a write.
+        """Updates the priority of a Workload without a supported job from its WorkloadPriorityClass; returns whether
+        that was a write.
 
-        A job passes on its class with its label (``core.jobs.decide``).
+        A job copies its class with its label (``core.jobs.decide``).
         """
         raw = self.caches.workloads.get(key)
         if raw is None or self.caches.controlled(raw):
@@ -124,7 +125,7 @@ class WorkloadReconciler:
         await self.writer.patch(resources.WORKLOADS, workload.key, patch, subresource=subresource)
 
     async def _release(self, workload: Workload) -> None:
-        """Remove our finalizer from the very version that was found to be finished."""
+        """Removes the finalizer from the version of the object that was found to be finished."""
         raw = self.caches.workloads.get(workload.key)
         patch = released(raw) if raw is not None else None
         if patch is not None:

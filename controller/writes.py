@@ -1,7 +1,7 @@
-"""Writing to the API server: every answer enters the caches at once, so that the next decision knows of it.
+"""Writes to the API server: every answer enters the caches immediately, so that the next decision uses it.
 
-Separate so that no reconciler forgets. A write that was cut short may or may not have happened: whoever must know asks
-``refreshed``, which reads the object anew (a quorum read) before anything else is decided about it.
+Separate so that no reconciler can forget it. The outcome of an interrupted write is unknown: a caller that must know it
+calls ``refreshed``, which reads the object again (a quorum read) before anything else is decided about it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ PatchType = Literal["merge", "json", "apply"]
 
 
 class Writer:
-    """The client and the stores together. Objects of resources that nobody watches are written all the same.
+    """The client and the stores together. Objects of resources that are not watched can be written too.
 
-    ``refused`` says, by the kind of write, with what words the API server denied it last; a write of that kind that
-    succeeds ends it. Rights that are missing would otherwise show in nothing but jobs that wait.
+    ``refused`` has, by the kind of write, the last refusal of the API server; a successful write of that kind removes
+    it. Missing rights would otherwise be visible only in jobs that wait.
     """
 
     def __init__(self, client: Client, stores: Mapping[Resource, Store[Any]]) -> None:

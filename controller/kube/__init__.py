@@ -1,1 +1,1 @@
-"""How we speak with an API server: client, reflector, work queue, elector, events. Knows nothing of queueing."""
+"""Communication with an API server: client, reflector, work queue, elector, events. It contains no queueing."""

@@ -1,9 +1,9 @@
-"""The client: one HTTP request in, one JSON object or one typed error out. Thin, because every layer costs on every
-call.
+"""The client: one HTTP request, one JSON object or one typed error as its result. Thin, because every layer costs time
+on every call.
 
-Measured at a quarter of a millisecond of CPU a request. Reads and writes share a session, watches have their own, so
-that a hundred open watches never hold up a write. Retries are few (throttling, one new token): all others live in
-the work queue, which reads the world again before it repeats anything.
+Measured at a quarter of a millisecond of CPU for a request. Reads and writes share a session, watches have their own,
+so that a hundred open watches never delay a write. There are few retries here (throttling, one new token): all others
+are in the work queue, which reads the state again before it repeats anything.
 """
 
 import asyncio
@@ -50,18 +50,19 @@ READS = ("get", "list", "watch")
 PAGE_SIZE = 500
 CONNECT_SECONDS = 5.0
 CALL_CONNECTIONS = 64
-"""A thousand calls at once would open a thousand connections, whose handshakes starve the API server for seconds."""
+"""A thousand calls at the same time would open a thousand connections, whose handshakes overload the API server for
+seconds.
+"""
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 
 
 class Client:
-    """Speaks with one API server. Belongs to the event loop that first uses it; use as ``async with`` or ``close()``
-    it.
+    """Calls one API server. Belongs to the event loop that first uses it; use as ``async with`` or ``close()`` it.
 
-    ``may_write`` is asked right before every write is sent; False raises ``Fenced``. ``requests`` counts what went
-    over the wire by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and
-    HTTP status (0: none). ``impersonate`` are the headers that name whom we act
-    as, by leave of the one whose credentials we have. ``clock`` is the API server's, as its answers told it.
+    ``may_write`` is called directly before every write; if it returns False, the write raises ``Fenced``. ``requests``
+    counts calls by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and HTTP
+    status (0: none). ``impersonate`` are the headers with the impersonated account. ``clock`` is set from the API
+    server's answers.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Client:
             await session.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Raw:
-        """One object. ``NotFound`` only where the API server itself says so."""
+        """Reads one object. Raises ``NotFound`` only if the API server itself reports it."""
         return await self._call("get", resource, resource.path(namespace, name, subresource), subresource)
 
     async def list(
@@ -173,10 +174,10 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
     ) -> Raw:
-        """Patch an object or its subresource. Put ``metadata.resourceVersion`` in the body to be refused if it
+        """Patches an object or its subresource. With ``metadata.resourceVersion`` in the body it fails if the object
         changed (``Conflict``).
 
-        ``force`` belongs to ``apply``: take fields over from other managers. CRDs have no strategic patch.
+        ``force`` is for ``apply``: take fields from other managers. CRDs have no strategic patch.
         """
         params = self._written(dry_run)
         if force:
@@ -185,7 +186,7 @@ class Client:
         return await self._call("patch", resource, path, subresource, params, body, PATCH_TYPES[type])
 
     async def update(self, resource: Resource, body: Raw, *, subresource: str = "", dry_run: bool = False) -> Raw:
-        """Replace an object that is ours alone (a Lease, a Secret of ours); users' objects are patched."""
+        """Replaces an object that only Seiretsu writes (a Lease, a Secret); users' objects are patched."""
         metadata = body["metadata"]
         path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
         return await self._call("update", resource, path, subresource, self._written(dry_run), body)
@@ -216,10 +217,11 @@ class Client:
     async def watch(
         self, resource: Resource, namespace: str = "", *, params: Mapping[str, str], silence_seconds: float = 90.0
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, one event each, undecoded. Ends when the server ends it; close it with ``aclosing``.
+        """Yields the lines of a watch, one event each, undecoded. Ends when the server ends it; close it with
+        ``aclosing``.
 
-        A line over 16 MiB comes as ``b""``, the next ones still follow. ``Unreachable`` when cut, or when no byte
-        came for ``silence_seconds``.
+        A line over 16 MiB is returned as ``b""``, and the next ones still follow. Raises ``Unreachable`` when cut, or
+        when no byte arrived for ``silence_seconds``.
         """
         query = {"watch": "true", "allowWatchBookmarks": "true"} | dict(params)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
@@ -284,7 +286,7 @@ class Client:
         data: bytes | None = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request on the wire, its transport faults told as ``Unreachable``; the fence is asked last of all."""
+        """Sends one request; network errors raise ``Unreachable``; the fence is checked last."""
         headers = {**self.impersonate, **({"Content-Type": content_type} if data is not None else {})}
         if authorization := await self.connection.credentials.authorization(fresh=fresh):
             headers["Authorization"] = authorization
@@ -340,8 +342,8 @@ class Client:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Drops a TLS connection it gives up at once, instead of waiting half a minute for a farewell that a frozen server,
-    the likely reason, never sends.
+    """Closes TLS connections immediately, instead of waiting half a minute for a close notification that a frozen
+    server never sends.
     """
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""The wall time by which certificates are judged: the API server's, for it is who verifies them.
+"""The wall time for certificates: that of the API server, because it verifies them.
 
-A process whose own clock is wrong would make certificates that nobody accepts, and replace those that others made.
-All replicas that speak with one API server read one clock, so none of them has to be believed more than another.
+A process whose own clock is wrong would create certificates that nobody accepts, and replace those of others. All
+replicas of one API server use its clock, so they agree.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ LONGEST = timedelta(days=36_525)
 
 
 class ServerClock:
-    """Says what time it is for the API server: that of its last answer's ``Date``, and what has passed since.
+    """Returns the time of the API server: that of its last answer's ``Date``, plus the time since then.
 
-    Before the first answer it is our own time. ``monotonic`` counts what passes, so a jump of our wall clock changes
-    nothing.
+    Before the first answer it is the local time. ``monotonic`` measures the time since, so a jump of the local clock
+    has no effect.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class ServerClock:
         self._heard: tuple[datetime, float] | None = None
 
     def heard(self, date: str) -> None:
-        """Take over the time of an answer, as its ``Date`` header has it; one that cannot be read changes nothing."""
+        """Sets the time from the ``Date`` header of an answer; an invalid one is ignored."""
         if date == self._text:
             return
         self._text = date

@@ -1,7 +1,7 @@
-"""Where the API server is and who we are: kubeconfig files and the pod's own service account.
+"""The address and the credentials for the API server: kubeconfig files and the pod's service account.
 
 Static credentials (certificates, tokens, passwords) are read here; ``exec`` and ``auth-provider`` plugins go through
-the ``kubernetes`` package, imported only then: it costs half a second and tens of megabytes.
+the ``kubernetes`` package, which is imported only if needed: it costs half a second and tens of megabytes.
 """
 
 import base64
@@ -24,14 +24,14 @@ PLUGIN_LIFE_SECONDS = 300.0
 
 
 class ConfigError(Exception):
-    """The connection cannot be made from what was given; the message names the file and the field."""
+    """The connection settings are not usable; the message names the file and the field."""
 
 
 class Credentials(Protocol):
-    """Gives the ``Authorization`` header; ``fresh`` after a 401, when what we hold has just been refused."""
+    """Returns the ``Authorization`` header; ``fresh`` after a 401, when the present one was refused."""
 
     async def authorization(self, *, fresh: bool = False) -> str | None:
-        """The header's value, or None where the TLS certificate alone speaks for us."""
+        """Returns the header's value, or None if the TLS certificate is the only credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StaticCredentials:
     header: str | None = None
 
     async def authorization(self, *, fresh: bool = False) -> str | None:
-        """The header as given; a refused one cannot be had anew."""
+        """Returns the fixed header; a refused one cannot be renewed."""
         return self.header
 
 
@@ -79,7 +79,9 @@ class PluginCredentials:
     _read_at: float = float("-inf")
 
     async def authorization(self, *, fresh: bool = False) -> str | None:
-        """The plugin's token, asked for again after a 401 and every five minutes; its certificate goes into ``tls``."""
+        """Returns the plugin's token, which is renewed after a 401 and every five minutes; its certificate is added to
+        ``tls``.
+        """
         now = self.clock()
         if fresh or now - self._read_at >= PLUGIN_LIFE_SECONDS:
             from kubernetes.aio.client import Configuration
@@ -99,7 +101,7 @@ class PluginCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All a client needs. ``tls`` is None for plain HTTP; ``namespace`` is where we run or what the context names."""
+    """All settings of a client. ``tls`` is None for plain HTTP; ``namespace`` is that of the pod or the context."""
 
     server: str
     tls: ssl.SSLContext | None = None
@@ -110,7 +112,7 @@ class Connection:
 
 
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-    """The connection kubectl would take: the file given, else ``KUBECONFIG``, else the pod's account, else
+    """Returns the connection that kubectl would use: the file given, else ``KUBECONFIG``, else the pod's account, else
     ``~/.kube/config``.
     """
     if kubeconfig is not None:
@@ -224,7 +226,7 @@ def _credentials(
 
 
 def _beside(origin: Path, name: str | None) -> Path | None:
-    """A file named in a kubeconfig is looked up beside that kubeconfig."""
+    """Paths in a kubeconfig are relative to it."""
     return origin.parent / name if name else None
 
 

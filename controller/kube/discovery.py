@@ -1,6 +1,6 @@
-"""What the API server serves, by its discovery documents.
+"""The resources that the API server serves, from its discovery documents.
 
-A kind that is not served answers a plain "404 page not found", as would any proxy on the way: that alone is no proof.
+A kind that is not served is answered with a plain "404 page not found", as any proxy would: that alone is no proof.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Who leads: one Lease, held by renewing it in time. Two leaders would admit the same quota twice, so doubt means
-not leading.
+"""Leader election: one Lease, held by renewing it in time. Two leaders would admit the same quota twice, so in doubt a
+process does not lead.
 
-The holder counts its time from *before* it sent the renewal, the others theirs from when *they* saw the record
-change, each on its own clock: no clock is ever compared with another's. Renewing runs in a thread with its own loop
-and connections, so that a long computation costs no leadership; but it stops renewing when the main loop has
-answered nothing for as long as a renewal may take.
+The holder counts its time from *before* it sent the renewal, the others from when *they* saw the record change, each
+with its own clock: clocks are never compared. Renewal runs in a thread with its own loop and connections, so that a
+long computation does not lose leadership; but it stops when the main loop has not responded for as long as a renewal
+may take.
 """
 
 import asyncio
@@ -46,18 +46,18 @@ class Durations(NamedTuple):
 
 
 def boottime() -> float:
-    """A clock that no one sets and that, where the system has one, goes on while the machine is suspended."""
+    """A clock that nobody sets and that, if the system has one, continues while the machine is suspended."""
     kind = getattr(time, "CLOCK_BOOTTIME", None)
     return time.clock_gettime(kind) if kind is not None else time.monotonic()
 
 
 def new_identity() -> str:
-    """A name no other process has, even one of the same pod before us."""
+    """Returns a name that no other process has, including an earlier one of the same pod."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Election:
-    """One candidate's view of one Lease. ``campaign`` is the loop; ``attempt`` one try to take or renew it."""
+    """One candidate for one Lease. ``campaign`` is the loop; ``attempt`` tries once to take or renew it."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Election:
         self._seen_at = 0.0
 
     def leads(self) -> bool:
-        """Whether our last renewal still counts."""
+        """Whether the last renewal is still valid."""
         return self._clock() < self._deadline
 
     def may_write(self) -> bool:
@@ -103,7 +103,9 @@ class Election:
         return self._clock() < self._deadline - self._durations.renew / 10
 
     async def campaign(self, elected: Callable[[], None], alive: Callable[[], bool] = lambda: True) -> None:
-        """Wait for the lease, tell ``elected``, renew; returns when it is lost. ``alive`` False: let it lapse."""
+        """Waits for the lease, calls ``elected``, renews; returns when it is lost. If ``alive`` returns False, it
+        expires.
+        """
         while not await self.attempt():
             await self._sleep(self._durations.retry * (1 + 0.2 * self._draw()))
         log.info("leading", lease=self._name, identity=self.identity)
@@ -115,19 +117,19 @@ class Election:
         log.error("leadership lost", lease=self._name, identity=self.identity)
 
     async def attempt(self) -> bool:
-        """Take or renew the lease once, if that is ours to do; errors only cost time. True while we lead."""
+        """Takes or renews the lease once, if this process may; errors only cost time. Returns True while it leads."""
         began = self._clock()
         patience = min(self._call_seconds, self._deadline - began) if self.leads() else self._call_seconds
         try:
             async with asyncio.timeout(patience):
                 await self._take(began)
         except (ApiError, TimeoutError) as error:
-            self._lease = None  # whatever happened to it, read it again
+            self._lease = None  # its state is unknown, so read it again
             log.warning("lease not renewed", lease=self._name, error=str(error) or type(error).__name__)
         return self.leads()
 
     async def release(self) -> None:
-        """Give the lease back at once, so that the next one need not wait. No write may follow."""
+        """Releases the lease immediately, so that the next leader need not wait. No write may follow."""
         if not self.leads():
             return
         self._deadline = float("-inf")
@@ -156,7 +158,9 @@ class Election:
         self.transitions = self._lease["spec"].get("leaseTransitions") or 0
 
     def _free(self, lease: Raw) -> bool:
-        """Whether the lease is ours to take: our own, given back, or unchanged for its whole duration by our clock."""
+        """Whether this process may take the lease: it holds it, it is released, or it did not change for its whole
+        duration by the local clock.
+        """
         record = lease.get("spec") or {}
         if record != self._seen_record:
             self._seen_record, self._seen_at = record, self._clock()
@@ -190,10 +194,10 @@ class Election:
 
 
 class Elector:
-    """Runs an election in a thread of its own. Use as ``async with`` in the main loop.
+    """Runs an election in its own thread. Use as ``async with`` in the main loop.
 
-    Wait for ``elected``; then give ``may_write`` to the client, and end the process as soon as ``lost`` is set: what
-    this leader knows is no longer the truth. Leaving the block gives the lease back.
+    Wait for ``elected``; then pass ``may_write`` to the client, and end the process as soon as ``lost`` is set: its
+    data is no longer current. Leaving the block releases the lease.
     """
 
     def __init__(
@@ -252,7 +256,7 @@ class Elector:
     def _run(self) -> None:
         try:
             asyncio.run(self._elect())
-        except Exception:  # a mistake of ours ends leadership as surely as a lost lease
+        except Exception:  # a bug in the elector ends leadership in the same way as a lost lease
             log.exception("elector failed")
         finally:
             self._tell(self.lost)
@@ -281,5 +285,5 @@ class Elector:
 
     def _tell(self, event: asyncio.Event) -> None:
         assert self._main
-        with contextlib.suppress(RuntimeError):  # the main loop is gone: nobody is left to tell
+        with contextlib.suppress(RuntimeError):  # the main loop has ended: there is nothing left to notify
             self._main.call_soon_threadsafe(event.set)

@@ -1,6 +1,6 @@
-"""What may go wrong with a call, as types a caller can choose between.
+"""The errors of a call, as types that a caller can distinguish.
 
-Separate so that nobody needs the client to catch them.
+Separate so that callers can catch them without importing the client.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The API server said, in its own Status, that this object does not exist."""
+    """The API server reported, in its own Status, that this object does not exist."""
 
 
 class AlreadyExists(ApiError):
-    """A create met an object of that name."""
+    """An object of that name exists already."""
 
 
 class Conflict(ApiError):
@@ -52,11 +52,11 @@ class Invalid(ApiError):
 
 
 class Forbidden(ApiError):
-    """Our rights do not reach, or an admission check said no."""
+    """The account lacks the right, or an admission check refused it."""
 
 
 class Unauthorized(ApiError):
-    """The server does not know us, even with a token read anew."""
+    """The server does not accept the credentials, even with a new token."""
 
 
 class TooManyRequests(ApiError):
@@ -72,7 +72,7 @@ class Unintelligible(ApiError):
 
 
 class Fenced(ApiError):
-    """We may not write now (another leads, or our lease ran out). Nothing was sent."""
+    """This process may not write now (another one leads, or the lease expired). Nothing was sent."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {
@@ -111,7 +111,7 @@ _REASON_OF_CODE = {
 
 
 def from_status(answer: Mapping[str, Any], http_status: int = 0, retry_after: float | None = None) -> ApiError:
-    """The error a ``kind: Status`` document tells, from an answer's body or from a watch's ERROR event."""
+    """Returns the error of a ``kind: Status`` document, from an answer's body or from a watch's ERROR event."""
     code = answer.get("code")
     status = code if isinstance(code, int) and code else http_status
     reason = str(answer.get("reason") or _REASON_OF_CODE.get(status, "Unknown"))
@@ -152,7 +152,7 @@ def is_json(content_type: str) -> bool:
 
 
 def excerpt(body: bytes, length: int = 160) -> str:
-    """The start of a body, on one line and printable, for messages."""
+    """Returns the start of a body, on one line and printable, for messages."""
     text = " ".join(body[: length * 4].decode("utf-8", "replace").split())
     clean = "".join(char if char.isprintable() else "?" for char in text)
     return (clean[:length] + "...") if len(clean) > length else clean or "(empty)"

@@ -1,10 +1,9 @@
-"""The event recorder: what ``kubectl describe`` shows at the bottom. Never in the way of real work.
+"""The event recorder: events are shown by ``kubectl describe``. It never delays other work.
 
-``record`` only files the event; a task sends it later, slowly, and only while the client has calls to spare. The
-same reason about the same object again raises the count of the event that is there and gives it the newest message, as
-the series of ``events.k8s.io`` do: three victims of one preemptor are one event. One object that chatters is cut short;
-when too many wait, the newest are dropped and counted. Losing an event loses nothing: conditions and status carry the
-truth.
+``record`` only stores the event; a task sends it later, slowly, and only while the client has calls to spare. The same
+reason about the same object increases the count of the existing event and sets the newest message, as the series of
+``events.k8s.io`` do: three victims of one preemptor are one event. Events of one object are rate limited; when too many
+wait, the newest are dropped and counted. A lost event loses no information: conditions and status have it.
 """
 
 import asyncio
@@ -31,10 +30,10 @@ REMEMBERED = 4096
 WAITING = 8192
 BURST_PER_OBJECT = 25
 SECONDS_PER_EVENT = 300.0
-"""As client-go's spam filter: 25 events at once about one object, then one in five minutes."""
+"""As client-go's spam filter: 25 events about one object at once, then one in five minutes."""
 LONGEST_MESSAGE = 1024
 GIVE_WAY_SECONDS = 0.1
-"""What each event waits while admission calls come, before it takes its turn among the writes."""
+"""How long each event waits while admission calls arrive, before it is queued among the writes."""
 SPARE_POLL_SECONDS = 0.05
 
 log = structlog.get_logger(__name__)
@@ -65,7 +64,9 @@ class _Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """One event and how often it was recorded; ``message`` is the newest, ``name`` set once the API server has it."""
+    """One event and how often it was recorded; ``message`` is the newest, ``name`` is set when the API server has
+    it.
+    """
 
     message: str
     first: datetime.datetime
@@ -111,7 +112,7 @@ class Recorder:
         return len(self._waiting)
 
     def record(self, about: ObjectReference, type: EventType, reason: str, message: str, *, component: str) -> None:
-        """File an event that ``component`` reports (``source.component``); returns at once and never fails.
+        """Stores an event that ``component`` reports (``source.component``); returns immediately and never fails.
 
         Messages over 1,024 characters are cut.
         """
@@ -137,7 +138,7 @@ class Recorder:
         self._news.set()
 
     async def run(self) -> None:
-        """Send what was filed until ``close``, then what is left; returns when nothing waits any more."""
+        """Sends stored events until ``close``, then the rest; returns when none is left."""
         while self._waiting or not self._closed:
             if not self._waiting:
                 self._news.clear()
@@ -152,9 +153,7 @@ class Recorder:
             await self._deliver(said)
 
     def close(self) -> None:
-        """Let ``run`` end once everything filed so far is sent; give it a time limit, an event is not worth waiting
-        for.
-        """
+        """Ends ``run`` when all events stored so far are sent; call it with a time limit."""
         self._closed = True
         self._news.set()
 
@@ -183,13 +182,13 @@ class Recorder:
             try:
                 await self._client.patch(EVENTS, series.name, namespace, change)
                 return
-            except NotFound:  # events live for an hour: say it anew
+            except NotFound:  # events are kept for an hour: create a new one
                 pass
         # Nanoseconds since the epoch, as every recorder does, so that two recorders never choose one name.
         name = f"{said.about.name[:230]}.{int(series.first.timestamp() * 1e6) * 1000 + series.count % 1000:x}"
         try:
             await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
-        except AlreadyExists:  # our own create, whose answer was lost; or another reason in the same microsecond
+        except AlreadyExists:  # its create succeeded and the answer was lost; or another reason in the same microsecond
             name = f"{name}{abs(hash(said)) % 4096:03x}"
             await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
         series.name = name

@@ -1,9 +1,10 @@
-"""Admission calls go before our own writes.
+"""Admission calls have precedence over the controller's writes.
 
-Whoever creates a Job waits for our answer; the next admission can wait a moment longer. Both want the same event loop,
-and where the API server shares our machine the same processors: a backlog of ten thousand takes all there is. So while
-admission calls come, each write of ours begins when the loop is punctual, and as many are under way at once as leave
-it so (additive increase, multiplicative decrease, as for the rate of calls in ``controller.kube.throttle``).
+A client that creates a Job waits for the answer; the next admission can wait a moment longer. Both need the same event
+loop, and the same processors if the API server is on the same machine: a backlog of ten thousand would use all of them.
+So while admission calls arrive, each write begins only when the loop runs its timers on time, and the number of
+parallel writes is adapted to keep it so (additive increase, multiplicative decrease, as for the rate of calls in
+``controller.kube.throttle``).
 """
 
 import asyncio
@@ -13,25 +14,25 @@ from collections.abc import AsyncIterator, Callable
 
 TICK_SECONDS = 0.005
 LATE_SECONDS = 0.0015
-"""A loop that comes to its timers later than this has too much to do, or no processor to do it on. Its timers count
-in milliseconds, so one that has nothing else to do is up to one late."""
+"""A loop that runs its timers later than this has too much work or no processor. Its timers have a resolution of
+milliseconds, so an idle loop can be late by one.
+"""
 FADING = 0.8
 """A lateness still counts for so much a tick later."""
 WIDENING = 0.05
-"""So many more writes at once may be under way after each punctual tick: ten more after a second."""
+"""The increase of parallel writes after each punctual tick: ten more after a second."""
 WIDEST = 8.0
-"""More at once admit no more workloads a second, and arrive at an API server beside us as a crowd."""
+"""More parallel writes admit no more workloads a second, and overload an API server on the same machine."""
 LONGEST_SECONDS = 1.0
-"""No write waits longer than this, in line or for the loop: we go on, if slowly, whatever else the machine does."""
+"""No write waits longer than this: admission continues slowly even on a busy machine."""
 QUIET_SECONDS = 1.0
-"""When no call has come for so long, writes are made as they come."""
+"""When no call has arrived for this time, writes are made immediately."""
 
 
 class Precedence:
     """``called()`` for each admission call; each write is made inside ``turn()``. Belongs to one event loop.
 
-    ``late`` is how many seconds the loop has lately been behind its timers, 0 while nobody calls; ``clock`` is
-    monotonic.
+    ``late`` is how many seconds the loop has lately been behind its timers, 0 without calls; ``clock`` is monotonic.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,11 +47,11 @@ class Precedence:
 
     @property
     def free(self) -> bool:
-        """Whether nobody goes before us at the moment."""
+        """Whether no admission calls arrive at present."""
         return not self._watching
 
     def called(self) -> None:
-        """An admission call came."""
+        """Records an admission call."""
         self._called_at = self._clock()
         if not self._watching:
             self._watching, self.late, self._width = True, 0.0, 1.0
@@ -58,10 +59,10 @@ class Precedence:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """A write is made inside: at once while no calls come, else first come first served."""
+        """Context of a write: enters immediately while no calls arrive, else in order of arrival."""
         if self._watching:
             last = self._clock() + LONGEST_SECONDS
-            async with self._first:  # the first in line looks at the loop, the others wait for it
+            async with self._first:  # the first in the queue checks the loop, the others wait for it
                 while not self._may_begin() and self._clock() < last:  # noqa: ASYNC110 - the loop itself is looked at
                     await asyncio.sleep(TICK_SECONDS)
         self._under_way += 1
@@ -78,7 +79,7 @@ class Precedence:
         asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
-        """See how late the loop is, for as long as calls come."""
+        """Measures how late the loop is, while calls arrive."""
         now = self._clock()
         self.late = max(now - self._due, self.late * FADING)
         self._width = max(self._width / 2, 1.0) if self.late > LATE_SECONDS else min(self._width + WIDENING, WIDEST)

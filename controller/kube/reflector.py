@@ -1,8 +1,8 @@
-"""The reflector: keeps a store equal to what the API server holds, through every way a watch can go wrong.
+"""The reflector: keeps a store equal to the objects of the API server, after every failure of a watch.
 
-List once (as a stream of initial events where the server can, else in pages), then follow the watch from that
-version. A watch that breaks is taken up at the last version; only a version that is gone costs a new list, which is
-compared with the store so that handlers hear of what changed meanwhile, deletions included. Whatever is not a
+It lists once (as a stream of initial events if the server supports it, else in pages), then follows the watch from that
+version. An interrupted watch continues at the last version; only if that version is too old, it lists again and
+compares with the store, so that handlers get the changes in between, including deletions. Anything that is not a
 Kubernetes answer is an error and never an event.
 """
 
@@ -39,7 +39,7 @@ LONGEST_BACKOFF_SECONDS = 30.0
 LONGEST_UNREACHABLE_SECONDS = 5.0
 """A refused connection costs the server nothing, and it is noticed sooner that it is back."""
 STOOD_SECONDS = 10.0
-"""A watch that stood this long was well: the next failure starts with the shortest wait."""
+"""A watch that lasted this long was healthy: the next failure starts with the shortest wait."""
 ABSENT_SECONDS = 5.0
 """How often an optional resource that is not served is looked for."""
 POLITE_END_SECONDS = 0.1
@@ -50,16 +50,15 @@ log = structlog.get_logger(__name__)
 
 
 class Reflector(Generic[T]):
-    """Fills ``store`` with one resource. ``run()`` for ever in a task of its own; ``synced`` is set after the first
-    list.
+    """Fills ``store`` with one resource. ``run()`` without end in its own task; ``synced`` is set after the first list.
 
     For metrics: ``relists`` by reason, ``watch_errors`` by the error's class, ``undecodable``, ``last_event_age()``.
     ``on_synced`` is called once, after the first list: with the collector off until then and ``gc.freeze()`` there, the
     longest stall over 50,000 Workloads was 12 ms; with the collector on 135 ms, as raw objects 411 ms
-    (``bench.caches``). Selectors are the API server's; an object that leaves them counts as deleted.
+    (``bench.caches``). Selectors are those of the API server; an object that they no longer match counts as deleted.
 
-    ``optional``: where the API server does not serve the resource there are no objects of it, which is known at once;
-    they are used when it is served. Of any other resource the first list is waited for.
+    ``optional``: if the API server does not serve the resource there are no objects, which is known immediately; they
+    are used as soon as it is served. For any other resource the first list is waited for.
     """
 
     def __init__(
@@ -102,14 +101,14 @@ class Reflector(Generic[T]):
         self._relist_reason = "start"
 
     def last_event_age(self) -> float:
-        """Seconds since the server last said anything, bookmarks (one a minute) included.
+        """Returns the seconds since the last message of the server, including bookmarks (one a minute).
 
         Above 95 the store may be stale.
         """
         return self._clock() - self._last_event_at
 
     async def run(self) -> None:
-        """Follow the server until cancelled. Never returns and never raises for what the server or the network does."""
+        """Follows the server until cancelled. Never returns and never raises because of the server or the network."""
         while True:
             began = self._clock()
             try:
@@ -128,7 +127,7 @@ class Reflector(Generic[T]):
                 await self._sleep(POLITE_END_SECONDS)
 
     async def _recover(self, error: ApiError, stood: float) -> None:
-        """Decide what an error costs: a new list, another way to list, or only a wait."""
+        """Decides how to continue after an error: a new list, another way to list, or only a wait."""
         if stood >= STOOD_SECONDS:
             self._failures = 0
         if self._optional and error.status == 404 and await self._not_served():
@@ -153,7 +152,7 @@ class Reflector(Generic[T]):
         await self._sleep(wait)
 
     async def _not_served(self) -> bool:
-        """Whether the API server says in its discovery that the resource is not there; then it has no objects."""
+        """Whether the discovery of the API server reports that the resource does not exist; then it has no objects."""
         try:
             if await serves(self._client, self.resource):
                 return False
@@ -225,7 +224,7 @@ class Reflector(Generic[T]):
         async with aclosing(watch) as lines:
             async for line in lines:
                 self._last_event_at = self._clock()
-                if not line:  # over the cap: nobody can hold it, and the events behind it are well
+                if not line:  # over the limit: it is skipped, and the events after it are valid
                     self.undecodable += 1
                     log.warning("event skipped: too long", resource=self.resource.plural)
                     continue
@@ -254,9 +253,7 @@ class Reflector(Generic[T]):
 
 
 def _decoded(line: bytes) -> tuple[str, Raw]:
-    """The type and the object of a watch event; ``Unintelligible`` for what is none, so that it is never taken for
-    one.
-    """
+    """Returns the type and the object of a watch event; raises ``Unintelligible`` for anything else."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:

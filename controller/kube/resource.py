@@ -1,13 +1,13 @@
-"""Names of what an API server serves: a resource and its paths, an object's key.
+"""Names in the API: a resource and its paths, an object's key.
 
-Separate because everything here needs it.
+Separate because every module of this package needs it.
 """
 
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 Raw = dict[str, Any]
-"""A Kubernetes object as the wire gives it; the only place where ``Any`` may hide."""
+"""A Kubernetes object as received; the only place where ``Any`` is used."""
 
 
 class Key(NamedTuple):
@@ -31,7 +31,7 @@ class Resource(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """What objects carry in ``apiVersion``: ``v1`` or ``batch/v1``."""
+        """The ``apiVersion`` of objects: ``v1`` or ``batch/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

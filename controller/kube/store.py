@@ -1,8 +1,8 @@
-"""What we know of one resource: the objects by key, with indexes, fed by a reflector and by our own writes.
+"""The objects of one resource by key, with indexes, updated by a reflector and by the process's own writes.
 
-A write's answer enters at once, so that the next decision does not wait for the watch to bring it back, and the
-watch's older events are then no news. Resource versions are compared as integers where they are integers (Kubernetes
-1.35 documents them so); where they are not, only equality counts and the watch is right.
+The answer of a write enters immediately, so that the next decision does not wait for the watch; older events of the
+watch are then ignored. Resource versions are compared as integers if they are integers (as Kubernetes 1.35 documents);
+otherwise only equality counts and the watch is right.
 """
 
 from collections import OrderedDict
@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 REMEMBERED_DELETIONS = 10_000
 SLICE = 100
 HEARD_AT_ONCE = 20
-"""Reading a Workload takes a tenth of a millisecond: two of them is how long webhooks may have to wait for it."""
+"""Decoding a Workload takes a tenth of a millisecond: webhooks may have to wait for two of them."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +61,7 @@ class Store(Generic[T]):
         self._indexes = dict(indexes or {})
         self._indexed: dict[str, dict[Hashable, dict[Pair, None]]] = {index: {} for index in self._indexes}
         self._handlers: list[tuple[Handler[T], dict[Pair, None]]] = []
-        """Each with the keys that it has yet to be told of for the first time."""
+        """Each handler with the keys that it has not been called for yet."""
         self._deleted: OrderedDict[str, float] = OrderedDict()
         self._high_water = 0
 
@@ -72,11 +72,11 @@ class Store(Generic[T]):
         return key in self._entries
 
     def __iter__(self) -> Iterator[T]:
-        """The values, in the order they came; whoever decides by order sorts."""
+        """Yields the values in order of arrival; decisions that depend on order must sort."""
         return iter([entry.value for entry in self._entries.values()])
 
     def keys(self) -> tuple[Key, ...]:
-        """Every key, in the order they came."""
+        """Yields every key, in order of arrival."""
         return tuple(Key(*key) for key in self._entries)
 
     def get(self, key: Pair) -> T | None:
@@ -91,18 +91,19 @@ class Store(Generic[T]):
         return tuple(self._entries[key].value for key in self._indexed[index].get(value, ()))
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call ``handler(old, new)`` for every change from now on, and at once for what is already here."""
+        """Calls ``handler(old, new)`` for every existing object now, and for every change from now on."""
         for _ in self.catch_up(handler):
             pass
 
     def listen(self, handler: Handler[T]) -> None:
-        """Call ``handler(old, new)`` for every change from now on; of what is already here it hears nothing."""
+        """Calls ``handler(old, new)`` for every change from now on, but not for existing objects."""
         self._handlers.append((handler, {}))
 
     def catch_up(self, handler: Handler[T]) -> Iterator[None]:
-        """As ``on_change``, yielding every few objects so that others may run; handlers may take their time.
+        """As ``on_change``, yielding every few objects so that other tasks can run; handlers may be slow.
 
-        The handler hears of each object once as added, as it is by then, and only afterwards of its changes.
+        The handler is called once for each object as added, with its value at that time, and only afterwards for its
+        changes.
         """
         untold = dict.fromkeys(self._entries)
         self._handlers.append((handler, untold))
@@ -147,10 +148,9 @@ class Store(Generic[T]):
         self._high_water = max(self._high_water, number_of(version))
 
     def put_from_write(self, raw: Raw) -> T:
-        """Enter what the API server answered to our own create, update or patch; returns what the store now holds of
-        it.
+        """Enters the answer to a create, update or patch; returns the value that the store then has.
 
-        Never goes backwards: an older answer, or one for an object whose deletion was already seen, changes nothing.
+        Never goes back: an older answer, or one for an object whose deletion is known, is ignored.
         """
         key = key_of(raw)
         uid, version = raw["metadata"]["uid"], number_of(raw["metadata"]["resourceVersion"])
@@ -160,7 +160,7 @@ class Store(Generic[T]):
         return entry.value if entry and entry.uid == uid else self._transform(raw)
 
     def remove_from_write(self, key: Pair, uid: str) -> None:
-        """Our own delete succeeded: the object is gone now. Not for objects that finalizers still hold."""
+        """A delete succeeded: the object is removed now. Not for objects that finalizers still hold."""
         self._remove(key, uid, float("inf"))
 
     def _enter(self, key: Key, raw: Raw) -> None:
@@ -169,7 +169,7 @@ class Store(Generic[T]):
             self._place(key, _Entry(uid, version, self._transform(raw)))
 
     def _is_news(self, key: Pair, uid: str, version: str) -> bool:
-        """Whether this version is later than what we hold, or than the deletion we saw."""
+        """Whether this version is later than the stored one, or than the deletion."""
         number = number_of(version)
         current = self._entries.get(key)
         if current is None:
@@ -231,7 +231,7 @@ class Store(Generic[T]):
             handler(old, new)
         except (
             Exception
-        ):  # one object that a handler cannot bear must not stop the others; level-triggered work comes back to it
+        ):  # a failure of a handler for one object must not stop the others; level-triggered work is repeated
             self.handler_errors += 1
             log.exception("store handler failed", store=self.name)
 
@@ -247,7 +247,7 @@ class Store(Generic[T]):
         )
 
     def _check(self) -> None:
-        """Assert that every index holds exactly what its function files, and that no empty bucket is left."""
+        """Asserts that every index has exactly the keys of its function, and that no bucket is empty."""
         for name, values_of in self._indexes.items():
             expected: dict[Hashable, set[Pair]] = {}
             for key, entry in self._entries.items():
@@ -260,9 +260,7 @@ class Store(Generic[T]):
 
 
 class Listing(Generic[T]):
-    """A complete list on its way into a store: decoded object by object as it arrives, entered in slices once it is
-    whole.
-    """
+    """A complete list while it is received: decoded object by object, entered in slices when it is complete."""
 
     def __init__(self, store: Store[T]) -> None:
         self._store = store
@@ -273,7 +271,7 @@ class Listing(Generic[T]):
         return len(self._staged)
 
     def add(self, raw: Raw) -> bool:
-        """Take one object of the list. False where it would not decode: it is skipped, and its last good value
+        """Decodes one object of the list. Returns False if that fails: it is skipped, and its last valid value
         stays.
         """
         try:
@@ -291,15 +289,15 @@ class Listing(Generic[T]):
         return True
 
     def discard(self, raw: Raw) -> None:
-        """Take back an object that was deleted while the list was still arriving."""
+        """Removes an object that was deleted while the list was received."""
         self._staged.pop(key_of(raw), None)
 
     def enter(self, version: str) -> Iterator[None]:
-        """Enter the list as of ``version``, delete what it lacks, yielding every hundred objects so that others may
-        run.
+        """Enters the list as of ``version``, deletes what it lacks, yielding every hundred objects so that other tasks
+        can run.
 
-        What we wrote after the list was taken stays. A list older than what the watch has already shown means that the
-        API server was restored from a backup: then the list is right about everything.
+        Later writes of this process are kept. A list older than the watch means that the API server was restored from a
+        backup: then the list is right about everything.
         """
         store, listed_at = self._store, number_of(version)
         restored = 0 < listed_at < store._high_water

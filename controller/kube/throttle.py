@@ -1,4 +1,6 @@
-"""How fast we call: a token bucket that halves its rate when the server says 429 and climbs back slowly (AIMD)."""
+"""The rate of calls: a token bucket that halves its rate when the server answers 429 and increases it slowly again
+(AIMD).
+"""
 
 import asyncio
 import time
@@ -33,7 +35,7 @@ class Throttle:
         self._halved_at = float("-inf")
 
     async def take(self) -> None:
-        """Wait for this call's turn. The turn is booked at once, so waiting calls keep their order."""
+        """Waits until this call may be sent. The slot is reserved immediately, so waiting calls keep their order."""
         if not self.qps:
             return
         self._refill()
@@ -49,7 +51,7 @@ class Throttle:
         return self._tokens >= self.burst / 2
 
     def throttled(self) -> None:
-        """The server said 429: go at half the rate, from an empty bucket."""
+        """The server answered 429: halves the rate and empties the bucket."""
         now = self._clock()
         if not self.qps or now - self._halved_at < 1.0:
             return

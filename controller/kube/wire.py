@@ -1,4 +1,4 @@
-"""Bytes to documents: what one answer or one stream of lines means. Separate from the client, which only sends."""
+"""Converts bytes to documents: one answer or one stream of lines. Separate from the client, which only sends."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -39,9 +39,9 @@ def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Split a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
+    """Splits a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
 
-    A line over ``LINE_CAP_BYTES`` comes as ``b""``; empty lines do not come at all.
+    A line over ``LINE_CAP_BYTES`` is returned as ``b""``; empty lines are skipped.
     """
     parts: list[bytes] = []
     held = 0

@@ -1,7 +1,7 @@
-"""The work queue: keys that need a look, each at most once in line and never in two hands, retried with growing
-patience.
+"""The work queue: keys to reconcile, each at most once in the queue and never in two workers, retried with increasing
+waits.
 
-Level-triggered work needs no payload: a key that changes ten times while it waits is looked at once.
+Level-triggered work needs no payload: a key that changes ten times while it waits is reconciled once.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ import structlog
 
 K = TypeVar("K", bound=Hashable)
 Reconcile = Callable[[K], Awaitable[float | None]]
-"""Looks at one key; returns in how many seconds to look again without any change, or None."""
+"""Reconciles one key; returns after how many seconds to repeat it without a change, or None."""
 
 log = structlog.get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """First come, first served; keys in hand that are added again go to the end of the line when they are let go.
+    """First in, first out; keys that are added again while a worker has them are queued again when it is done.
 
-    ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``, each wait drawn between half and the
-    whole of it. Every operation is O(1), with a delay O(log delayed).
+    ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
+    the whole of it. Every operation is O(1), with a delay O(log delayed).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys are in line, those in hand or delayed not counted."""
+        """How many keys are in the queue, without those in workers or delayed."""
         return len(self._ready)
 
     @property
@@ -68,11 +68,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def in_hand(self) -> int:
-        """How many keys are being looked at."""
+        """How many keys are being reconciled."""
         return len(self._in_hand)
 
     def add(self, key: K) -> None:
-        """Put a key in line, unless it is there; one that is in hand comes again once it is let go."""
+        """Adds a key unless it is in the queue; a key that a worker has is added again when it is done."""
         if self._closed or key in self._waiting:
             return
         self.added += 1
@@ -84,7 +84,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Put a key in line in a while. Of several times for one key the earliest counts."""
+        """Adds a key after a delay. Of several delays for one key the shortest counts."""
         if self._closed:
             return
         if seconds <= 0:
@@ -98,9 +98,7 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def retry(self, key: K) -> float:
-        """Put a key in line after its backoff, which doubles each time until ``forget``; returns the wait in
-        seconds.
-        """
+        """Adds a key after its backoff, which doubles each time until ``forget``; returns the wait in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.retried += 1
@@ -118,7 +116,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def release_due(self) -> None:
-        """Put in line every delayed key whose time has come.
+        """Adds every delayed key that is due.
 
         The timer does this; a test with its own clock calls it.
         """
@@ -131,7 +129,7 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     async def run(self, workers: int, reconcile: Reconcile[K]) -> None:
-        """Look at keys with so many workers until ``close``; what is in line then is still looked at.
+        """Reconciles keys with that many workers until ``close``, and then the rest of the queue.
 
         An exception of ``reconcile`` is logged and retried with backoff; cancellation ends every worker at its next
         await.
@@ -142,7 +140,7 @@ class WorkQueue(Generic[K]):
                 group.create_task(self._work(reconcile), name=f"{self.name}-{number}")
 
     def close(self) -> None:
-        """Take nothing more, forget what is delayed, let ``run`` end once the line is empty."""
+        """Accepts no more keys, drops delayed ones, and ends ``run`` when the queue is empty."""
         self._closed = True
         self._due.clear()
         self._heap.clear()
@@ -156,7 +154,7 @@ class WorkQueue(Generic[K]):
         self._idle.clear()
 
     def drop(self) -> None:
-        """Empty the line, the delays and every backoff: what was asked before counts no more (leadership was lost)."""
+        """Empties the queue, the delays and every backoff: earlier requests are void (leadership was lost)."""
         self._ready.clear()
         self._waiting.clear()
         self._due.clear()
@@ -178,7 +176,7 @@ class WorkQueue(Generic[K]):
         try:
             again_in = await reconcile(key)
         except asyncio.CancelledError:
-            self._again.add(key)  # what was cut off half-way is looked at first thing when work goes on
+            self._again.add(key)  # interrupted keys come first when work continues
             raise
         except Exception as error:
             wait = self.retry(key)
@@ -226,7 +224,7 @@ class WorkQueue(Generic[K]):
         self._timer = loop.call_later(max(0.0, self._heap[0][0] - self._clock()), self.release_due)
 
     def _check(self) -> None:
-        """Assert that no key is in line twice, nor in line and in hand, and that every delay has its place in the
+        """Asserts that no key is in the queue twice, nor in the queue and in a worker, and that every delay is in the
         heap.
         """
         assert len(self._ready) == len(self._waiting) and set(self._ready) == self._waiting
