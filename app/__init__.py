@@ -1,1 +1,1 @@
-"""Composition: the ASGI app, its lifespan, readiness, and ``serve``. The only layer that knows all the others."""
+"""Composition: the ASGI app, its lifespan, readiness, and ``serve``. The only layer that imports all others."""

@@ -1,8 +1,9 @@
-"""What large requests took of memory is given back.
+"""Returns the memory of large requests to the system.
 
-The C library gives a block above a limit pages of its own, which end with it; but glibc raises that limit to whatever
-was freed last, up to 32 MiB. After the first review of some megabytes all blocks came from the heap, which smaller
-ones that live longer keep from shrinking: `bench.abuse` tells what came of it. A limit that is set stays where it is.
+The C library allocates a block above a limit in its own pages, which are released with it; but glibc raises that limit
+to the size of the last freed block, up to 32 MiB. After the first review of some megabytes all blocks came from the
+heap, which cannot shrink while smaller blocks at its end are in use: `bench.abuse` shows the effect. A limit that is
+set explicitly stays as it is.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import ctypes
 from typing import Final
 
 OWN_PAGES_BYTES: Final = 256 * 1024
-"""Larger than what is read from a socket at once, so that only large bodies pay for fresh pages."""
+"""Larger than one read from a socket, so that only large bodies cost new pages."""
 ARENAS: Final = 1
-"""Heaps. One for each thread is what glibc would make; there is little for threads to wait for under one interpreter
-lock.
+"""The number of heaps. glibc would create one for each thread; with one interpreter lock threads rarely wait for a
+heap.
 """
 _M_ARENA_MAX: Final = -8
 _M_MMAP_THRESHOLD: Final = -3

@@ -23,8 +23,8 @@ def create_app(
     *,
     called: Callable[[str], None] = lambda path: None,
 ) -> ASGIApp:
-    """What a listener serves. `hooks` take reviews by POST, `others` are read with GET; `called` hears the path of each
-    call of a hook when it comes.
+    """The application of a listener. `hooks` take reviews by POST, `others` are read with GET; `called` is called with
+    the path when a call of a hook arrives.
     """
     paths = {route.path for route in hooks}
     return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics, called)

@@ -1,4 +1,6 @@
-"""What `certs` needs of a cluster, by the API server's client: the CA's Secret, and every copy of the bundle."""
+"""The parts of a cluster that `certs` uses, through the API server's client: the Secret of the CA, and every copy of
+the bundle.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ LOOK_AGAIN_SECONDS = 30.0
 
 
 class SecretStore:
-    """`certs.store.Store` on one Secret, written under its resource version and created where there is none."""
+    """`certs.store.Store` on one Secret, written with its resource version, or created."""
 
     def __init__(self, client: Client, name: str, namespace: str = NAMESPACE) -> None:
         self._client = client
@@ -67,9 +69,9 @@ class SecretStore:
 
 
 class Installed:
-    """The webhook configurations that we apply ourselves (`--install`): `certs.store.BundleTarget`.
+    """The webhook configurations that `--install` applies: `certs.store.BundleTarget`.
 
-    `wanted` writes them for a bundle. One that is deleted or changed by somebody is applied again.
+    `wanted` returns them for a bundle. One that is deleted or changed by another client is applied again.
     """
 
     def __init__(self, client: Client, wanted: Callable[[bytes], list[Raw]]) -> None:
@@ -92,7 +94,7 @@ class Installed:
 
 
 class Charted:
-    """The webhook configurations that the chart made, of which only the `caBundle`s are ours."""
+    """The webhook configurations of the chart, of which only the `caBundle`s are written."""
 
     def __init__(self, client: Client, names: Mapping[Resource, str]) -> None:
         self._client = client
@@ -109,7 +111,7 @@ class Charted:
         return True
 
     async def publish(self, bundle: bytes) -> None:
-        """Set every `caBundle`, and nothing else; a webhook that changed its place meanwhile fails the patch."""
+        """Sets every `caBundle`, and nothing else; if the list of webhooks changed meanwhile, the patch fails."""
         encoded = base64.b64encode(bundle).decode()
         for resource, name in self._names.items():
             found = await _get(self._client, {"kind": resource.kind, "metadata": {"name": name}})
@@ -123,11 +125,11 @@ class Charted:
 
 
 class Converted:
-    """The conversion webhooks in our CRDs, of which only the `caBundle`s are kept in step.
+    """The conversion webhooks in the CRDs, of which only the `caBundle`s are written.
 
-    The CRDs themselves are the installer's, chart or `--install`: one that is not there, or does not convert, has
-    nothing to keep. CRDs are large, and nobody but an upgrade changes them: a bundle that was found in all of them is
-    looked for again after `LOOK_AGAIN_SECONDS`, not at every pass.
+    The CRDs belong to the installer, chart or `--install`: one that does not exist, or does not convert, is skipped.
+    CRDs are large, and only an upgrade changes them: a bundle that was found in all of them is checked again after
+    `LOOK_AGAIN_SECONDS`, not in every pass.
     """
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
@@ -166,7 +168,9 @@ class Converted:
 
 
 async def apply(client: Client, wanted: Raw) -> Raw:
-    """Server-side apply of a cluster-scoped object, taking over fields that others (kubectl, an older us) have set."""
+    """Applies a cluster-scoped object on the server side, taking fields that others (kubectl, an older Seiretsu) have
+    set.
+    """
     return await client.patch(
         RESOURCES[wanted["kind"]], wanted["metadata"]["name"], "", wanted, type="apply", force=True
     )
@@ -180,7 +184,7 @@ async def _get(client: Client, wanted: Raw) -> Raw | None:
 
 
 def _called(configuration: Raw) -> dict[str, Raw]:
-    """How each webhook is called, without what the API server adds by default."""
+    """Returns how each webhook is called, without the defaults of the API server."""
     return {
         one["name"]: {key: one["clientConfig"].get(key) for key in ("url", "caBundle")}
         for one in configuration.get("webhooks") or ()

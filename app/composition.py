@@ -1,4 +1,4 @@
-"""The parts of the process and how they fit: the only place that knows certificates, hooks and controller at once."""
+"""The parts of the process and their connections: the only module that knows certificates, hooks and controller."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ LONGEST_WAIT_SECONDS = 10.0
 LONGEST_UNREACHABLE_SECONDS = 1.0
 """A refused connection costs the API server nothing, and it is noticed sooner that it is back."""
 HOPELESS = (400, 401, 405, 406, 413, 415, 422)
-"""What the API server says of a request that it will never take: credentials it does not know, an object that it finds
-wrong. Everything else may be otherwise in a moment: rights that are granted (403), a namespace or a kind that is made
-(404), another writer (409).
+"""Answers of the API server to a request that will never succeed: credentials that it does not accept, an invalid
+object. All others may change soon: rights that are granted (403), a namespace or a kind that is created (404), another
+writer (409).
 """
 
 
 class Controller(Protocol):
-    """What the process needs of the controller."""
+    """The interface of the controller."""
 
     @property
     def client(self) -> Client:
-        """What it writes with."""
+        """The client that it writes with."""
 
     @property
     def lookup(self) -> Lookup:
@@ -66,14 +66,14 @@ class Controller(Protocol):
 
     @property
     def complaint(self) -> str:
-        """What keeps it from writing, in a sentence; empty where nothing does."""
+        """What prevents it from writing, as a sentence; empty if nothing does."""
 
     async def run(self) -> None:
         """Watch, schedule and write until cancelled. Returning or raising ends the process."""
 
 
 class Composition:
-    """One process: `start()` brings everything up, `stop()` ends it; `tasks` owns what runs meanwhile."""
+    """One process: `start()` starts everything, `stop()` ends it; `tasks` owns the background tasks."""
 
     def __init__(self, setup: Setup, client: Client, controller: Controller, metrics: Metrics | None = None) -> None:
         self.setup = setup
@@ -91,7 +91,7 @@ class Composition:
 
     @property
     def bound(self) -> Address:
-        """Where the main port listens, once it does."""
+        """The address of the main port, when it is open."""
         found = self.server.listeners[0].bound
         assert found is not None, "the port is asked for before it is open"
         return found
@@ -122,7 +122,7 @@ class Composition:
         self.tasks.start("collector", sweep(lambda: self.controller.client.precedence.free))
 
     async def stop(self) -> list[str]:
-        """Take no more work, answer the calls in flight, end; returns the names of tasks that would not stop."""
+        """Accepts no more work, answers the calls in progress, ends; returns the names of tasks that do not stop."""
         self.server.draining = True
         self.watchdog.stop()
         leaving = self.tasks.stop("controller", seconds=self.setup.farewell.total)
@@ -204,7 +204,7 @@ class Composition:
         return found
 
     def _called(self, path: str) -> None:
-        if path != CONVERSION_PATH:  # those are caused by our own writes, too
+        if path != CONVERSION_PATH:  # those are caused by the process's own writes, too
             self.controller.client.precedence.called()
 
     async def _tls(self) -> str:
@@ -236,9 +236,9 @@ async def persistently(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Do it again, after waits that double, until it is done. Raises only what is ``HOPELESS``.
+    """Repeats a call, after waits that double, until it succeeds. Raises only what is ``HOPELESS``.
 
-    A process that ended at the first refusal would be started again at once, by somebody who waits longer each time.
+    A process that ended at the first refusal would be restarted by a supervisor that waits longer each time.
     """
     told, wait = "", FIRST_WAIT_SECONDS
     while True:

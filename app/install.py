@@ -1,7 +1,7 @@
-"""`--install`: what the chart does in a cluster, done by the app from outside it: CRDs, and later the webhook
+"""`--install`: what the chart does in a cluster, done by the process from outside: CRDs, and later the webhook
 configurations.
 
-Server-side apply, so that it may be repeated at every start and takes nothing away that others added.
+It uses server-side apply, so that it can be repeated at every start and keeps the fields of others.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ATTEMPT_SECONDS = 0.1
 
 
 class NotEstablishedError(Exception):
-    """The API server does not serve some of our kinds."""
+    """The API server does not serve some of Seiretsu's kinds."""
 
 
 async def install_definitions(client: Client, conversion: Raw) -> None:
-    """Apply our CRDs and wait until the API server serves them all. Raises `NotEstablishedError` with its reasons.
+    """Applies the CRDs and waits until the API server serves them all. Raises `NotEstablishedError` with its reasons.
 
-    `conversion` is the `clientConfig` by which it calls us for the older versions.
+    `conversion` is the `clientConfig` with which the API server calls the conversion webhook.
     """
     wanted = crds.definitions(conversion)
     found = {one["metadata"]["name"]: one for one in (await client.list(CRDS))["items"]}
@@ -56,10 +56,10 @@ async def _install(client: Client, found: Raw, wanted: Raw) -> None:
 
 
 def moved(found: Raw, wanted: Raw) -> Raw | None:
-    """The patch by which a conversion webhook of Kueue's, or of our chart's, becomes ours; None where that is so.
+    """Returns the patch that replaces the conversion webhook of Kueue, or of the chart; None if it is not needed.
 
-    What others have set stays under server-side apply, and a webhook at a Service and at a URL is refused. It is one
-    patch, so that there is no moment without a conversion: the API server would then merely rename versions.
+    Server-side apply keeps fields that others have set, and a webhook with both a Service and a URL is refused. It is
+    one patch, so that there is no moment without a conversion: the API server would then only rename versions.
     """
     webhook = wanted["spec"].get("conversion", {}).get("webhook")
     there = ((found.get("spec") or {}).get("conversion") or {}).get("webhook") or {}
@@ -71,8 +71,9 @@ def moved(found: Raw, wanted: Raw) -> Raw | None:
 
 
 async def await_admission(client: Client) -> None:
-    """Wait until the API server calls us: it learns of new webhook configurations a moment after it stored them, and
-    a Job created in that moment would not be made to wait. Asked with a dry-run create that our hook always changes.
+    """Waits until the API server calls the webhooks: it uses new webhook configurations a moment after it stored them,
+    and a Job created in that moment would not be suspended. Tested with a dry-run create that the webhook always
+    changes.
     """
     probe: Raw = {
         "apiVersion": API_VERSION,
@@ -92,11 +93,11 @@ async def await_admission(client: Client) -> None:
 
 
 async def take_name(client: Client) -> None:
-    """Let the controller's client act under a name of its own, with the rights of whoever started us.
+    """Lets the controller's client use its own account name, with the rights of the account that started the process.
 
-    What the controller writes is then told apart from what people write, and not sent back to us for validation: two
-    calls of our own webhooks less for each Job. In a cluster the service account is that name. Whoever started us may
-    not be allowed to impersonate: then the client keeps that person's name, and everything is validated.
+    The API server can then distinguish writes of the controller from those of people, and does not send them back for
+    validation: two webhook calls less for each Job. In a cluster the service account has that function. If the starting
+    account may not impersonate, the client uses its name, and everything is validated.
     """
     client.impersonate = AS_CONTROLLER
     try:
@@ -107,7 +108,9 @@ async def take_name(client: Client) -> None:
 
 
 async def user_name(client: Client) -> str:
-    """The user name that the API server gives this client; empty where it tells nobody (before Kubernetes 1.28)."""
+    """Returns the user name that the API server gives this client; empty if it does not report it (before Kubernetes
+    1.28).
+    """
     review = {"apiVersion": SELF.api_version, "kind": SELF.kind}
     try:
         answer = await client.create(SELF, review)

@@ -1,5 +1,5 @@
-"""Logs: one line an event, to stderr: JSON for machines, coloured text on a terminal. Standard logging joins the
-stream.
+"""Logs: one line for each event, to stderr: JSON for machines, coloured text on a terminal. Standard logging uses the
+same stream.
 """
 
 from __future__ import annotations

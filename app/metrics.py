@@ -1,6 +1,6 @@
-"""What the process itself counts: calls of its webhooks, the delay of its event loop, the end of its certificate.
+"""The metrics of the process: calls of its webhooks, the delay of its event loop, the expiration of its certificate.
 
-One registry of our own, into which the controller's metrics (Kueue's names) are registered too.
+A separate registry, in which the controller's metrics (Kueue's names) are registered too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 SLICE_SECONDS = 0.002
-"""For so long a scrape reads what belongs to the event loop without letting anybody else run."""
+"""The time for which a scrape reads data of the event loop before it yields."""
 
 Steps = Callable[[], Iterator[Metric | None]]
-"""Reads what belongs to the event loop; others may run after each step (None: it gave no family yet)."""
+"""Reads data of the event loop; other tasks can run after each step (None: no family is complete yet)."""
 
 
 class Metrics:
-    """The registry and the process's own series. What is in the registry is read in a thread; what belongs to the event
-    loop is in ``steps``.
+    """The registry and the series of the process. The registry is rendered in a thread; data of the event loop is read
+    by ``steps``.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Metrics:
         )
 
     async def page(self) -> bytes:
-        """All series as text, rendered in a thread: thousands take longer than a webhook may wait."""
+        """Returns all series as text, rendered in a thread: thousands take longer than a webhook may wait."""
         families: list[Metric] = []
         resumed = time.monotonic()
         for steps in self.steps:
@@ -101,7 +101,7 @@ class _Read(Collector):
 
 
 class ClientCalls(Collector):
-    """`rest_client_requests_total`, controller-runtime's name for what went to the API server, read from the client."""
+    """`rest_client_requests_total`, controller-runtime's name for calls to the API server, read from the client."""
 
     def __init__(self, answers: Mapping[tuple[str, str, int], int]) -> None:
         self._answers = answers
@@ -117,7 +117,7 @@ class ClientCalls(Collector):
 
 
 class Measured:
-    """ASGI middleware that counts the calls to `hooks`, and tells `called` of each as it comes; other paths are never a
+    """ASGI middleware that counts the calls to `hooks`, and calls `called` when one arrives; other paths are never a
     label.
     """
 

@@ -1,11 +1,11 @@
-"""Whether this process is alive and whether it is ready, each as a list of named checks with a sentence for what fails.
+"""Whether this process is alive and whether it is ready, each as a list of named checks with a sentence for a failure.
 
-Alive (`/healthz`) is the event loop alone: were it to depend on the API server, an outage of that would restart every
-replica. Ready (`/readyz`) is what the API server needs of us: a TLS handshake with our own port that verifies against
-the bundle clients have, that bundle in the webhook configurations, and no shutdown begun. Anybody may ask, as often as
-they like, so what costs a handshake is remembered for a moment. It does not wait for caches: the first LIST of our
-kinds may need our own conversion webhook, which a Service offers once we are ready. `/readyz/controller` says whether
-the caches are read and whether the API server denies the controller any of its writes.
+Alive (`/healthz`) depends on the event loop only: if it depended on the API server, its outage would restart every
+replica. Ready (`/readyz`) is what the API server needs: a TLS handshake with the process's own port that verifies with
+the clients' bundle, that bundle in the webhook configurations, and no shutdown. Any client can ask, as often as it
+likes, so the result of a handshake is cached for a moment. It does not wait for caches: the first LIST of Seiretsu's
+kinds may need the conversion webhook, which a Service offers only when it is ready. `/readyz/controller` reports
+whether the caches are read and whether the API server denies the controller any write.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_CHECK_TIME = 0x200000
 
 
 class Heartbeat:
-    """Measures how late the event loop comes to its timers."""
+    """Measures how late the event loop runs its timers."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -48,19 +48,20 @@ class Heartbeat:
             self._metrics.lag.observe(self.late())
 
     def late(self) -> float:
-        """For how many seconds the loop has not come to a timer that was due; any thread may ask."""
+        """Returns for how many seconds the loop has not run a timer that was due; any thread may call it."""
         return max(time.monotonic() - self._last - BEAT_SECONDS, 0.0)
 
     async def check(self) -> str:
-        """The loop came to its timers in the last half minute."""
+        """The loop ran its timers in the last half minute."""
         late = self.late()
         return f"the event loop has been busy for {late:.0f} s" if late > DEAD_SECONDS else ""
 
 
 async def dial(address: Address, bundle: bytes, name: str) -> str:
-    """Shake hands with our own port as the API server would, trusting `bundle` and calling us `name`.
+    """Makes a TLS handshake with the process's own port as the API server would, with `bundle` as trust and `name` as
+    the host name.
 
-    Without regard to the time: OpenSSL would look at our own clock, and what counts is the API server's.
+    Without checking the time: OpenSSL would use the local clock, and the API server's is what counts.
     """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
     try:
@@ -76,7 +77,7 @@ async def dial(address: Address, bundle: bytes, name: str) -> str:
 
 
 def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Check:
-    """The check, whose answer counts for `REMEMBERED_SECONDS`: however many ask meanwhile, it is made once."""
+    """The check, with a result that is valid for `REMEMBERED_SECONDS`, regardless of the number of requests."""
     answer, until = "", float("-inf")
     one_at_a_time = asyncio.Lock()
 
@@ -98,7 +99,7 @@ async def failing(checks: Mapping[str, Check]) -> dict[str, str]:
 
 
 def probe(path: str, checks: Mapping[str, Check]) -> Route:
-    """A path that answers 200 where every check passes, else 503, with a line a check in the API server's manner."""
+    """A path that answers 200 if every check passes, else 503, with one line for each check, as the API server does."""
 
     async def endpoint(request: Request) -> Response:
         failed = await failing(checks)

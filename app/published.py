@@ -1,8 +1,8 @@
-"""Whether the API server calls us with a bundle that verifies what we serve, as the live webhook configurations have
-it.
+"""Whether the API server calls with a bundle that verifies the served certificate, according to the live webhook
+configurations.
 
-They are watched, so a probe costs no call, and one that somebody blanks or replaces is known, and healed, at once. As
-long as they cannot be watched, what the last pass over the certificates found counts (`certs.keeper`).
+They are watched, so a probe costs no call, and a bundle that is removed or replaced is detected and restored
+immediately. While they cannot be watched, the result of the last pass over the certificates counts (`certs.keeper`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from controller.kube.store import Store, verbatim
 class Published:
     """Follows the configurations ``names`` (one of each resource), whose webhooks the API server calls as ``called``.
 
-    ``required``: one that does not exist is something to complain about. ``spoiled`` is called at each change that
-    leaves something to complain about.
+    ``required``: a missing one is an error. ``spoiled`` is called at each change that leaves an error.
     """
 
     def __init__(
@@ -67,8 +66,8 @@ class Published:
                 group.create_task(reflector.run())
 
     def complaint(self) -> str:
-        """What is wrong with the first webhook that is, in a sentence; empty where nothing is. Judged anew only when
-        a configuration or what we serve has changed.
+        """Returns the error of the first webhook that has one, as a sentence; empty if none has. Computed again only
+        when a configuration or the served certificate has changed.
         """
         found = (self._stores[resource].get(("", name)) for resource, name in self._names.items())
         versions = [each and (each["metadata"]["uid"], each["metadata"]["resourceVersion"]) for each in found]
@@ -93,7 +92,7 @@ class Published:
         except (binascii.Error, ValueError):
             return "has a caBundle that is not base64"
         if not bundle.strip():
-            # Without a bundle the API server trusts what its machine trusts: right where we know of no CA either.
+            # Without a bundle the API server uses the CAs of its machine: right if no CA is known here either.
             return "has no caBundle" if self._live.bundle else ""
         if self._live.pair is None:
             return "trusts a CA, but no certificate is served yet"

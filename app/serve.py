@@ -1,8 +1,8 @@
-"""`seiretsu serve`, from its first line to its exit code.
+"""`seiretsu serve`, from start to exit code.
 
-It prints `ready` on stdout, once, when and only when it serves and its caches are read. Whatever stops it, it stops the
-same way: no more work is taken, calls in flight are answered, and a guard ends the process should anything refuse to.
-Exit codes: 0 stopped as asked, 1 something failed (the log's last line says what), 2 wrong options or Configuration.
+It prints `ready` on stdout, once, when it serves and its caches are read. It always stops in the same way: no more work
+is accepted, calls in progress are answered, and a guard ends the process if anything does not stop. Exit codes: 0
+stopped as asked, 1 something failed (the last line of the log has the reason), 2 wrong options or Configuration.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from core.feedback import catalog
 log = structlog.get_logger("seiretsu")
 
 GUARD_SECONDS = 1.5
-"""How long after the farewell the process may still take: then it is ended from outside the event loop."""
+"""The time after the shutdown after which the process is ended from outside the event loop."""
 
 EXPECTED = (ApiError, CertificateError, NotEstablishedError, OSError)
-"""What the world does to us: told in a sentence. Anything else is a mistake of ours and told with its traceback."""
+"""External errors, which are logged as a sentence. Any other error is a bug and is logged with its traceback."""
 
 
 def run(options: Options) -> int:
@@ -61,11 +61,11 @@ def run(options: Options) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End the process now, with all that it printed. The interpreter would first look through and free every object:
-    more than a minute for a heap of some gigabytes, while whoever sent the signal waits.
+    """Ends the process immediately, after flushing its output. The interpreter would first free every object: more than
+    a minute for a heap of some gigabytes.
     """
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
+        with contextlib.suppress(OSError, ValueError):  # the reader of the pipe has ended
             stream.flush()
     os._exit(code)
 
@@ -92,7 +92,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.set)
     throttle = Throttle(decided.calls_per_second, decided.calls_at_once)
-    # Certificates have a client of their own: every replica keeps them, while only the leader may write as controller.
+    # Certificates have their own client: every replica renews them, while only the leader may write as controller.
     async with Client(connection) as client, Client(connection, throttle=throttle) as fenced:
         metrics = Metrics()
         metrics.registry.register(ClientCalls(fenced.answers))
@@ -109,7 +109,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
 
 
 async def _until_stopped(process: Composition, asked: asyncio.Event) -> int:
-    """Start, say `ready`, and wait for the first reason to stop; returns the exit code."""
+    """Starts, prints `ready`, and waits for the first reason to stop; returns the exit code."""
     starting = asyncio.create_task(process.start())
     waiting = {asyncio.create_task(asked.wait()), asyncio.create_task(process.tasks.ended())}
     try:

@@ -1,5 +1,5 @@
-"""What the command line and the Configuration come to: addresses, names, certificates. Decided once, before anything
-runs.
+"""The settings that follow from the command line and the Configuration: addresses, names, certificates. Computed once,
+at the start.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CLUSTER_FAREWELL = Farewell(lame_duck=4.0, calls=4.0)
 """In a cluster an endpoint is still called for some seconds after it was withdrawn. Both end within ten seconds."""
 
 CALLS_PER_SECOND, CALLS_AT_ONCE = 2000.0, 4000
-"""How fast we call where the Configuration does not say. Kueue's own 300 and 500 hold admission to a hundred a second;
-the API server has its own fairness, and says 429 when it has had enough, upon which we slow down.
+"""The rate of calls if the Configuration does not set it. Kueue's 300 and 500 limit admission to a hundred a second;
+the API server has its own fairness and answers 429 when it is overloaded, and then the client slows down.
 """
 
 SERVICE_SUFFIX = "-webhook-service"
@@ -50,10 +50,9 @@ class Options:
 class Setup:
     """Everything that is known before the port is open.
 
-    `health` and `metrics` are plain HTTP ports of their own; without one, the main port answers probes, and metrics too
-    where we run out of a cluster: in it, whoever reaches the webhooks should not read them.  `mounted` says that
-    `cert_dir` holds certificates of somebody else's making; otherwise it holds our CA, and where it is None the Secret
-    does.
+    `health` and `metrics` are separate ports with plain HTTP; without them, the main port answers probes, and outside
+    of a cluster metrics too: inside it, clients of the webhooks should not read them. `mounted` is whether `cert_dir`
+    has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret has it.
     """
 
     bind: Address
@@ -77,12 +76,12 @@ class Setup:
 
     @property
     def namespace(self) -> str:
-        """Our own namespace."""
+        """Returns the namespace of Seiretsu."""
         return self.settings.namespace
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What callers may call us, the one they do first."""
+        """The host names with which clients call, the most used one first."""
         local = ("localhost", "127.0.0.1", "::1")
         if self.install:
             host = _reachable(self.bind.host)
@@ -92,21 +91,21 @@ class Setup:
 
     @property
     def configuration_prefix(self) -> str:
-        """The name of our webhook configurations up to `-mutating-webhook-configuration`; the chart makes it so."""
+        """The name of the webhook configurations without `-mutating-webhook-configuration`; the chart uses the same."""
         return "seiretsu" if self.install else self.service.removesuffix(SERVICE_SUFFIX)
 
     def endpoint(self, bound: Address) -> Endpoint:
-        """Where the API server calls us, once the port is known."""
+        """Returns the address with which the API server calls, when the port is known."""
         if self.install:
             return Endpoint(url=f"https://{Address(_reachable(bound.host), bound.port)}")
         return Endpoint(service=self.service, namespace=self.namespace, port=self.service_port)
 
 
 def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> Setup:
-    """What follows of the options and the Configuration. Raises `ValueError` with a sentence for a person.
+    """Returns the setup from the options and the Configuration. Raises `ValueError` with a sentence for a person.
 
-    Out of a cluster a port besides the main one is opened only where the Configuration names it: several servers run
-    side by side on a developer's machine, and Kueue's default ports are the same for all.
+    Outside of a cluster a port besides the main one is opened only if the Configuration names it: several servers run
+    on a developer's machine, and Kueue's default ports are the same for all.
     """
     configuration = loaded.configuration
     farewell = LOCAL_FAREWELL if options.install else CLUSTER_FAREWELL
@@ -145,12 +144,14 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
 
 
 def _others_may_run(options: Options, configuration: Configuration) -> bool:
-    """In a cluster always; out of it only where the Configuration speaks of electing a leader."""
+    """In a cluster always; outside of it only if the Configuration has leader election."""
     return not options.install or "leader_elect" in configuration.leader_election.model_fields_set
 
 
 def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings:
-    """What hooks and handlers read of a Configuration; ``namespace`` is where we run, where that is known better."""
+    """Returns the part of a Configuration that hooks and handlers use; ``namespace`` replaces that of the
+    Configuration.
+    """
     configuration = loaded.configuration
     integrations = configuration.integrations
     return Settings(
@@ -184,7 +185,7 @@ def _own_port(text: str, *, wanted: bool) -> Address | None:
 
 
 def state_directory(environment: Mapping[str, str]) -> Path:
-    """Where a person's own server keeps what must outlive it (XDG base directories)."""
+    """Returns the directory for data that must outlive a person's own server (XDG base directories)."""
     base = environment.get("XDG_STATE_HOME") or ""
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "seiretsu"
 

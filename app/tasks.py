@@ -1,7 +1,7 @@
-"""Background tasks with an owner: one that ends, for whatever reason, ends the process.
+"""Background tasks with an owner: a task that ends, for whatever reason, ends the process.
 
-A task that dies unnoticed leaves a server that answers 200 and admits nothing. So every task has a name and is watched,
-and the first to end is told, by that name, to whoever waits for it.
+If a task ended unnoticed, the server would answer 200 and admit nothing. So every task has a name and is watched, and
+the waiter gets the first one that ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class TaskEndedError(Exception):
-    """A background task ended although nobody stopped it."""
+    """A background task ended, but was not stopped."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
         causes = "; ".join(f"{type(one).__name__}: {one}" for one in _causes(cause))
@@ -23,7 +23,7 @@ class TaskEndedError(Exception):
 
 
 class Tasks:
-    """Owns tasks that must run as long as the process does. Used inside one running event loop."""
+    """Owns tasks that must run as long as the process. Used inside one running event loop."""
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[Any]] = {}

@@ -20,11 +20,11 @@ _CIPHERS: Final = {
     "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
-"""Those with forward secrecy and authenticated encryption; TLS 1.3 has its own and takes no choice."""
+"""Ciphers with forward secrecy and authenticated encryption; TLS 1.3 has its own, which cannot be configured."""
 
 
 def minimum(tls: Tls | None) -> ssl.TLSVersion:
-    """1.3 where nothing is said: the API server speaks it. 1.0 and 1.1 are asked for in vain and come to 1.2."""
+    """The default is 1.3, which the API server supports. 1.0 and 1.1 are raised to 1.2."""
     if tls is None or not tls.min_version:
         return ssl.TLSVersion.TLSv1_3
     return _MINIMUM.get(tls.min_version, ssl.TLSVersion.TLSv1_2)

@@ -1,5 +1,5 @@
-"""Says what holds the event loop up. Webhooks, lease and probes all wait while one step of anything takes long, and the
-only moment to see which is while it lasts: a thread looks at the loop's stack then.
+"""Logs what blocks the event loop. Webhooks, lease and probes all wait while one step takes long, and it can be
+identified only during that time: a thread reads the loop's stack then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import structlog
 log = structlog.get_logger("seiretsu.watchdog")
 
 STALL_SECONDS = 0.5
-"""Longer than any step should take by far: the API server waits five seconds for a webhook."""
+"""Much longer than any step should take: the API server waits five seconds for a webhook."""
 
 FRAMES = 12
 
 
 class Watchdog:
-    """Watches the thread that makes it. `late` tells how long that thread's event loop has not come to its timers."""
+    """Watches the thread that creates it. `late` returns for how long that thread's event loop has not run its
+    timers.
+    """
 
     def __init__(self, late: Callable[[], float], stall_seconds: float = STALL_SECONDS) -> None:
         self._late = late

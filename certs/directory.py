@@ -1,7 +1,7 @@
 """The CA in a directory: the store of a server that runs outside the cluster.
 
-One file is the truth, replaced by rename, so that no reader ever sees half a CA; a lock file orders the writers of
-several processes. `ca.crt` beside it is a copy of the bundle for people (`curl --cacert`), never read back.
+One file has the data; it is replaced by rename, so that no reader sees half a CA; a lock file orders the writers of
+several processes. `ca.crt` next to it is a copy of the bundle for people (`curl --cacert`), which is never read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DirectoryStore:
         self.directory = directory
 
     async def read(self) -> Content:
-        """The file's content; what is not our JSON reads as data that nothing can be made of, at its own version."""
+        """Returns the file's content; other JSON is read as unusable data with its own version."""
         return await asyncio.to_thread(self._read)
 
     async def write(self, data: Mapping[str, bytes], version: str) -> bool:

@@ -1,10 +1,9 @@
-"""Keeps the CA, the serving certificate and every client's bundle as they should be: one level-based pass, again and
-again.
+"""Maintains the CA, the serving certificate and every client's bundle: one level-based pass, repeated.
 
-A pass reads the store, takes the step `certs.plan` decides, renews the leaf when it is due, and publishes the bundle
-where it is not carried. Whatever fails, the last good certificate goes on serving and the next pass tries again. Any
-number of processes may run a keeper on one store: writes are compare-and-swap, and the same facts lead all of them to
-the same step.
+A pass reads the store, takes the step of `certs.plan`, renews the leaf when it is due, and publishes the bundle where
+it is missing. After any failure the last valid certificate is still served and the next pass tries again. Any number of
+processes may run a keeper on one store: writes are compare-and-swap, and the same data leads all of them to the same
+step.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from certs.store import BundleTarget, Store
 log = structlog.get_logger("seiretsu.certs")
 
 PASS_EVERY = 4.0
-"""Seconds between passes: a bundle that drifted or vanished is healed within 5. The wall clock decides what is due, not
-this timer, so a machine that slept through a renewal renews at its first pass.
+"""Seconds between passes: a bundle that was changed or removed is restored within 5. The wall clock decides what is
+due, not this timer, so a machine that was suspended during a renewal renews at its first pass.
 """
 
 ATTEMPTS = 20
 
 
 class Keeper:
-    """Runs the passes for one serving process. `names` are what clients call us, the first one above all.
+    """Runs the passes for one serving process. `names` are the host names of clients, the most important one first.
 
-    `published`: when they were last read, every target carried the bundle; an API server that is away since does not
-    change that.
+    `published`: when last read, every target had the bundle; an API server that does not answer since does not change
+    that.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Keeper:
 
     @property
     def bundle(self) -> bytes:
-        """What clients must trust; empty before the first pass."""
+        """The certificates that clients must trust; empty before the first pass."""
         return self.record.bundle if self.record else b""
 
     def add_target(self, target: BundleTarget) -> None:
@@ -87,7 +86,9 @@ class Keeper:
                 log.warning("Certificates could not be checked, the last valid one is still served", error=str(error))
 
     async def tick(self) -> None:
-        """One pass. Raises what the store raises; on any error the live context still serves what it served."""
+        """Runs one pass. Raises the errors of the store; after any error the live context serves what it served
+        before.
+        """
         carried = self.bundle
         published = bool(carried) and await self._carried(carried)
         self.published = self.published and published
@@ -118,7 +119,9 @@ class Keeper:
         raise CertificateError(f"the CA could not be stored in {ATTEMPTS} attempts: other writers were always first")
 
     def _mended(self, found: Record, complaints: Sequence[str], now: datetime) -> Record:
-        """What was found, mended from memory: a lost CA comes back, and the CA of the leaf in service stays trusted."""
+        """Returns what was found, repaired from memory: a lost CA is restored, and the CA of the leaf in use stays
+        trusted.
+        """
         if complaints:
             log.error("Part of the stored CA cannot be used", complaints=complaints)
         if self.record is None:

@@ -1,8 +1,8 @@
-"""The TLS context that serves, and how its certificate is exchanged under it.
+"""The TLS context that serves, and how its certificate is replaced.
 
-`SSLContext.load_cert_chain` on a context in use gives every later handshake the new certificate and leaves open
-connections alone. A pair that does not match breaks that context for every later handshake, so each pair is tried on a
-scratch context and verified against the bundle before it comes near the live one.
+`SSLContext.load_cert_chain` on a context in use gives every later handshake the new certificate and does not affect
+open connections. A pair that does not match breaks that context for every later handshake, so each pair is first loaded
+into a separate context and verified with the bundle.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class LiveContext:
         self.bundle = b""
 
     def load(self, pair: Pair, bundle: bytes, name: str, now: datetime) -> None:
-        """Serve `pair` from the next handshake on. Raises `CertificateError`, the old pair still served, if it is
-        unfit.
+        """Serves `pair` from the next handshake on. Raises `CertificateError` if it is not usable; the old pair is then
+        still served.
 
-        `bundle` is what clients trust, empty when we do not know it (a public CA); `name` what they call us.
+        `bundle` is what clients trust, empty if that is unknown (a public CA); `name` is their host name for this
+        server.
         """
         if bundle:
             pki.verify_chain(pair, bundle, name, now)

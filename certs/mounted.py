@@ -1,8 +1,7 @@
-"""Certificates that somebody else makes, e.g. cert-manager: files in a mounted Secret, watched and loaded when they
-change.
+"""Certificates of another program, e.g. cert-manager: files in a mounted Secret, watched and loaded when they change.
 
-A mount is switched as a whole by Kubernetes (`..data` points to another directory), yet a read can fall between two
-files: a pair that does not match is not an error to act on, the next look has the whole of it.
+Kubernetes replaces a mount as a whole (`..data` points to another directory), but a read can happen between two files:
+a pair that does not match is not an error, the next check reads it completely.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from certs.pki import CertificateError
 log = structlog.get_logger("seiretsu.certs")
 
 LOOK_EVERY = 10.0
-"""Seconds between looks at the files; what controller-runtime's certificate watcher takes."""
+"""Seconds between checks of the files; the same as controller-runtime's certificate watcher."""
 
 
 class MountedFiles:
@@ -36,7 +35,7 @@ class MountedFiles:
 
     @property
     def bundle(self) -> bytes:
-        """What clients must trust, as far as the mount tells."""
+        """The certificates that clients must trust, as far as the mount contains them."""
         return self.live.bundle
 
     async def run(self) -> None:

@@ -1,8 +1,8 @@
-"""Keys and certificates: makes a CA and leaves, reads PEM back, verifies a chain. The only module that touches
+"""Keys and certificates: creates a CA and leaves, parses PEM, verifies a chain. The only module that uses
 `cryptography`.
 
-P-256 throughout: a key costs 0.1 ms where RSA-2048 costs 10-70 ms of a stalled event loop. `NotBefore` lies one hour
-back, so that an API server whose clock runs behind ours accepts a certificate at once.
+P-256 only: a key costs 0.1 ms, while RSA-2048 costs 10-70 ms of a stalled event loop. `NotBefore` is one hour earlier,
+so that an API server whose clock is behind accepts a certificate immediately.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ BACKDATE = timedelta(hours=1)
 
 
 class CertificateError(Exception):
-    """A certificate or key that cannot be used; the text says which and why."""
+    """A certificate or key that cannot be used; the text names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One certificate and what the rules ask of it. `fingerprint` (SHA-256 of the DER form) names it everywhere."""
+    """One certificate with the fields that the rules use. `fingerprint` (SHA-256 of the DER form) identifies it
+    everywhere.
+    """
 
     pem: bytes
     fingerprint: str
@@ -36,7 +38,7 @@ class Certificate:
     is_authority: bool
 
     def valid_at(self, now: datetime) -> bool:
-        """`now` lies within the validity."""
+        """Whether `now` is within the validity."""
         return self.not_before <= now < self.not_after
 
     def due_at(self, fraction: float) -> datetime:
@@ -54,7 +56,7 @@ class Pair:
 
 
 def read_certificates(pem: bytes) -> tuple[Certificate, ...]:
-    """Every certificate of a PEM text, in order, each once. Raises `CertificateError` for what is not PEM."""
+    """Returns every certificate of a PEM text, in order, each once. Raises `CertificateError` for other text."""
     if not pem.strip():
         return ()
     try:

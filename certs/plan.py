@@ -47,7 +47,7 @@ class Validity(NamedTuple):
     not_after: datetime
 
     def holds(self, now: datetime) -> bool:
-        """`now` lies within it."""
+        """Whether `now` is within the validity."""
         return self.not_before <= now < self.not_after
 
 
@@ -67,7 +67,7 @@ class Stored:
 
 
 class Step(Enum):
-    """What the table may ask for; see the module's text."""
+    """The steps that the table can return; see the module's text."""
 
     CREATE = auto()
     KEEP = auto()
@@ -99,7 +99,8 @@ def _rotate(stored: Stored, following: Validity, now: datetime, policy: Policy, 
         return Step.KEEP
     if stored.published_at is None:
         return Step.RECORD_PUBLICATION
-    # The distance, not the difference: a clock set back after the publication must not hold the rotation up for ever.
+    # The distance, not the difference: a clock that is set back after the publication must not block the rotation for
+    # ever.
     return Step.PROMOTE if abs(now - stored.published_at) >= policy.publish_wait else Step.KEEP
 
 

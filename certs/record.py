@@ -1,8 +1,7 @@
-"""The stored CA itself: its form as a Secret's data, reading it back from whatever is found there, and one step
-onwards.
+"""The stored CA: its form as a Secret's data, parsing it, and applying one step.
 
-The same names in a Secret and in a directory's file: `ca.crt` is the bundle that clients trust, `signing.crt` and
-`signing.key` the CA that signs, `next.crt` and `next.key` the CA that follows it, `rotation.json` when what happened.
+A Secret and a directory's file use the same names: `ca.crt` is the bundle that clients trust, `signing.crt` and
+`signing.key` the CA that signs, `next.crt` and `next.key` the next CA, `rotation.json` the times of the steps.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Record:
 
     @property
     def bundle(self) -> bytes:
-        """What clients must trust: every CA of the record, in an order that is the same in every replica."""
+        """Returns what clients must trust: every CA of the record, in the same order in every replica."""
         pairs = [pair.certificate for pair in (self.signing, self.next) if pair is not None]
         return pki.bundle_pem([*pairs, *self.retired])
 
@@ -60,7 +59,9 @@ class Record:
         return certificate.fingerprint in {found.fingerprint for found in pki.read_certificates(self.bundle)}
 
     def retaining(self, certificate: Certificate, now: datetime) -> Record:
-        """The record with `certificate` trusted as well, for as long as a CA that was replaced `now` would be."""
+        """Returns the record with `certificate` trusted as well, for as long as a CA that was replaced `now` would
+        be.
+        """
         if self.trusts(certificate):
             return self
         return replace(self, retired=(*self.retired, certificate), promoted_at=now)
@@ -78,15 +79,14 @@ class Record:
 
 
 def ours(data: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The part of a store's data that is the record; a Secret may carry other keys beside it."""
+    """Returns the part of a store's data that is the record; a Secret may have other keys too."""
     return {key: data[key] for key in KEYS if key in data}
 
 
 def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
-    """What is stored, and a sentence for each part of it that cannot be used (and was left out).
+    """Parses the stored data; returns the record and a sentence for each part that is not usable (and left out).
 
-    Never raises: what is broken counts as absent, what is good beside it is kept, so that leaves in service go on
-    verifying.
+    Never raises: an invalid part counts as absent, valid parts are kept, so that leaves in use can still be verified.
     """
     complaints: list[str] = []
     signing = _read_authority(data, SIGNING, complaints)
@@ -103,7 +103,7 @@ def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
 
 
 def after(record: Record, step: Step, now: datetime, policy: Policy) -> Record:
-    """The record once `step` is taken. Makes keys where the step asks for a new CA."""
+    """Returns the record after `step`. Creates keys if the step needs a new CA."""
     match step:
         case Step.KEEP:
             return record

@@ -1,6 +1,7 @@
-"""What `certs` needs of the world: a place that keeps the CA, and the clients whose bundles are kept in step.
+"""The interfaces of `certs`: a place that stores the CA, and the clients whose bundles are updated.
 
-Protocols only: `app` fills them with the API server's Secret and webhook configurations, `certs.directory` with files.
+Protocols only: `app` implements them with the API server's Secret and webhook configurations, `certs.directory` with
+files.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a store holds, and the version a write must name. An empty `version` is "nothing there yet"."""
+    """The content of a store, and the version that a write must name. An empty `version` means that there is none
+    yet.
+    """
 
     data: Mapping[str, bytes]
     version: str = ""
 
 
 class Store(Protocol):
-    """Keeps the CA for every process that serves; compare-and-swap, so that any number may start at once."""
+    """Stores the CA for every process that serves; compare-and-swap, so that any number may start at the same time."""
 
     async def read(self) -> Content:
-        """What is kept now; empty when nothing is."""
+        """Returns the present content; empty if there is none."""
 
     async def write(self, data: Mapping[str, bytes], version: str) -> bool:
-        """Replace the content if it still is at `version`. False: somebody else was first, read again."""
+        """Replaces the content if it still has `version`. Returns False if another writer was first: read again."""
 
 
 class BundleTarget(Protocol):
@@ -33,10 +36,10 @@ class BundleTarget(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in logs and messages."""
+        """The name in logs and messages."""
 
     async def carries(self, bundle: bytes) -> bool:
-        """Read the copy anew: it is `bundle`, everywhere. True also where there is nothing to keep in step."""
+        """Reads every copy again: whether it is `bundle`. True also if there is nothing to update."""
 
     async def publish(self, bundle: bytes) -> None:
         """Make the copy `bundle`."""

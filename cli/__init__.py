@@ -1,1 +1,1 @@
-"""What a person types."""
+"""The commands of ``seiretsu``."""

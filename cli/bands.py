@@ -1,7 +1,7 @@
-"""What was used of each quota over time, as steps: the figures under the picture and the report.
+"""The usage of each quota over time, as steps: the values of the picture and of the report.
 
-Separate from both because they read the same. A band is one ClusterQueue's use of a resource in a flavor, or that of
-all of them together.
+Separate from both because they use the same values. A band is one ClusterQueue's usage of a resource in a flavor, or
+that of all of them together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Band:
 
     @property
     def most(self) -> int:
-        """The most that was in use at once."""
+        """The greatest usage."""
         return max((used for _, used in self.steps), default=0)
 
     def spent(self, end: float) -> float:

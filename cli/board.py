@@ -1,6 +1,6 @@
-"""What a person watches while Jobs wait their turn: one row a Job, one bar a ClusterQueue.
+"""The live view of Jobs in queues: one row for each Job, one bar for each ClusterQueue.
 
-Separate from the demo because it is pure: raw objects in, rows and renderables out.
+Separate from the demo because it is pure: it converts raw objects into rows and renderables.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Usage:
 
 
 def condition(obj: Raw, kind: str) -> Raw:
-    """The condition of that type, or nothing."""
+    """Returns the condition of that type, or nothing."""
     found = [c for c in obj.get("status", {}).get("conditions", []) if c["type"] == kind]
     return found[0] if found else {}
 
@@ -65,7 +65,9 @@ def rows(jobs: Iterable[Raw], workloads: Iterable[Raw], events: Iterable[Raw] = 
 
 
 def row(job: Raw, workload: Raw | None, event: str = "") -> Row:
-    """How one Job stands, with the reason if it waits: its Workload's status says it, or else an event on the Job."""
+    """Returns the state of one Job, with the reason if it waits: from its Workload's status, else from an event on the
+    Job.
+    """
     status, meta = job.get("status", {}), job["metadata"]
     wanted = job["spec"].get("parallelism", 1)
     if holds(job, "Complete") or holds(job, "Failed"):
@@ -98,7 +100,7 @@ def usages(queues: Iterable[Raw], resource: str) -> list[Usage]:
 
 
 def bar(usage: Usage, scale: int) -> Text:
-    """A queue's usage drawn to scale: own quota used, borrowed, own quota unused."""
+    """Returns a queue's usage drawn to scale: own quota used, borrowed, own quota unused."""
 
     def cells(amount: int) -> int:
         return round(BAR * amount / max(1, scale))

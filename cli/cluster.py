@@ -79,7 +79,9 @@ def env(name: Name = "seiretsu") -> None:
     cluster = clusters.get(name)
     folders = [program().parent, *(kubectl.parent for kubectl in [tools.find("kubectl")] if kubectl)]
     path = "".join(f"{shlex.quote(str(folder))}:" for folder in folders)
-    cache = shlex.quote(str(cluster.directory / "cache"))  # kubectl's own is kept by address, and addresses come back
+    cache = shlex.quote(
+        str(cluster.directory / "cache")
+    )  # kubectl's own cache uses the address as key, and addresses are reused
     typer.echo(f'export PATH={path}"$PATH" KUBECONFIG={shlex.quote(str(cluster.kubeconfig))} KUBECACHEDIR={cache}')
 
 
@@ -87,7 +89,7 @@ def env(name: Name = "seiretsu") -> None:
 def tools_(
     names: Annotated[list[str] | None, typer.Argument(help="Build these where missing, e.g. helm.")] = None,
 ) -> None:
-    """Print where each program lies; those named are built first."""
+    """Print the path of each program; those named are built first."""
     known = [tool.name for module in tools.ALL for tool in module.tools]
     for name in names or ():
         if name not in known:
@@ -105,7 +107,7 @@ def program() -> Path:
 
 
 def use_line(name: str) -> str:
-    """The line that makes a shell use a cluster; it can be pasted as it is."""
+    """Returns the line that makes a shell use a cluster; it can be pasted as it is."""
     return f'eval "$({shlex.quote(str(program()))} cluster env --name {name})"'
 
 

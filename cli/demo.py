@@ -1,12 +1,12 @@
-"""``seiretsu demo``: the main job, live, on a control plane of its own.
+"""``seiretsu demo``: shows the main function on its own real control plane.
 
 It starts a real local control plane, installs Seiretsu on it, applies ``examples/``, submits Jobs with kubectl, shows
 them waiting, borrowing, starting and finishing, and then what kubectl prints for Jobs that will not work. With
-``--stay`` (``make up``) it ends with everything still running and prints how to use it.
+``--stay`` (``make up``) everything keeps running and it prints how to use it.
 
-No scene depends on how fast the machine is: a Job runs until the demo ends it, so that who may start next is known, and
-a scene lasts until the cluster shows what it is about. The demo fails where a Job starts that has to wait, where more
-runs than the quota allows, or where nothing happens for ``PATIENCE``.
+No scene depends on the speed of the machine: a Job runs until the demo ends it, so the next Job to start is known, and
+a scene lasts until the cluster shows its result. The demo fails if a Job starts that must wait, if more runs than the
+quota allows, or if nothing happens for ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ TEAM_A, TEAM_B = "team-a", "team-b"
 NODES = NodeGroup(labels={"seiretsu.dev/pool": "standard"})
 UNTIL_ENDED = "24h"  # how long a Job of a scene would run by itself
 BORROWED = 4000  # what team-a borrows with three of them: its quota is 8 cpu, its borrowing limit 4
-MOST = {TEAM_A: 3, TEAM_B: 4}  # how many of them a team may run at once
+MOST = {TEAM_A: 3, TEAM_B: 4}  # how many of them a team may run at the same time
 MOST_OF_ALL = 4
 PATIENCE = 300.0  # seconds without the expected outcome after which the demo fails
 TICK = 0.5
 
 
 class DemoError(ClusterError):
-    """The demo did not go as it should; the message says where."""
+    """The demo failed; the message says where."""
 
 
 class Look(NamedTuple):
@@ -68,7 +68,7 @@ class Look(NamedTuple):
         return [row for row in self.jobs if row.state == "waiting"]
 
     def told(self, *jobs: str) -> bool:
-        """Whether these Jobs wait and are told why."""
+        """Whether these Jobs wait and have a reason."""
         return {row.job for row in self.waiting() if row.note} >= {*jobs}
 
     def finished(self) -> set[str]:
@@ -80,13 +80,13 @@ class Look(NamedTuple):
         return any((u.queue, u.borrowed, u.pending) == (queue, borrowed, pending) for u in self.queues)
 
     def describe(self) -> str:
-        """All of it in one line."""
+        """Everything on one line."""
         jobs = [f"{row.namespace}/{row.job} {row.state}{f' ({row.note})' if row.note else ''}" for row in self.jobs]
         return "; ".join(jobs) or "there are no Jobs"
 
 
 def mistake(look: Look, may_start: Collection[str]) -> str:
-    """What a look shows that must never be, whatever the timing: too many Jobs run, or one that has to wait; else ''.
+    """Returns an error that is wrong regardless of timing: too many Jobs run, or one runs that must wait; else ''.
 
     ``may_start`` are the Jobs that may have started by then.
     """
@@ -102,7 +102,7 @@ def mistake(look: Look, may_start: Collection[str]) -> str:
 
 @dataclass
 class Story:
-    """What happened, for the summary."""
+    """The events of the demo, for the summary."""
 
     submitted: int = 0
     waited: set[str] = field(default_factory=set)
@@ -112,9 +112,9 @@ class Story:
     most_used: int = 0
 
     def see(self, look: Look) -> list[str]:
-        """Take in one look at the cluster; returns a line for each Job that changed.
+        """Records one reading of the cluster; returns a line for each Job that changed.
 
-        A Job waits once it is told why: before that it may just have been created.
+        A Job waits when it has a reason: before that it may just have been created.
         """
         news = []
         for one in look.jobs:
@@ -152,14 +152,14 @@ class Demo:
             raise DemoError(f"kubectl {' '.join(args)}: no answer in {PATIENCE:.0f} s") from None
 
     def must(self, *args: str, stdin: str | None = None) -> str:
-        """Run kubectl and return what it printed; raises DemoError with its own words when it fails."""
+        """Runs kubectl and returns its output; raises DemoError with its error when it fails."""
         done = self.kubectl(*args, stdin=stdin)
         if done.returncode:
             raise DemoError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
         return done.stdout
 
     def look(self) -> Look:
-        """How Jobs and queues stand now."""
+        """Returns the present state of Jobs and queues."""
         kinds = f"jobs,workloads.{names.GROUP},clusterqueues.{names.GROUP},events"
         found: dict[str, list[Raw]] = defaultdict(list)
         for item in json.loads(self.must("get", kinds, "-A", "-o", "json"))["items"]:
@@ -183,9 +183,9 @@ class Demo:
                 self.must("annotate", "pods", *mine, f"{RUN_FOR}=0s", "--overwrite")
 
     def watch(self, title: str, may_start: Collection[str], until: Callable[[Look], bool]) -> Look:
-        """Show the board until something holds; on a terminal in place, elsewhere a line for each change.
+        """Shows the board until a condition is true; on a terminal in place, elsewhere a line for each change.
 
-        Raises DemoError as soon as something is wrong, whatever the timing: see ``mistake``.
+        Raises DemoError as soon as something is wrong regardless of timing: see ``mistake``.
         """
         deadline = time.monotonic() + PATIENCE
         with self.board() as show:
@@ -204,7 +204,7 @@ class Demo:
 
     @contextmanager
     def board(self) -> Iterator[Callable[[Look, list[str]], None]]:
-        """How to show a look at the cluster."""
+        """Shows one reading of the cluster."""
         if not self.console.is_terminal:
 
             def tell(_look: Look, news: list[str]) -> None:
@@ -221,7 +221,7 @@ class Demo:
             yield draw
 
     def line(self, text: str, style: str = "") -> None:
-        """A line, which stays whole in a file; a terminal folds it itself."""
+        """Prints a line, which is not wrapped in a file; a terminal wraps it itself."""
         self.console.print(Text(text, style), soft_wrap=True)
 
     def say(self, text: str) -> None:
@@ -257,7 +257,7 @@ class Demo:
         self.watch("to the end", everything, lambda look: look.finished() >= everything)
 
     def feedback(self) -> None:
-        """What kubectl says about Jobs that will not work."""
+        """Shows kubectl's answers to Jobs that will not work."""
         for heading, file, patch in (
             ("kubectl warns: this request can never fit", "too-big.yaml", None),
             ("kubectl warns: there is no such queue", "misspelt-queue.yaml", None),
@@ -277,7 +277,7 @@ class Demo:
                 raise DemoError(f"{file}: kubectl was not refused: {said}")
 
     def summary(self, seconds: float) -> None:
-        """What happened, in a few lines."""
+        """Returns the summary."""
         story = self.story
         self.say("What happened")
         for line in (
@@ -290,13 +290,13 @@ class Demo:
 
 
 def _three_run_on_borrowed_quota(look: Look, jobs: set[str]) -> bool:
-    """Whether three of these five Jobs run, one on borrowed quota, and the others wait and are told why."""
+    """Whether three of these five Jobs run, one on borrowed quota, and the others wait with a reason."""
     waiting = jobs - look.started()
     return look.shows(TEAM_A, borrowed=BORROWED, pending=2) and len(waiting) == 2 and look.told(*waiting)
 
 
 def _one_runs_and_one_waits(look: Look, jobs: set[str]) -> bool:
-    """Whether one of these two Jobs of team-b runs and the other one is told why it waits."""
+    """Whether one of these two Jobs of team-b runs and the other one waits with a reason."""
     waiting = jobs - look.started()
     return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.told(*waiting)
 
@@ -351,7 +351,7 @@ def command(
 
 @contextmanager
 def _announced_end(console: Console) -> Iterator[None]:
-    """Say, when the demo does not come to its end, that nothing stays up."""
+    """Prints, when the demo does not complete, that everything is stopped."""
     try:
         yield
     except BaseException as error:

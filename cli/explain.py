@@ -1,4 +1,4 @@
-"""``seiretsu explain``: why a Job waits, who holds what it needs, and what would let it start."""
+"""``seiretsu explain``: shows why a Job waits, which workloads hold what it needs, and what would let it start."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _JUDGED_BY = (
     resources.NAMESPACES,
     resources.WORKLOADS,
 )
-"""Kinds of which all objects are needed to say what a scheduling cycle would."""
+"""Kinds of which all objects are needed to compute a decision of the cycle."""
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""
 
@@ -84,7 +84,7 @@ def _sought(name: str) -> tuple[JobKind | None, str]:
 
 
 def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
-    """The explanation of a Job or Workload among the objects of a cluster, or why there is none."""
+    """Returns the explanation of a Job or Workload among the objects of a cluster, or why there is none."""
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
     workloads = [o for o in here if o["kind"] == "Workload"]
     kind, wanted = _sought(name)
@@ -104,7 +104,9 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
 
 
 def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | str:
-    """What the objects that a user may read say by themselves, where they are too few to judge a workload by."""
+    """Returns an explanation from the objects that a user may read, if they are not enough to decide about a
+    workload.
+    """
     here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
     kind, wanted = _sought(name)
     found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
@@ -122,7 +124,7 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
 
 
 def _by_status(workload: Raw) -> Explanation:
-    """What the status of a Workload says."""
+    """Returns an explanation from the status of a Workload."""
     status = workload.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     queue = (status.get("admission") or {}).get("clusterQueue", "")
@@ -152,7 +154,7 @@ def _by_job(kind: JobKind, job: Raw) -> Explanation:
 
 
 def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
-    """Reason and message of the newest event on a Job that says why it waits."""
+    """Returns reason and message of the newest event on a Job with the reason why it waits."""
     told = [each for each in events if each.get("message", "").startswith(WAITS)]
     newest = max(told, key=lambda each: str(each.get("lastTimestamp") or ""), default={})
     return newest.get("reason", ""), newest.get("message", "")
@@ -217,7 +219,7 @@ def _holds(amounts: object) -> str:
 
 
 def jobs_of(objects: list[Raw]) -> dict[str, str]:
-    """The Job that each Workload stands for, both as NAMESPACE/NAME; also by the Workload's uid."""
+    """Returns the Job of each Workload, both as NAMESPACE/NAME; also by the Workload's uid."""
     found: dict[str, str] = {}
     for each in objects:
         by = owner(each) if each["kind"] == "Workload" else None
@@ -228,7 +230,7 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
 
 
 def text(told: Explanation, jobs: Mapping[str, str] | None = None) -> str:
-    """The explanation for a terminal; Workloads are called by the name of their Job, which is what people know."""
+    """Returns the explanation for a terminal; Workloads have the name of their Job, which users know."""
     known = jobs or {}
     lines = "".join(f"{line}\n" for line in _lines(told))
     named = _NAME.sub(lambda match: known.get(match[0], match[0]), lines)

@@ -1,4 +1,6 @@
-"""What a live cluster has, read once with the user's kubeconfig: for ``simulate --from-cluster`` and ``explain``."""
+"""The objects of a live cluster, read once with the user's kubeconfig: for ``simulate --from-cluster`` and
+``explain``.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,17 @@ from controller.kube.resource import Raw, Resource
 from controller.watched import WATCHED
 
 KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)
-"""What decisions rest on."""
+"""The kinds that decisions depend on."""
 
 
 class LiveError(Exception):
-    """The cluster cannot be read; the message says what and what to do."""
+    """The cluster cannot be read; the message has the reason and the fix."""
 
 
 class Seen(NamedTuple):
-    """What a user's rights show, and what they do not: plurals, with the namespace where they show that much."""
+    """The objects that a user may read, and the plurals of those that the user may not, with the namespace if only that
+    is readable.
+    """
 
     objects: list[Raw]
     unseen: tuple[str, ...]
@@ -34,7 +38,9 @@ class Seen(NamedTuple):
 
 
 def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -> list[Raw]:
-    """All objects of some kinds. Raises LiveError where the user may not read them or nobody answers."""
+    """Returns all objects of some kinds. Raises LiveError if the user may not read them or the API server does not
+    answer.
+    """
     connection = _connection(kubeconfig)
     found, unseen = asyncio.run(_read(connection, kinds, ""))
     if unseen:

@@ -1,6 +1,6 @@
-"""The command line: one table of commands, of which only the one that was asked for is imported.
+"""The command line: one table of commands, of which only the requested one is imported.
 
-`seiretsu --help` must not pay for what it does not run: a module is imported when its name is on the command line.
+`seiretsu --help` must not import what it does not run: a module is imported when its name is on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devcluster.errors import ClusterError
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word of the command line.
+    """A command.
 
     `module` defines `app`, a Typer application (a group of commands), or else the one function `command`.
     """
@@ -40,7 +40,9 @@ _COMPLETION = "_SEIRETSU_COMPLETE"
 
 
 def application(words: Sequence[str]) -> typer.Typer:
-    """The application for these words: complete for the command they name, and one line for each of the others."""
+    """Returns the application for these words: complete for the command they name, with one line for each of the
+    others.
+    """
     app = typer.Typer(
         name="seiretsu",
         help="Seiretsu: a job queue for Kubernetes.",
@@ -82,7 +84,7 @@ def _root() -> None:
 
 
 def _never_called() -> None:
-    """Stand in for a command that the command line does not name."""
+    """Replaces a command that the command line does not name."""
 
 
 if __name__ == "__main__":

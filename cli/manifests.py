@@ -1,6 +1,6 @@
-"""Kubernetes manifests as files have them: each document with the place it stands at, and every mistake told at once.
+"""Kubernetes manifests in files: each document with its position, and all mistakes reported together.
 
-Separate from ``cli.scenario``, which says what the documents mean for a simulation.
+Separate from ``cli.scenario``, which interprets the documents for a simulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Raw = dict[str, Any]
 
 
 class ScenarioError(Exception):
-    """Files cannot be played; a line for each mistake names the file, the place and what to write."""
+    """Files cannot be simulated; a line for each mistake names the file, the position and the fix."""
 
     def __init__(self, *mistakes: str) -> None:
         self.mistakes = mistakes
@@ -28,12 +28,12 @@ class ScenarioError(Exception):
 
 @dataclass(slots=True)
 class Mistakes:
-    """Collects what is wrong with the input, so that people are told all of it."""
+    """Collects the mistakes in the input, so that all of them are reported."""
 
     found: list[str] = field(default_factory=list)
 
     def add(self, place: object, *texts: object) -> None:
-        """Something is wrong at a place."""
+        """Adds a mistake at a position."""
         self.found += [f"{place}: {text}" for text in texts]
 
     def raise_any(self) -> None:
@@ -58,12 +58,12 @@ class Document:
 
     @property
     def place(self) -> str:
-        """Where it is from, and what it is."""
+        """A document and its position."""
         return f"{self.origin}: {self.label}"
 
 
 def documents(path: Path, mistakes: Mistakes) -> Iterator[Document]:
-    """The objects of a file, those of a List one by one; what is no object is a mistake."""
+    """Returns the objects of a file, those of a List one by one; anything else is a mistake."""
     try:
         loader = yaml.CSafeLoader(path.read_text())
         while loader.check_node():
@@ -81,8 +81,8 @@ def documents(path: Path, mistakes: Mistakes) -> Iterator[Document]:
 
 
 def ours(document: Document, mistakes: Mistakes) -> Document:
-    """One of our kinds in the stored version with its defaults, whatever version it is written in; others as they
-    are.
+    """Returns an object of Seiretsu's kinds in the stored version with its defaults, from any version; others
+    unchanged.
     """
     if not str(document.raw.get("apiVersion")).startswith(f"{GROUP}/"):
         return document
@@ -111,7 +111,7 @@ def _objects(found: Any, origin: str, mistakes: Mistakes) -> Iterable[Document]:
 
 
 def _look_for_doubles(node: yaml.Node, path: Path, mistakes: Mistakes) -> None:
-    """A key that is there twice would silently lose what the first one says; kubectl refuses it, too."""
+    """A duplicate key would silently lose the first value; kubectl refuses it, too."""
     if isinstance(node, yaml.SequenceNode):
         for each in node.value:
             _look_for_doubles(each, path, mistakes)

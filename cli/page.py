@@ -9,7 +9,7 @@ from cli.picture import DARK, LIGHT
 
 
 def page(pictures: Sequence[str], told: Mapping[str, str], title: str, comparison: str = "") -> str:
-    """The page; ``told`` has the table of text of each scenario, ``comparison`` says above all what differs."""
+    """Returns the page; ``told`` has the table of text of each scenario, ``comparison`` the differences."""
     headed = len(told) > 1
     columns = "".join(
         f"<section>{f'<h2>{escape(name)}</h2>' if headed else ''}{picture}"
@@ -26,7 +26,7 @@ def page(pictures: Sequence[str], told: Mapping[str, str], title: str, compariso
 
 
 def _style() -> str:
-    """Two columns as long as there is room; the SVGs bring the rules of what is in them."""
+    """Two columns if there is space; the SVGs contain the styles of their content."""
     dark = f"background:{DARK['paper']};color:{DARK['text']}"
     return (
         f"body{{font-family:system-ui,sans-serif;margin:1rem;background:{LIGHT['paper']};color:{LIGHT['text']}}}"

@@ -1,8 +1,9 @@
-"""A simulation as a picture: what each ClusterQueue uses over time, who waits for it, and when each workload runs.
+"""A picture of a simulation: the usage of each ClusterQueue over time, how many workloads wait for it, and when each
+workload runs.
 
-Separate from ``cli.simulate`` because it is pure: played scenarios in, SVG text out. No library: a few hundred
-rectangles are simpler than what would draw them. Pictures made together have one time axis, the same rows and the same
-heights, so that they compare side by side. Long timelines are drawn as the mean of each pixel's time.
+Separate from ``cli.simulate`` because it is pure: it converts scenarios into SVG text. No library: a few hundred
+rectangles are simpler than one. Pictures that are made together have one time axis, the same rows and the same heights,
+so that they can be compared. Long timelines are drawn as the mean of each pixel's time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TITLE = 26
 """Pixels of TOP that a picture without a title has not."""
 MOST_ROWS = 150
 MOST_BOXES = 300
-"""Beyond so many steps a band is drawn as one shape, without what the pointer shows of each step."""
+"""Above this number of steps a band is drawn as one shape, without a tooltip for each step."""
 LONGEST_LABEL, LONGEST_NAME, LONGEST_HEAD = 28, 36, 90
 """Letters that there is room for."""
 LEGEND = (
@@ -42,8 +43,8 @@ DARK = {
     "paper": "#16181c", "own": "#43b389", "borrowed": "#c08ad8", "wait": "#e0b04a", "stopped": "#e8705c",
     "text": "#e8e8e8", "dim": "#a8a8a8", "grid": "#33373d", "axis": "#7d828a", "quota": "#f0f0f0",
 }  # fmt: skip
-"""Colours that stand out from the paper by 3:1 at least. Form says the same to who cannot tell them apart: what is
-borrowed is above the line of the quota, who waits is half as high, and what was stopped is hollow.
+"""Colours with a contrast of at least 3:1. Form shows the same for readers who cannot distinguish them: borrowed usage
+is above the line of the quota, waiting bars have half the height, and stopped ones are hollow.
 """
 Height = Callable[[float], float]
 """From an amount to vertical pixels."""
@@ -68,10 +69,11 @@ def style() -> str:
 
 @dataclass(frozen=True)
 class Frame:
-    """What pictures that are compared have in common.
+    """Common values of pictures that are compared.
 
-    ``end`` is where time ends, ``heights`` the most of each band (by ClusterQueue, '' for all of them, flavor and
-    resource), ``crowds`` the most that wait, ``rows`` the Jobs that are drawn, of ``jobs`` in all.
+    ``end`` is the end of the time axis, ``heights`` the maximum of each band (by ClusterQueue, '' for all of them,
+    flavor and resource), ``crowds`` the maximum number that wait, ``rows`` the Jobs that are drawn, of ``jobs`` in
+    total.
     """
 
     end: float
@@ -100,7 +102,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Parts:
-    """What one picture shows."""
+    """The content of one picture."""
 
     bands: Mapping[tuple[str, FlavorResource], Band]
     waiting: Mapping[str, Steps]
@@ -109,7 +111,7 @@ class Parts:
 
 
 def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> list[str]:
-    """A picture of each, to be looked at side by side."""
+    """Returns a picture of each, for a side-by-side comparison."""
     parts = [_parts(played) for played in several]
     frame = _frame(parts, max(played.timeline.end for played in several))
     return [_svg(one, frame, title) for one, title in zip(parts, titles, strict=False)]
@@ -192,12 +194,12 @@ def _text(text: str, x: float, y: float, style: str = "", *, anchor: str = "") -
 
 
 def _short(text: str, most: int) -> str:
-    """Both ends of what is too long: names differ at their ends."""
+    """Returns both ends of a long text: names differ at their ends."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
 
 
 def _legend() -> str:
-    """What the colours mean."""
+    """The legend of the colours."""
     drawn, x = "", 10.0
     for kind, word in LEGEND:
         thin = THIN if kind == "wait" else 0
@@ -209,13 +211,13 @@ def _legend() -> str:
 
 
 def _label(text: str, whole: str, detail: str, middle: float) -> str:
-    """What a band is about, ``whole`` where the pointer is."""
+    """The title of a band; ``whole`` is its tooltip."""
     shown = _text(text, 24, middle) + _text(detail, 24, middle + 15, "dim small")
     return f"<g><title>{escape(whole)}</title>{shown}</g>"
 
 
 def _band(band: Band, frame: Frame, top: float) -> Iterator[str]:
-    """Own use and borrowed use stacked, the nominal quota as a line."""
+    """Own and borrowed usage stacked, the nominal quota as a line."""
     resource = band.cell.resource
     most = frame.heights[band.cluster_queue, band.cell]
     floor, height = top + BAND - 12, BAND - 22

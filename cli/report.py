@@ -1,4 +1,5 @@
-"""A played scenario as people read it: who ran when and where, who waited and why, and what was used of each quota.
+"""The report of a simulated scenario: when and where each workload ran, which waited and why, and the usage of each
+quota.
 
 Separate from ``cli.simulate`` because it is pure: values for ``-o json|yaml``, and the same values as tables with notes
 below, which are never cut.
@@ -28,10 +29,10 @@ WIDTH = 118
 
 
 def summary(played: Played, last: float | None = None) -> Raw:
-    """Everything there is to tell, in plain values; times in seconds from the start.
+    """Returns the whole report in plain values; times in seconds from the start.
 
-    Means of use are over the time until ``last``, and who waits still has waited until then, so that they compare with
-    another's; else until it ends.
+    Means of usage are over the time until ``last``, and workloads that still wait have waited until then, so that two
+    reports can be compared; else until the end of the simulation.
     """
     timeline, reservations = played.timeline, played.state.reservations
     over = timeline.end if last is None else last
@@ -93,7 +94,7 @@ def _attempt(attempt: Attempt, played: Played) -> Raw:
 
 
 def _queue(name: str, mine: Sequence[Course], used: Iterable[Band], end: float) -> Raw:
-    """What a ClusterQueue's workloads had to wait, and how much of its quota was in use."""
+    """Returns the waits of a ClusterQueue's workloads, and the usage of its quota."""
     waits = sorted(waited for course in mine if (waited := course.waited(end)) is not None)
     return {
         "name": name,
@@ -161,12 +162,15 @@ def _workload_row(told: Raw) -> tuple[str, ...]:
 
 
 def _notes(told: Raw) -> str:
-    """What the table cannot show, in whole sentences; the names of those of whom the same is said stand together."""
+    """Returns what the table cannot show, in sentences; workloads with the same note are listed together."""
     said: dict[str, list[str]] = defaultdict(list)
     for key, fate in (("refused", "refused"), ("notQueued", "not queued")):
         for one in told[key]:
             said[f"{fate}: {one['message']}"].append(one["job"])
-    for notes in (_notes_of, _stops_of):  # of many notes the first are shown: what never starts before what came back
+    for notes in (
+        _notes_of,
+        _stops_of,
+    ):  # the first of many notes are shown: what never starts is more important than what is requeued
         for one in told["workloads"]:
             for note in notes(one):
                 said[note].append(f"{one['namespace']}/{one['job']}")
@@ -226,7 +230,7 @@ def _used_row(name: str, told: Raw) -> tuple[str, ...]:
 
 
 def comparison(before: Raw, after: Raw) -> str:
-    """The two summaries side by side: what the change does for each ClusterQueue, and for whom."""
+    """Returns the two summaries side by side: the effect of the change on each ClusterQueue, and on workloads."""
     old = {q["name"]: q for q in before["clusterQueues"]}
     new = {q["name"]: q for q in after["clusterQueues"]}
     rows: list[tuple[str, ...]] = [("CLUSTERQUEUE", "ADMITTED", "PREEMPTED", "WAIT p50", "p95", "MOST", "IN USE, MEAN")]
@@ -241,7 +245,7 @@ def comparison(before: Raw, after: Raw) -> str:
 
 
 def _change(was: str, now: str) -> str:
-    """What stays the same is said once."""
+    """Equal values are shown once."""
     return was if was == now else f"{was} -> {now}"
 
 
@@ -257,7 +261,9 @@ def _shares(was: Raw, now: Raw) -> str:
 
 
 def _moved(before: Iterable[Raw], after: Iterable[Raw]) -> list[str]:
-    """For whom the change is a loss, for whom a gain, the largest first; and who is in one of the two only."""
+    """Returns the workloads for which the change is worse, and those for which it is better, the largest first; and
+    those in one of the two only.
+    """
     then, now = ({f"{w['namespace']}/{w['job']}": w for w in each} for each in (before, after))
     losses: list[tuple[tuple[float, ...], str]] = []
     gains: list[tuple[tuple[float, ...], str]] = []
@@ -266,7 +272,7 @@ def _moved(before: Iterable[Raw], after: Iterable[Raw]) -> list[str]:
         if shown:
             later = _later(then[name]["finished"], now[name]["finished"])
             longer = _later(then[name]["waited"], now[name]["waited"])
-            change = (-abs(later), -abs(longer))  # the largest comes first
+            change = (-abs(later), -abs(longer))  # the largest first
             (losses if (later, longer) > (0.0, 0.0) else gains).append((change, f"{name}: {shown}"))
     lines = _group("Worse for", losses) + _group("Better for", gains)
     for title, names in (("New", now.keys() - then.keys()), ("No longer there", then.keys() - now.keys())):
@@ -316,7 +322,7 @@ def _wait(told: Raw, key: str) -> str:
 
 
 def seconds(amount: float) -> str:
-    """A duration as people say it: 0.5s, 45s, 12m, 3h20m, 4d02h."""
+    """Returns a duration in a readable form: 0.5s, 45s, 12m, 3h20m, 4d02h."""
     if 0 < amount < 10 and amount != round(amount):
         return f"{amount:.1f}s"
     minutes, left = divmod(round(amount), 60)

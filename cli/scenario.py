@@ -1,8 +1,9 @@
-"""What a simulation is played on: ordinary manifests, traces as CSV, and changes to try, as files people have already.
+"""The input of a simulation: ordinary manifests, traces as CSV, and changes to try.
 
-A Job arrives when its annotation ``seiretsu.dev/arrive-at`` says (from the start; without one at once), its pods become
-ready after ``seiretsu.dev/ready-after`` (at once) and it runs, from then, for ``seiretsu.dev/run-for`` (one minute). On
-the pod template that is the run of each pod: a Job of more completions than pods at once takes as many rounds.
+A Job arrives at the time in its annotation ``seiretsu.dev/arrive-at`` (from the start; by default immediately), its
+pods become ready after ``seiretsu.dev/ready-after`` (immediately) and it runs, from then, for ``seiretsu.dev/run-for``
+(one minute). On the pod template that is the running time of each pod: a Job with more completions than parallel pods
+takes several rounds.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ PLAYED = frozenset({row.resource.kind for row in WATCHED if row.played and row.r
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Objects that are there from the start, Jobs in the order of their submission, and what is not played.
+    """Objects that exist from the start, Jobs in the order of their submission, and objects that are not simulated.
 
-    ``start`` is the moment, in epoch seconds, that the times of submissions count from.
+    ``start`` is the moment, in epoch seconds, from which the times of submissions are counted.
     """
 
     objects: tuple[Document, ...] = ()
@@ -52,9 +53,9 @@ class Scenario:
 
 
 def read(paths: Iterable[Path]) -> Scenario:
-    """Read manifests (.yaml, .yml, .json) and traces (.csv); a folder stands for all such files in it.
+    """Reads manifests (.yaml, .yml, .json) and traces (.csv); a folder means all such files in it.
 
-    Raises ScenarioError with everything that is wrong with any of them.
+    Raises ScenarioError with all mistakes in all of them.
     """
     mistakes = Mistakes()
     objects: dict[tuple[str, str, str], Document] = {}
@@ -78,7 +79,7 @@ def read(paths: Iterable[Path]) -> Scenario:
 
 
 def _newest(objects: Iterable[Document]) -> float:
-    """When Workloads that files bring along were last heard of: the simulation goes on from there."""
+    """Returns the latest time in the Workloads of files: the simulation continues from there."""
     workloads = (document.raw for document in objects if document.raw["kind"] == names.Kind.WORKLOAD)
     stamps = [
         (raw["metadata"].get("creationTimestamp"), (raw.get("status") or {}).get("conditions")) for raw in workloads
@@ -97,9 +98,9 @@ def live(scenario: Scenario, found: Iterable[Raw], now: float) -> Scenario:
 
 
 def changed(scenario: Scenario, patch: Path) -> Scenario:
-    """The scenario with each document of a file merged into the object or Job it names; new ones are added.
+    """Returns the scenario with each document of a file merged into the object or Job it names; new ones are added.
 
-    A document with ``$patch: delete`` takes its object or Job away.
+    A document with ``$patch: delete`` removes its object or Job.
     """
     mistakes = Mistakes()
     objects = {_identity(document.raw): document for document in scenario.objects}
@@ -141,7 +142,7 @@ def merged(target: Raw, patch: Raw) -> Raw:
 
 
 def _merged_object(base: Document | None, patch: Document, mistakes: Mistakes) -> Document | None:
-    """The object after the patch, which is written in the words of its own version."""
+    """Returns the object after the patch, which is in its own version."""
     if base is None:
         return ours(patch, mistakes)
     raw, version = base.raw, str(patch.raw.get("apiVersion", base.raw["apiVersion"]))
@@ -155,7 +156,7 @@ def _merged_object(base: Document | None, patch: Document, mistakes: Mistakes) -
 
 
 def _in_place(old: Submission | None, new: Submission) -> Submission:
-    """A trace tells the times of a Job outside of it: they hold where the change says nothing of them."""
+    """A trace has the times of a Job outside of it: they are kept unless the change sets them."""
     if old is None:
         return new
     annotations = new.job["metadata"].get("annotations") or {}

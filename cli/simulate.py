@@ -1,4 +1,4 @@
-"""``seiretsu simulate``: who would be admitted when, without any cluster."""
+"""``seiretsu simulate``: shows which Jobs would be admitted when, without a cluster."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _print(told: dict[str, report.Raw], output: Format) -> None:
 
 
 def _can_draw(plot: Path | None, pictures: int) -> None:
-    """Say so before anything is played."""
+    """Reports it before the simulation starts."""
     if plot is None:
         return
     if plot.suffix not in (".svg", ".html"):

@@ -1,6 +1,6 @@
-"""From a Scenario to a Timeline: every object goes through our own admission, every Job becomes its Workload.
+"""Converts a Scenario into a Timeline: every object passes Seiretsu's admission, every Job gets its Workload.
 
-Separate from ``cli.simulate``, which is what a person types: this is what tests and other commands call.
+Separate from ``cli.simulate``, which is the command: tests and other commands call this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Fate = Literal["refused", "not queued", "not managed"]
 
 @dataclass(frozen=True, slots=True)
 class Unplayed:
-    """A Job that never comes to wait: admission refused it, it has no Workload, or it is not ours to hold back."""
+    """A Job that never waits: admission refused it, it has no Workload, or it is not managed."""
 
     at: float
     key: Key
@@ -48,16 +48,16 @@ class Played:
     timeline: Timeline = field(default_factory=Timeline)
     unplayed: list[Unplayed] = field(default_factory=list)
     jobs: dict[Key, Key] = field(default_factory=dict)
-    """The Job that each Workload stands for."""
+    """The Job of each Workload."""
     warnings: dict[Key, tuple[str, ...]] = field(default_factory=dict)
-    """What kubectl prints when the Job is created."""
+    """The warnings of kubectl when the Job is created."""
     remarks: list[str] = field(default_factory=list)
-    """What else is to be told: warnings about queues, and what was not played."""
+    """Other remarks: warnings about queues, and objects that are not simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What became of the first of all Jobs that differ in name and times alone."""
+    """The result for the first of all Jobs that differ only in name and times."""
 
     response: Response
     made: Workload | Missing | None
@@ -89,10 +89,10 @@ def _job_of(workload: Workload) -> Key:
 
 @dataclass(slots=True)
 class _Entrance:
-    """Where Jobs come in: through admission, and into their Workloads.
+    """The submission of Jobs: through admission, and into their Workloads.
 
-    Nothing that admission looks at changes while Jobs come in, so Jobs that differ in name and times alone are judged
-    once.
+    Nothing that admission depends on changes during the submission, so Jobs that differ only in name and times are
+    checked once.
     """
 
     world: World
@@ -173,4 +173,4 @@ class _Entrance:
 
 
 _OF_ONE_JOB = frozenset({"name", "generateName", "uid", "creationTimestamp"})
-"""What of a Job's metadata neither admission nor its Workload's requests depend on (users' CEL rules may)."""
+"""The part of a Job's metadata on which neither admission nor its Workload's requests depend (users' CEL rules may)."""

@@ -1,7 +1,7 @@
-"""Jobs as a trace has them: a line of CSV for each, with the time of its arrival and of its run.
+"""Jobs of a trace: a line of CSV for each, with the times of its arrival and of its run.
 
-The columns ``at``, ``run_for`` and ``queue`` must be there; ``namespace``, ``name``, ``priority_class``,
-``parallelism`` and ``ready_after`` may be; every other column is a resource that each pod requests.
+The columns ``at``, ``run_for`` and ``queue`` are required; ``namespace``, ``name``, ``priority_class``, ``parallelism``
+and ``ready_after`` are optional; every other column is a resource that each pod requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A Job that is submitted at a time and runs, once its pods are ready, for so long; seconds."""
+    """A Job that is submitted at a time and runs, once its pods are ready, for that duration; seconds."""
 
     at: float
     job: Raw
@@ -38,7 +38,7 @@ class Submission:
 
 
 def duration(text: object) -> float:
-    """Seconds of ``90``, ``90s``, ``1h30m``; ValueError says what is expected."""
+    """Parses ``90``, ``90s``, ``1h30m`` into seconds; raises ValueError with the expected form."""
     written = str(text).strip()
     if _NUMBER.fullmatch(written):
         return float(written)
@@ -81,7 +81,7 @@ def _well_headed(columns: list[str], path: Path, mistakes: Mistakes) -> bool:
 def _submission(
     row: dict[Any, Any], origin: str, number: int, known: dict[tuple[str, ...], Raw], mistakes: Mistakes
 ) -> Submission | None:
-    """The Job of a line; None where something is wrong with it."""
+    """Returns the Job of a line; None if it has a mistake."""
     before = len(mistakes.found)
     if None in row:
         mistakes.add(origin, f"has {len(row[None])} more columns than the first line")
@@ -94,7 +94,7 @@ def _submission(
     if job is None:
         job = known[key] = _job(cells, origin, mistakes)
     if len(mistakes.found) > before:
-        known.pop(key, None)  # what is wrong is told of every line
+        known.pop(key, None)  # mistakes are reported for every line
         return None
     named = {**job["metadata"], "name": cells.get("name") or f"line-{number}"}
     return Submission(at, {**job, "metadata": named}, run_for, ready_after, origin)
@@ -109,7 +109,7 @@ def _seconds(text: str, column: str, origin: str, mistakes: Mistakes) -> float:
 
 
 def _job(cells: Mapping[str, str], origin: str, mistakes: Mistakes) -> Raw:
-    """The Job of a line, but for its name."""
+    """Returns the Job of a line without its name."""
     labels = {names.Label.QUEUE_NAME: cells["queue"]} if cells["queue"] else {}
     if cells.get("priority_class"):
         labels[names.Label.PRIORITY_CLASS] = cells["priority_class"]

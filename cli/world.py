@@ -1,6 +1,6 @@
-"""The objects of a scenario or of a live cluster, as State and admission know them, under the operator's Configuration.
+"""The objects of a scenario or of a live cluster, in State and for admission, with the operator's Configuration.
 
-Separate from ``cli.simulator``, which plays Jobs on it, for ``explain`` asks of the same world.
+Separate from ``cli.simulator``, which runs Jobs on it, because ``explain`` uses the same objects.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ RESOURCES = {
     **{kind.kind: (kind.group, kind.version, kind.plural) for kind in ALL},
     **{kind.kind: (names.GROUP, names.V1BETA2, kind.plural) for kind in KINDS if kind.kind != names.Kind.WORKLOAD},
 }
-"""Group, version and resource of the kinds that admission looks at."""
+"""Group, version and resource of the kinds that pass admission."""
 _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator's Configuration says, as the controller and as admission read it."""
+    """The operator's Configuration as the controller and admission read it."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     admission: Settings = field(default_factory=Settings)
@@ -69,7 +69,7 @@ def rules(config: Path | None = None) -> Rules:
 
 
 class World:
-    """The objects, in State. What is wrong with those of files is told all at once, as ScenarioError."""
+    """The objects, in State. All mistakes in those of files are raised together, as ScenarioError."""
 
     def __init__(self, objects: Iterable[Document], rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
@@ -116,7 +116,7 @@ class World:
             self.namespace(raw["metadata"]["namespace"])
 
     def _judge(self, document: Document, mistakes: Mistakes) -> None:
-        """What admission says of an object of a file, once all of them are there."""
+        """Returns the findings of admission about an object of a file, when all objects are loaded."""
         _, response = admitted(document.raw, self.admission)
         if not response.allowed:
             mistakes.add(document.place, *(response.causes or (response.message,)))
@@ -128,7 +128,7 @@ class World:
         self.caches.enter({"metadata": {"name": name, "labels": known}}, NAMESPACES)
 
     def manages(self, namespace: str) -> bool:
-        """Whether jobs of a namespace are ours at all."""
+        """Whether jobs of a namespace are managed."""
         selector = self.rules.controller.managed_namespaces
         return managed(
             namespace, self.state.namespaces.get(namespace, {}), selector, own=self.rules.controller.namespace
@@ -150,7 +150,9 @@ class World:
 
 
 def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
-    """An object as our webhooks leave it on create, and their verdict: mutating hooks first, then validating ones."""
+    """Returns an object after Seiretsu's webhooks on create, and their verdict: mutating hooks first, then validating
+    ones.
+    """
     group, version, resource = RESOURCES[raw["kind"]]
     warnings: tuple[str, ...] = ()
     for phase in (Phase.MUTATING, Phase.VALIDATING):
@@ -190,7 +192,7 @@ def _request(raw: Raw, group: str, version: str, resource: str) -> Request:
 
 
 def _active(raw: Raw) -> Raw:
-    """An AdmissionCheck of a file as active: no controller of it is there to say so."""
+    """Returns an AdmissionCheck of a file as active: no controller of it runs here."""
     condition = {"type": names.Condition.ACTIVE, "status": "True"}
     return raw | {"status": {"conditions": [condition]}}
 

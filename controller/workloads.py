@@ -73,7 +73,7 @@ class WorkloadReconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Bring one Workload one step on. Returns when to look again, in seconds."""
         workload = self.caches.get(key)
-        if workload is None or self.caches.state.assumed(key):  # a reservation is being written; it is queued again after that
+        if workload is None or self.caches.state.assumed(key):  # a reservation is being written
             return None
         if await self._followed(key):
             return None  # the answer is a change: it is queued again

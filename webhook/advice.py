@@ -1,8 +1,8 @@
-"""Feedback on our own kinds: what a change of queues, cohorts and flavors will not do, or will do to those in it; and
-of a Workload that somebody makes without a job what a job would be told.
+"""Feedback on Seiretsu's own kinds: settings of queues, cohorts and flavors without effect, and the effects of a change
+on their workloads; and on a Workload without a job the feedback of a job.
 
-Separate hooks from validation, and ones the API server may skip: a warning is no reason to block a change, let alone a
-deletion, while we are down. A rule set to ``Deny`` so holds only while we answer.
+Separate hooks from validation, which the API server may skip: a warning is no reason to block a change or a deletion
+while Seiretsu is down. A rule set to ``Deny`` works only while it runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webhook.settings import Context
 
 _Value = TypeVar("_Value")
 _Of = Callable[[Raw | None, Raw | None, Context], tuple[Finding, ...]]
-"""What is found in a change from the first to the second."""
+"""Returns the findings about a change from the first to the second."""
 
 
 def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup, Spent], tuple[Finding, ...]]) -> _Of:
@@ -58,7 +58,7 @@ _KINDS: Final[dict[str, _Of]] = {
 
 
 def advise(request: Request, context: Context) -> Response:
-    """What the rules of the kind find in a change; nothing about an object that validation refuses anyway."""
+    """Returns the findings of the kind's rules about a change; none about an object that validation refuses anyway."""
     old, new = request.old_object, request.object
     settings = context.settings
     for each in (old, new):
@@ -83,7 +83,7 @@ def _found(request: Request, labels: Labels | None, context: Context) -> tuple[F
 
 
 def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
-    """What a job would be told, of a Workload without one: as long as it waits."""
+    """Returns the findings of a job for a Workload without one, while it waits."""
     if common.has_reservation(workload) or common.is_true(workload, Condition.FINISHED):
         return ()
     asked = of_workload(workload, context.rules_of(request.namespace))
@@ -102,5 +102,5 @@ def _nameless(raw: Raw) -> str:
 
 
 def _spec(raw: Raw | None) -> Any:
-    """What feedback depends on; most updates are of finalizers and labels."""
+    """Returns the part that feedback depends on; most updates change finalizers and labels."""
     return None if raw is None else raw.get("spec", {})

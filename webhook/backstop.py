@@ -1,9 +1,9 @@
-"""Admission policies that hold while we are down: queued Jobs start suspended, and nobody starts them by hand.
+"""Admission policies that work while Seiretsu is down: queued Jobs start suspended, and cannot be started by hand.
 
-They run in the API server (MutatingAdmissionPolicy v1 is served from Kubernetes 1.36 on) and know the object alone:
-defaults, feedback and what has been admitted stay with the webhooks. With ``webhooks.failurePolicy: Ignore`` Jobs are
-so accepted during an outage of ours, suspended, and queued when we are back.
-``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
+They run in the API server (MutatingAdmissionPolicy v1 is served from Kubernetes 1.36 on) and read only the object:
+defaults, feedback and admissions stay in the webhooks. With ``webhooks.failurePolicy: Ignore`` Jobs are accepted while
+Seiretsu is down, suspended, and queued when it runs again. ``python -m webhook.backstop FILE`` writes the chart's
+template; a test compares.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _validations(options: Options) -> list[Raw]:
 
 
 def _pods(variable: str) -> str:
-    """CEL: how many pods a Job has at once, as ``BatchJob.slots`` counts them."""
+    """CEL: how many pods a Job runs at the same time, as ``BatchJob.slots`` counts them."""
     spec = f"{variable}.spec"
     parallelism = f"has({spec}.parallelism) ? {spec}.parallelism : 1"
     fewer = f"has({spec}.completions) && {spec}.completions < ({parallelism})"
@@ -105,10 +105,10 @@ def _queue_name(variable: str) -> str:
 
 
 def _unowned(operations: tuple[str, ...], options: Options) -> list[Raw]:
-    """The condition that no external framework controls the job: such an owner is queued in its place.
+    """The condition that no external framework controls the job: such an owner is queued instead of it.
 
-    Whether it really is (`core.jobs.owners`) a policy cannot look up; the webhooks do. On update the owner before
-    counts: else who starts a job by hand gives it one in the same write.
+    A policy cannot check whether the owner is really queued (`core.jobs.owners`); the webhooks do. On update the old
+    owner counts: otherwise a user who starts a job by hand could add one in the same write.
     """
     external = sorted(options.settings.external_frameworks)
 
@@ -172,7 +172,7 @@ _EXTERNAL: Final = (
     "{{- $external := sortAlpha (default (list) (default (dict) $configuration.integrations).externalFrameworks) -}}\n"
 )
 _STANDS: Final = "ZzKind.zz-version.zz-group"
-"""Stands for an external framework while the policies are made."""
+"""A placeholder for an external framework while the policies are generated."""
 
 _EACH: Final = (
     '{{ range $external }}{{ $parts := splitn "." 3 . }} || '
@@ -181,7 +181,7 @@ _EACH: Final = (
 
 
 def template() -> str:
-    """The chart's template, for those who enable it where the API server serves such policies."""
+    """Returns the chart's template, for installations that enable it on an API server that serves such policies."""
     settings = Settings(external_frameworks=frozenset({_STANDS}))
     found = policies(Options(settings=settings, name="zz-fullname", account=Account("zz-account")))
     documents = [_document(each) for each in found]

@@ -1,7 +1,7 @@
 """The chart's template of both webhook configurations, from the same table of hooks as ``serve --install`` uses.
 
-What only Helm knows (names, the namespace, the operator's Configuration) stands in it as template actions; the rest is
-what ``webhook.configurations`` says. ``python -m webhook.chart FILE`` writes it; a test compares.
+Values that only Helm knows (names, the namespace, the operator's Configuration) are template actions; the rest comes
+from ``webhook.configurations``. ``python -m webhook.chart FILE`` writes it; a test compares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webhook.hooks import HOOKS, Hook, Phase
 from webhook.settings import Account, Settings
 
 PORT: Final = 65001
-"""Stands for the Service's port, which must be a number while the configuration is made."""
+"""A placeholder for the Service's port, which must be a number while the configuration is generated."""
 
 ACTIONS: Final = {
     "zz-fullname": '{{ include "seiretsu.fullname" . }}',
@@ -87,7 +87,7 @@ def _item(value: Any) -> str:
 
 
 def _conditions(conditions: list[Any]) -> str:
-    """``matchConditions``; whether a Job names a queue does not matter where all of them are ours to manage."""
+    """Returns ``matchConditions``; if all Jobs are managed, the queue name is not a condition."""
     if not conditions:
         return ""
     items = {c["name"]: "".join(f"  {line}\n" for line in _item(c).splitlines()) for c in conditions}
@@ -98,12 +98,12 @@ def _conditions(conditions: list[Any]) -> str:
 
 
 def unless_all(text: str) -> str:
-    """The lines as they stand where not all Jobs are managed."""
+    """The lines for the case that not all Jobs are managed."""
     return f"  {{{{- if not $all }}}}\n{text}  {{{{- end }}}}\n"
 
 
 def _needed(hook: Hook) -> str:
-    """The Helm condition that says what ``hook.exists`` says of the Settings."""
+    """Returns the Helm condition that is equal to ``hook.exists`` of the Settings."""
     if not hook.needed(Settings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
     if hook.job_kind is None:

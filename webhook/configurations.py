@@ -1,8 +1,10 @@
-"""Both webhook configurations, made from the table of hooks: what the API server sends us, and what it keeps to itself.
+"""Both webhook configurations, made from the table of hooks: what the API server sends to Seiretsu, and what it does
+not.
 
-The blast radius is decided here. A hook that may refuse sees jobs that name a queue (or all jobs of the namespaces
-that the operator has us manage) and our own kinds; system namespaces and ours never reach us, so that nothing we need
-for our own start waits for us. Source: the Kubernetes documentation, "Admission Webhook Good Practices".
+The effect of an outage is decided here. A hook that may refuse gets jobs with a queue name (or all jobs of the
+namespaces that the operator selects) and Seiretsu's own kinds; objects of system namespaces and of Seiretsu's namespace
+are never sent, so that its own start does not wait for it. Source: the Kubernetes documentation, "Admission Webhook
+Good Practices".
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from webhook.settings import Account, Settings
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
 
 STRANGERS_SECONDS: Final = 2
-"""For so long a job that names no queue waits where our packets are swallowed; it is then created without us."""
+"""How long a job without a queue name waits if packets to Seiretsu are lost; it is then created without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server finds us: ``url`` (``https://host:port``) outside, else Service and port inside it."""
+    """The address for the API server: ``url`` (``https://host:port``) outside of the cluster, else Service and port."""
 
     url: str = ""
     service: str = "seiretsu-webhook-service"
@@ -50,9 +52,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the configurations are written.
+    """Settings of the generated configurations.
 
-    ``account`` is the app's own. Where nobody else has it (a service account) what it writes is not sent back to it
+    ``account`` is that of the process. If nobody else has it (a service account), its writes are not sent back to it
     for validation. ``failure_policy`` is that of the hooks that may refuse.
     """
 
@@ -115,7 +117,7 @@ _STRANGERS: Final = frozenset(
     {Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.CHANGED_JOBS, Reach.DELETED_BY_HAND}
 )
 _SELECTED: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
-"""What comes to us from the namespaces only whose jobs we look at."""
+"""The rules for objects of managed namespaces only."""
 
 
 def _rule(hook: Hook) -> Raw:
@@ -129,7 +131,9 @@ def _rule(hook: Hook) -> Raw:
 
 
 def namespace_selector(settings: Settings) -> Raw:
-    """The namespaces whose jobs we look at: those the operator chose, without those of the system and our own."""
+    """Returns the selector of managed namespaces: those the operator chose, without those of the system and of
+    Seiretsu.
+    """
     chosen = settings.managed_jobs_namespace_selector or {}
     excluded = {
         "key": names.NAMESPACE_NAME_LABEL,
@@ -143,7 +147,7 @@ def namespace_selector(settings: Settings) -> Raw:
 
 
 def match_conditions(hook: Hook, options: Options) -> list[Raw]:
-    """The CEL conditions that all hold for an object that reaches us."""
+    """Returns the CEL conditions that must all be true for an object to be sent."""
     conditions = []
     if hook.reach is Reach.UNQUEUED_JOBS:
         conditions.append({"name": "not-queued", "expression": f"!({queued('object')})"})
@@ -166,7 +170,7 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "by-a-person", "expression": _BY_A_PERSON})
     if options.account.name and not options.account.shared and {"UPDATE", "DELETE"} & {*hook.operations}:
         ours = written_by(options.account)
-        if hook.phase is Phase.MUTATING:  # whoever creates a job, it starts suspended
+        if hook.phase is Phase.MUTATING:  # a job starts suspended, regardless of who creates it
             ours = f"request.operation == 'UPDATE' && {ours}"
         conditions.append({"name": "not-ourselves", "expression": f"!({ours})"})
     return conditions
@@ -190,10 +194,10 @@ _BY_A_PERSON: Final = (
 
 
 def _pods_changed(kind: JobKind) -> str:
-    """CEL: pods of a job that runs are changed, or containers of one that waits: its API refuses most of that."""
+    """CEL: pods of a running job are changed, or containers of a waiting one: its API refuses most of these changes."""
     pods, held = (dotted(path) for path in (kind.pods_path, kind.suspend_path))
     changed = f"object.{pods} != oldObject.{pods}"
-    if kind.pods_path[-1] != "template":  # in a list of templates the handler looks for what differs
+    if kind.pods_path[-1] != "template":  # in a list of templates the handler finds the difference
         return changed
     containers = f"{pods}.spec.containers"
     return (
@@ -202,9 +206,9 @@ def _pods_changed(kind: JobKind) -> str:
 
 
 def _near_queue(kind: str) -> str:
-    """CEL: a label looks like that of a queue; of what makes others, also one of its template.
+    """CEL: a label is similar to that of a queue; for kinds with a template, also one of its labels.
 
-    Without a prefix only on CronJobs: elsewhere it is mostly a label of somebody's own.
+    Without a prefix only on CronJobs: elsewhere it is mostly a user's own label.
     """
     name = "" if kind == "CronJob" else "/"
     at = {"Pod": "", "CronJob": ".spec.jobTemplate"}.get(kind, ".spec.template")
@@ -240,7 +244,7 @@ def queued_now_or_before(operations: Iterable[str]) -> str:
 
 
 def written_by(account: Account) -> str:
-    """CEL: the request is our controller's, as ``Account.wrote`` says; 'false' where the account is not known."""
+    """CEL: the request is from the controller, as ``Account.wrote`` defines it; 'false' if the account is not known."""
     if not account.name:
         return "false"
     user = f"request.userInfo.username == {_text(account.name)}"

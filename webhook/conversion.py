@@ -1,4 +1,4 @@
-"""The conversion webhook: `/convert`, for clients that speak an older version of our kinds."""
+"""The conversion webhook: `/convert`, for clients that use an older version of Seiretsu's kinds."""
 
 from __future__ import annotations
 

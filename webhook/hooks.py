@@ -1,9 +1,9 @@
 """The one table of hooks. The routes (``webhook.routes``) and both webhook configurations follow from it.
 
-Names and paths are Kueue's, so that what people know of them (error texts, alerts, exclusions) holds. What is not
-Kueue's is the reach: a hook that may refuse (``Fail``) sees queued jobs and our own kinds only, so that an outage of
-ours never touches anything else (Kueue's best-known outage, kueue#5244). Unqueued Jobs, which may only be *defaulted*,
-come through a second hook that the API server may skip.
+Names and paths are Kueue's, so that error texts, alerts and exclusions for Kueue still apply. The scope differs from
+Kueue: a hook that may refuse (``Fail``) gets queued jobs and Seiretsu's own kinds only, so that an outage of Seiretsu
+affects nothing else (Kueue's best-known outage, kueue#5244). Jobs without a queue name, which are only *defaulted*, use
+a second hook that the API server may skip.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Phase(enum.Enum):
 
 
 class Reach(enum.Enum):
-    """Which objects come to a hook."""
+    """Which objects are sent to a hook."""
 
     QUEUED_JOBS = "jobs that name a queue, in namespaces we manage"
     UNQUEUED_JOBS = "jobs that name none, in namespaces we manage"
@@ -48,8 +48,8 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. ``job_kind`` is the kind that has to be enabled for it, ``needed`` says of other settings whether
-    they want it.
+    """One webhook. ``job_kind`` is the kind that must be enabled for it, ``needed`` returns whether other settings
+    require it.
     """
 
     name: str
@@ -73,8 +73,8 @@ class Hook:
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
-    """The hooks of a job kind: defaulting of the queued, of the unqueued, validation, and feedback on what cannot be
-    changed and on what is not managed.
+    """Returns the hooks of a job kind: defaulting of queued and of unqueued jobs, validation, and feedback on immutable
+    fields and on jobs that are not managed.
     """
 
     def by_label(settings: Settings) -> bool:
@@ -149,7 +149,7 @@ def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handl
 
 
 def _advice(kind: str, resource: str, version: str = names.STORAGE_VERSION) -> Hook:
-    """Feedback on a kind of ours, deletion included; the API server may do without."""
+    """Returns the feedback hook of one of Seiretsu's kinds, including deletion; the API server may skip it."""
     singular = kind.lower()
     return replace(
         _of_ours(Phase.VALIDATING, kind, (resource,), advice.advise),

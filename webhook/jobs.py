@@ -1,7 +1,7 @@
 """Admission of jobs: forced suspension and defaults on create, validation and feedback on create and update.
 
-Pure functions of the request, the settings and the caches. Suspension depends on the request alone: whatever client
-creates a job that names a queue, and however cold our caches are, it starts suspended.
+Pure functions of the request, the settings and the caches. Suspension depends on the request only: a job with a queue
+name starts suspended, regardless of its client and of the state of the caches.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from webhook.settings import Context
 
 
 def mutate(kind: JobKind, request: Request, context: Context) -> Response:
-    """Default queue, default priority class, suspension; no operation for what is so already.
+    """Sets default queue, default priority class, suspension; returns no operation for values that are set already.
 
-    A job that waits stays suspended when an update unsuspends it, with a warning: a manifest with ``suspend: false``
-    can be applied again and again, as GitOps tools do.
+    A waiting job stays suspended when an update unsuspends it, with a warning: a manifest with ``suspend: false`` can
+    be applied repeatedly, as GitOps tools do.
     """
     if request.operation == "UPDATE":
         return _kept_suspended(kind, request, context) or allow(patch=_resized(kind, request, context))
@@ -54,11 +54,11 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
         raise RuntimeError(f"the defaults of {request.resource} {request.name} do not settle: {again}")
     if _to_be_queued(patch.apply(job, operations), request, context):
         return allow(patch=operations)
-    return _of_keys(kind, None, job, request, context).response(patch=operations)  # nobody asks about it again
+    return _of_keys(kind, None, job, request, context).response(patch=operations)  # it is not used again
 
 
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    """Each default sees what the one before has done."""
+    """Each default is computed after the previous one was applied."""
     operations: tuple[Operation, ...] = ()
     for default in (_default_queue, _default_priority_class, _suspension, _of_the_kind):
         found = default(kind, job, request, context)
@@ -119,10 +119,10 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
 
 
 def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
-    """Whether the job's owner is queued in its place and the job need not be suspended.
+    """Whether the job's owner is queued instead of it and the job need not be suspended.
 
-    Below an object of an external framework that is for the framework's controller to decide; below a job, the job runs
-    when that one is admitted.
+    Below an object of an external framework the framework's controller decides; below a job, the job runs when that job
+    is admitted.
     """
     external, lookup = context.settings.external_frameworks, context.lookup
     found = owners.queued_for(job, request.namespace, external, lookup.workload_of)
@@ -130,7 +130,7 @@ def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
 
 
 def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
-    """Whether the job's owner is queued in its place; no, as long as our caches do not know of its Workload."""
+    """Whether the job's owner is queued instead of it; False while the caches do not have the owner's Workload."""
     external, lookup = context.settings.external_frameworks, context.lookup
     return owners.queued_for(job, request.namespace, external, lookup.workload_of) is not None
 
@@ -142,10 +142,10 @@ def _to_be_queued(job: Raw, request: Request, context: Context) -> bool:
 
 
 def managed(namespace: str, context: Context) -> bool:
-    """Whether we manage jobs of a namespace.
+    """Whether jobs of a namespace are managed.
 
-    Where no cache knows its labels the answer is yes: the API server has already asked the same of the namespace
-    before it called us (the webhook configuration carries the same selector).
+    If no cache has its labels the answer is yes: the API server has already applied the same selector to the namespace
+    (it is in the webhook configuration).
     """
     labels, own = context.lookup.namespace_labels(namespace), context.settings.namespace
     selector = decode.selector(context.settings.managed_jobs_namespace_selector) if labels is not None else None
@@ -158,7 +158,7 @@ def default_queue(namespace: str, context: Context) -> bool:
 
 
 def validate(kind: JobKind, request: Request, context: Context) -> Response:
-    """All errors of the job at once."""
+    """Returns all errors of the job together."""
     if request.operation not in ("CREATE", "UPDATE"):
         return allow()
     new, settings = request.new(), context.settings
@@ -200,7 +200,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
 
 
 def explain_immutable(kind: JobKind, request: Request, context: Context) -> Response:
-    """What to do about a change of pods that Kubernetes is about to refuse: asked before its validation."""
+    """Returns the advice about a change of pods that Kubernetes will refuse: called before its validation."""
     old, new = request.old(), request.new()
     if kind.form.errors(new) or kind.form.errors(old):
         return allow()
@@ -211,7 +211,7 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
 
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
-    """What to say of labels and annotations, when they come."""
+    """Returns the findings about new labels and annotations."""
     left = kind.held(new) and not _to_be_queued(new, request, context)
     change = Change(None if old is None else keys_of(kind, old), replace(keys_of(kind, new), left=left))
     return judge(
@@ -231,7 +231,7 @@ def keys_of(kind: JobKind, job: Raw) -> Keys:
 
 
 def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) -> list[FieldError]:
-    """Whatever mutating webhooks of others did after ours, or without it: a job that is to wait does not start."""
+    """Enforces suspension after the mutating webhooks of others: a job that must wait does not start."""
     if not _suspension(kind, job, request, context):
         return []
     path = dotted(kind.hold(job).path)
@@ -261,7 +261,7 @@ _AGAIN: Final = "change the job so that it can start, or create it again"
 
 
 def _not_kept_suspended(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
-    """What is refused where another webhook unset what ours had forced, or ours was not called."""
+    """Returns the refusal if another webhook removed the forced suspension, or the mutating hook was not called."""
     if not _started_by_hand(kind, old, new, request, context):
         return []
     path, done = dotted(kind.hold(new).path), _done(new, context)
@@ -284,24 +284,24 @@ def _place(job: Raw) -> str:
 
 
 def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> bool:
-    """Whether an update unsuspends a job that only admission starts, as it does all that wait in a queue.
+    """Whether an update unsuspends a job that only admission may start, as for all jobs in a queue.
 
-    Our own start is known by the account that writes it. Where the caches are cold the update is allowed: the
-    controller suspends such a job again.
+    Seiretsu's own start is recognized by the account of the request. Before the caches are read the update is allowed:
+    the controller suspends such a job again.
     """
     started = kind.held(old) and not kind.held(new)
     if not started or context.account().wrote(request) or not context.lookup.synced:
         return False
     if not _to_be_queued(new, request, context):
         return False
-    if _runs_with_owner(old, request, context):  # as it was: an owner may come with the same write
+    if _runs_with_owner(old, request, context):  # the old state: an owner may be added in the same write
         return False
     workload = context.lookup.workload_of(meta.uid(new))
     return kind.finished(new) is None and (workload is None or not _may_run(workload))
 
 
 def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> tuple[str, ...]:
-    """The warning that suspending a running job does not hold it, and what does."""
+    """Returns the warning that suspending a running job does not hold it, with what to do instead."""
     stopped = kind.held(new) and not kind.held(old)
     if not stopped or meta.deleting(new) or context.account().wrote(request):
         return ()
@@ -326,8 +326,8 @@ def _may_run(workload: Workload) -> bool:
 
 
 def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Submission | None:
-    """What is to be looked at: a job that is to wait in a queue, when it comes, and when it has changed since; and one
-    that runs, when it is to have more or fewer pods.
+    """Returns the job to check: a job that will wait in a queue, when it is created or changed; and a running one whose
+    number of pods changes.
     """
     runs_with = _running_pods(kind, old, new)
     if (
@@ -343,7 +343,7 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
 
 
 def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:
-    """The job as feedback looks at it."""
+    """Returns the job as input of feedback."""
     pods = [
         PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
         for each in kind.pod_sets(job)
@@ -353,7 +353,7 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
 
 
 def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> Verdict:
-    """What to say of it, beside the jobs that were accepted just before; of a change, what was not so before it."""
+    """Returns the findings about it, counting jobs that were accepted just before; for a change, only new ones."""
     labels = context.labels_of(request.namespace)
     lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(request.new()))
     if asked.runs_with is not None:
@@ -384,7 +384,7 @@ def _pods(kind: JobKind, job: Raw) -> int:
 
 
 def _same_to_feedback(kind: JobKind, old: Raw, new: Raw) -> bool:
-    """Whether all is as it was when the job was last looked at; most updates are of the status or of labels."""
+    """Whether nothing changed that feedback depends on; most updates are of the status or of labels."""
     if not kind.suspended(old):
         return True  # a job that is being stopped: its owner has seen it start
     named = meta.queue_name(old) == meta.queue_name(new) and meta.priority_class(old) == meta.priority_class(new)

@@ -1,4 +1,4 @@
-"""Admission of our own kinds: the finalizer that keeps what is in use, and their validation."""
+"""Admission of Seiretsu's own kinds: the finalizer that keeps objects in use, and their validation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARTIAL: Final = Form(fields(spec=fields(podSets=list_of(fields(minCount=INTEGE
 
 
 def keep_while_in_use(request: Request, context: Context) -> Response:
-    """A ClusterQueue or ResourceFlavor is not gone before what uses it is: it gets the finalizer when created."""
+    """Adds the finalizer to a new ClusterQueue or ResourceFlavor, which must not be deleted while it is used."""
     if request.operation != "CREATE":
         return allow()
     created = request.new()
@@ -47,13 +47,15 @@ def drop_min_counts(request: Request, context: Context) -> Response:
 
 
 def malformed(raw: Raw) -> str:
-    """What is wrong with the metadata that every object has, in a sentence; empty where nothing is."""
+    """Returns the error of the metadata that every object has, as a sentence; empty if there is none."""
     errors = _FORM.errors(raw) if raw.get("metadata") else [required("metadata")]
     return "; ".join(map(str, errors))
 
 
 def validate(request: Request, context: Context) -> Response:
-    """The rules of the kind, all errors at once, in the version that is stored (``matchPolicy: Equivalent``)."""
+    """Applies the rules of the kind to the stored version (``matchPolicy: Equivalent``); returns all errors
+    together.
+    """
     if request.operation not in ("CREATE", "UPDATE"):
         return allow()
     new = request.new()
@@ -65,11 +67,11 @@ def validate(request: Request, context: Context) -> Response:
 
 
 def _errors(old: Raw | None, new: Raw, gates: Gates) -> list[FieldError]:
-    """The rules beyond the schema, which the API server has checked: to check the form again costs several times
-    more, and would refuse a change to an object that was stored under an older, wider schema.
+    """Returns the errors of the rules beyond the schema, which the API server has checked: to check the form again
+    costs several times more, and would refuse a change of an object that was stored with an older, wider schema.
 
-    An object that did not come from there may break a rule; its form is then looked at, and what is null counts as
-    absent, as it does there.
+    An object from another client may break a rule; its form is then checked, and null counts as absent, as in the API
+    server.
     """
     try:
         return rules.create_rules(new, gates) if old is None else rules.update_rules(old, new, gates)

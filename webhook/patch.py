@@ -1,7 +1,7 @@
-"""JSON Patch (RFC 6902), as much of it as admission needs: add, remove and replace on a path.
+"""JSON Patch (RFC 6902), with the operations that admission needs: add, remove and replace on a path.
 
-Our own patch is applied here before the API server sees it: ``failurePolicy: Ignore`` does not cover a patch that does
-not apply, so a mistake of ours would refuse the object of somebody else.
+A patch is applied here before the API server gets it: ``failurePolicy: Ignore`` does not cover a patch that cannot be
+applied, so a bug in Seiretsu would refuse a user's object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of findings: nothing, a warning or a refusal, as the operator decided by rule and namespace."""
+"""The action for a finding: nothing, a warning or a refusal, as the operator configured it by rule and namespace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ DEFAULT: Final[Action] = "Warn"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one rule does in the namespaces that ``selector`` matches; None is all, and what has no namespace."""
+    """The action of one rule in the namespaces that ``selector`` matches; None matches all, and objects without a
+    namespace.
+    """
 
     rule: str
     action: Action
@@ -35,10 +37,11 @@ class Policy:
     entries: tuple[Entry, ...] = ()
 
     def action(self, rule: str, labels: Labels | None) -> Action:
-        """What the rule does in a namespace with these labels (None: no namespace, or one no cache knows).
+        """Returns the action of the rule in a namespace with these labels (None: no namespace, or one that no cache
+        has).
 
-        What was not judged is refused where any rule would refuse: else whoever makes an object large enough evades
-        them all.
+        An object that was not checked is refused if any rule would refuse: otherwise a user could avoid all rules with
+        an object that is large enough.
         """
         if rule == NOT_JUDGED:
             rules = dict.fromkeys(entry.rule for entry in self.entries)
@@ -80,7 +83,7 @@ class Verdict:
 
 
 def judge(found: Iterable[Finding], policy: Policy, labels: Labels | None) -> Verdict:
-    """Sort findings by what the policy makes of them; their order stays."""
+    """Sorts findings by the action of the policy; their order is kept."""
     warnings, refusals = [], []
     for finding in found:
         match policy.action(finding.rule, labels):

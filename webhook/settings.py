@@ -1,4 +1,4 @@
-"""What the operator decided, as far as admission goes: the part of the Configuration that hooks and handlers read."""
+"""The settings of admission: the part of the Configuration that hooks and handlers use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from webhook.policy import Policy
 from webhook.review import Request
 
 ADVICE_SECONDS: Final = 0.3
-"""What advice about one object may take; others wait meanwhile, the API server for seconds at most."""
+"""The CPU time for advice about one object; other requests wait meanwhile, the API server for seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Frozen for the life of the process.
+    """Constant for the life of the process.
 
     ``managed_jobs_namespace_selector`` is a metav1.LabelSelector (None is Kueue's default: all but system namespaces).
-    ``frameworks`` are the enabled integrations by Kueue's names, ``external_frameworks`` those whose controllers are
-    others' (``Kind.version.group``). ``gates`` holds those the operator set; one that is not there has Kueue's default.
+    ``frameworks`` are the enabled integrations by Kueue's names, ``external_frameworks`` those with other controllers
+    (``Kind.version.group``). ``gates`` has those the operator set; the others have Kueue's default.
     """
 
     namespace: str = names.NAMESPACE
@@ -46,18 +46,18 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The account that our controller writes with: its user name as the API server authenticates it, '' for unknown.
+    """The account with which the controller writes: its user name as the API server authenticates it, '' for unknown.
 
-    ``shared`` means that people write with this account too (``serve`` outside the cluster with a person's
-    kubeconfig): there a write is ours only if it also has our field manager. The field manager alone proves nothing,
-    any client can set it.
+    ``shared`` means that people write with this account too (``serve`` outside the cluster with a person's kubeconfig):
+    then a write is the controller's only if it also has its field manager. The field manager alone proves nothing, any
+    client can set it.
     """
 
     name: str = ""
     shared: bool = False
 
     def wrote(self, request: Request) -> bool:
-        """Whether our controller sent this request; False as long as the account is not known."""
+        """Whether the controller sent this request; False while the account is not known."""
         if not self.name or request.username != self.name:
             return False
         return not self.shared or request.field_manager in names.JOB_WRITERS
@@ -65,10 +65,11 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a handler may look at besides its request. ``accepted`` is what it remembers of earlier ones.
+    """Everything that a handler may read besides its request. ``accepted`` has earlier jobs.
 
-    ``account`` is a function because the process learns its account from the API server, after the routes are made.
-    ``worked`` counts the CPU time of this thread, and ``spent`` is whether advice about this review has had its share.
+    ``account`` is a function because the process gets its account from the API server after the routes are created.
+    ``worked`` returns the CPU time of this thread, and ``spent`` is whether the time for advice about this review is
+    used up.
     """
 
     settings: Settings
@@ -80,14 +81,14 @@ class Context:
     spent: Spent = never
 
     def for_one(self) -> Context:
-        """The context of one review, whose advice may cost ``ADVICE_SECONDS`` of CPU from now on."""
+        """Returns the context of one review, whose advice may cost ``ADVICE_SECONDS`` of CPU from now on."""
         end = self.worked() + ADVICE_SECONDS
         return replace(self, spent=lambda: self.worked() >= end)
 
     def labels_of(self, namespace: str) -> Labels | None:
-        """The labels of a namespace; None for none, or as long as the caches do not know."""
+        """Returns the labels of a namespace; None for no namespace, or while the caches do not have it."""
         return self.lookup.namespace_labels(namespace) if namespace and self.lookup.synced else None
 
     def rules_of(self, namespace: str) -> RequestRules:
-        """What pods of a namespace really ask for follows from; nothing is added as long as the caches do not know."""
+        """Returns the rules of effective requests in a namespace; without additions while the caches do not have it."""
         return self.lookup.request_rules(namespace) if self.lookup.synced else RequestRules()

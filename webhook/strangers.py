@@ -1,6 +1,6 @@
-"""Feedback on what names a queue and is not queued, and on Workloads that a person deletes.
+"""Feedback on objects that name a queue and are not queued, and on Workloads that a person deletes.
 
-Nothing is ever refused but by the operator's own choice (`Deny`), and the API server may do without these hooks.
+Only the operator's configuration (`Deny`) can make it refuse, and the API server may skip these hooks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webhook.settings import Context
 
 
 def advise(request: Request, context: Context) -> Response:
-    """What to say of an object that names a queue where nothing waits in one."""
+    """Returns the findings about an object that names a queue and is not queued."""
     new, old = request.new(), request.old_object
     if _looked_after(request, context) or any(_FORM.errors(each) for each in (new, old)):
         return allow()
@@ -37,7 +37,7 @@ def advise(request: Request, context: Context) -> Response:
 
 
 def advise_deletion(request: Request, context: Context) -> Response:
-    """What comes of the deletion of a Workload that stands for a Job."""
+    """Returns the findings about the deletion of a Workload of a Job."""
     workload = request.old_object
     if workload is None or malformed(workload):
         return allow()
@@ -61,7 +61,7 @@ def _stranger(request: Request, raw: Raw) -> Stranger:
 
 
 def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
-    """What is wrong with the Jobs that a CronJob will make."""
+    """Returns the findings about the Jobs that a CronJob will create."""
     new, old = _job(request.new()), _job(request.old_object)
     if any(BATCH_JOB.form.errors(each) for each in (new, old)):
         return ()
@@ -76,7 +76,7 @@ def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
 
 
 def _job(cron_job: Raw | None) -> Raw | None:
-    """A Job as the CronJob will make it; None where there is none."""
+    """Returns a Job as the CronJob will create it; None if there is none."""
     template = ((cron_job or {}).get("spec") or {}).get("jobTemplate")
     if not template:
         return None

@@ -277,7 +277,7 @@ def suspended_job(s: Situation) -> Action | None:
     if not s.suspended or s.match is None:
         return None
     if not s.found.holds(names.Condition.QUOTA_RESERVED) and s.as_started(s.match):
-        stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # what the start added is still in the template
+        stop = _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)  # the start is not undone yet
         if stop is not None:
             return stop
     if s.found.holds(names.Condition.EVICTED):  # it has released its quota and waits like any other
