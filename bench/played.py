@@ -49,8 +49,11 @@ def golden(folder: Path) -> Path:
     return plain if plain.exists() else folder.with_name(f"{folder.name}.json.xz")
 
 
-def play(folder: Path, scratch: Path, *, only: str, parallel: int) -> tuple[int, int]:
-    """Play one folder on a control plane of its own; how many scenarios agree, and how many there are."""
+def play(folder: Path, scratch: Path, *, only: str, parallel: int, tick: float = 2.0) -> tuple[int, int]:
+    """Play one folder on a control plane of its own; how many scenarios agree, and how many there are.
+
+    ``tick``: seconds without a change that end a step.
+    """
     results, configuration = scratch / "results.json", scratch / "configuration.yaml"
     configuration.write_text((FAIR if folder.name.startswith("fair") else CLASSIC) + FAST)
     script = [sys.executable, "-B", "-m"]
@@ -59,7 +62,7 @@ def play(folder: Path, scratch: Path, *, only: str, parallel: int) -> tuple[int,
         served(plane.kubeconfig, scratch, "--config", str(configuration)),
     ):
         playing = [*script, f"{PLAYER}.play", str(plane.kubeconfig), str(folder.resolve()), "--out", str(results)]
-        playing += ["--parallel", str(parallel), *(["--only", only] if only else [])]
+        playing += ["--parallel", str(parallel), "--tick", str(tick), *(["--only", only] if only else [])]
         subprocess.run(playing, cwd=ROOT, check=True)
     comparing = [
         *script,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.abuse import LONGEST_SECONDS, OTHERS_PER_SECOND, Victim, assault, slow_senders
-from bench.openloop import Quantiles
+from bench.openloop import Caller, Quantiles
 from bench.reviews import WAYS, asks
 from devcluster.controlplane import ControlPlane
 from tests.effort import cases
@@ -71,19 +71,29 @@ async def test_slow_senders_are_cut_off_and_others_are_answered_as_if_they_were_
 ) -> None:
     _, victim = process
     with victim.others() as others:
+        for _ in range(3):  # other processes may have kept the machine busy in one of the three moments
+            before, beside, after = await moments(victim, others)
+            if beside.p50 < 5 * max(before.p50, after.p50):
+                return
+    raise AssertionError(f"calls beside slow senders: {beside}, before: {before}, after: {after}")
 
-        async def meet(seconds: float) -> Quantiles:
-            return await asyncio.to_thread(others.run, OTHERS_PER_SECOND, seconds)
 
-        await meet(1)
-        before = await meet(2)
-        connected = asyncio.Barrier(SENDERS + 1)
-        slow = asyncio.create_task(slow_senders(victim, SENDERS, connected))
-        await connected.wait()
-        beside = await meet(3)
-        cut = await slow
-        after = await meet(2)
+async def moments(victim: Victim, others: Caller) -> tuple[Quantiles, Quantiles, Quantiles]:
+    """How others are answered before, beside and after slow senders, who are cut off."""
+
+    async def meet(seconds: float) -> Quantiles:
+        found = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, seconds)
+        assert found.failed == 0
+        return found
+
+    await meet(1)
+    before = await meet(2)
+    connected = asyncio.Barrier(SENDERS + 1)
+    slow = asyncio.create_task(slow_senders(victim, SENDERS, connected))
+    await connected.wait()
+    beside = await meet(3)
+    cut = await slow
+    after = await meet(2)
     assert len(cut) == SENDERS
     assert max(cut) < LONGEST_SECONDS, "somebody was let go on for ever"
-    assert (before.failed, beside.failed, after.failed) == (0, 0, 0)
-    assert beside.p50 < 5 * max(before.p50, after.p50)  # of one run: the machine may be busy with other things
+    return before, beside, after

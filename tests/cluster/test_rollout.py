@@ -126,7 +126,7 @@ async def balanced() -> AsyncIterator[tuple[Balancer, int]]:
 def replica(plane: ControlPlane, settings: Path) -> Served:
     """One more replica: as the chart runs it, but on a port of its own."""
     return Served(
-        ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", "2"],
+        ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", "4"],
         {"KUBECONFIG": str(plane.kubeconfig)},
     )
 
