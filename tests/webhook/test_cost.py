@@ -83,6 +83,12 @@ FULL_JOB = job(
 
 
 OF_TEMPLATE = {"metadata": FULL_JOB["metadata"], "spec": FULL_JOB["spec"]}
+JOB_SET = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": FULL_JOB["metadata"],
+    "spec": {"suspend": True, "replicatedJobs": [{"name": "r", "replicas": 2, "template": OF_TEMPLATE}]},
+}
 OTHERS = [
     {"apiVersion": api, "kind": kind, "metadata": FULL_JOB["metadata"], "spec": spec}
     for api, kind, spec in (
@@ -162,6 +168,7 @@ def enlarged(sample: Raw) -> list[tuple[Raw, tuple[Any, ...], Callable[[int], An
 
 OF_JOBS = enlarged(FULL_JOB)
 PARTS = 16
+OF_JOB_SETS = enlarged(JOB_SET)
 OF_OTHERS = [way for sample in OTHERS for way in enlarged(sample)]
 OF_OURS = [way for kind in KINDS for version in kind.versions for way in enlarged(full(kind, version))]
 
@@ -183,7 +190,7 @@ def calls(made: Raw, old: Raw) -> Iterator[Callable[[], object]]:
 
 
 def test_every_hook_has_a_sample() -> None:
-    made = [FULL_JOB, *OTHERS, *(full(kind, version) for kind in KINDS for version in kind.versions)]
+    made = [FULL_JOB, JOB_SET, *OTHERS, *(full(kind, version) for kind in KINDS for version in kind.versions)]
     asked = {(each["kind"], each["apiVersion"]) for each in made}
     assert {(hook.kind, f"{hook.group}/{hook.version}".lstrip("/")) for hook in HOOKS} <= asked
 
@@ -202,6 +209,14 @@ def cost(call: Callable[[], object], rounds: int) -> float:
 def test_a_job_costs_in_proportion_to_its_length_whatever_is_long_in_it(part: int) -> None:
     for way in OF_JOBS[part::PARTS]:
         assert_in_proportion(*way)
+
+
+@settings(max_examples=cases(10, 300), suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(OF_JOB_SETS))
+def test_a_job_set_costs_in_proportion_to_its_length_whatever_is_long_in_it(
+    way: tuple[Raw, tuple[Any, ...], Callable[[int], Any]],
+) -> None:
+    assert_in_proportion(*way)
 
 
 @settings(max_examples=cases(60, 600), suppress_health_check=list(HealthCheck))
