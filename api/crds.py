@@ -13,9 +13,8 @@ import yaml
 
 from api.kinds import KINDS, Column, KindSpec, Version
 from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1
+from api.objects import Raw
 from api.schema import structural
-
-Raw = dict[str, Any]
 
 CHART_TEMPLATES: Final = "charts/seiretsu/templates/crds"
 CONVERSION_PATH: Final = "/convert"

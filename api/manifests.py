@@ -11,10 +11,9 @@ from api.convert.queue import local_queue
 from api.errors import FieldError, broken_rule, invalid, not_supported
 from api.kinds import KINDS, KindSpec, Version
 from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, Kind
+from api.objects import Raw
 from api.schema import structural as structural_schema
 from api.v1alpha1.queues import QUOTA_RULE
-
-Raw = dict[str, Any]
 
 
 def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:

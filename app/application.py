@@ -12,13 +12,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.limits import Guard, Limits
-from app.metrics import Measured, Metrics
+from app.metrics import Measured, ProcessMetrics
 
 
 def create_app(
     hooks: Sequence[Route],
     others: Iterable[Route],
-    metrics: Metrics,
+    metrics: ProcessMetrics,
     limits: Limits | None = None,
     *,
     called: Callable[[str], None] = lambda path: None,
@@ -30,7 +30,7 @@ def create_app(
     return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics, called)
 
 
-def metrics_route(metrics: Metrics) -> Route:
+def metrics_route(metrics: ProcessMetrics) -> Route:
     """`/metrics`."""
 
     async def endpoint(request: Request) -> Response:

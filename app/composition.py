@@ -9,11 +9,12 @@ from typing import Protocol
 import structlog
 
 from api.crds import CONVERSION_PATH
+from api.objects import Raw
 from app.application import create_app, metrics_route
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
-from app.metrics import Metrics
+from app.metrics import ProcessMetrics
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
 from app.server import Address, Listener, Server
@@ -28,7 +29,7 @@ from certs.pki import CertificateError
 from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from core.state.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
@@ -75,12 +76,14 @@ class Controller(Protocol):
 class Composition:
     """One process: `start()` starts everything, `stop()` ends it; `tasks` owns the background tasks."""
 
-    def __init__(self, setup: Setup, client: Client, controller: Controller, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, setup: Setup, client: Client, controller: Controller, metrics: ProcessMetrics | None = None
+    ) -> None:
         self.setup = setup
         self.client = client
         self.controller = controller
         self.tasks = Tasks()
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or ProcessMetrics()
         self.account = Account()
         self.heartbeat = Heartbeat(self.metrics)
         self.watchdog = Watchdog(self.heartbeat.late)

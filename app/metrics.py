@@ -27,7 +27,7 @@ Steps = Callable[[], Iterator[Metric | None]]
 """Reads data of the event loop; other tasks can run after each step (None: no family is complete yet)."""
 
 
-class Metrics:
+class ProcessMetrics:
     """The registry and the series of the process. The registry is rendered in a thread; data of the event loop is read
     by ``steps``.
     """
@@ -122,7 +122,11 @@ class Measured:
     """
 
     def __init__(
-        self, app: ASGIApp, hooks: Collection[str], metrics: Metrics, called: Callable[[str], None] = lambda path: None
+        self,
+        app: ASGIApp,
+        hooks: Collection[str],
+        metrics: ProcessMetrics,
+        called: Callable[[str], None] = lambda path: None,
     ) -> None:
         self.app = app
         self.hooks = frozenset(hooks)

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.metrics import Metrics
+from app.metrics import ProcessMetrics
 from app.server import Address
 
 Check = Callable[[], Awaitable[str]]
@@ -36,7 +36,7 @@ _NO_CHECK_TIME = 0x200000
 class Heartbeat:
     """Measures how late the event loop runs its timers."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: ProcessMetrics) -> None:
         self._metrics = metrics
         self._last = time.monotonic()
 

@@ -24,7 +24,7 @@ from api.names import NAMESPACE
 from app import allocator, collector, logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
-from app.metrics import ClientCalls, Metrics
+from app.metrics import ClientCalls, ProcessMetrics
 from app.setup import Options, Setup
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
@@ -94,7 +94,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
     throttle = Throttle(decided.calls_per_second, decided.calls_at_once)
     # Certificates have their own client: every replica renews them, while only the leader may write as controller.
     async with Client(connection) as client, Client(connection, throttle=throttle) as fenced:
-        metrics = Metrics()
+        metrics = ProcessMetrics()
         metrics.registry.register(ClientCalls(fenced.answers))
         controller = Controller(fenced, decided.controller, metrics.registry)
         metrics.steps.append(controller.gauges.steps)

@@ -17,13 +17,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from api.objects import Raw
 from bench.measure import Counts, Latency, Usage, counts, timed
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, job, setting
 from bench.served import served
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Raw
 from controller.kube.store import Store
 from controller.kube.throttle import Throttle
 from devcluster import processes

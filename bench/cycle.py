@@ -38,7 +38,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State
@@ -49,7 +49,13 @@ RESOURCES = ("cpu", "memory")
 
 
 def cluster(
-    *, queues: int, cohorts: int, pending: int, admitted: int, full: bool = False, policy: Policy | None = None
+    *,
+    queues: int,
+    cohorts: int,
+    pending: int,
+    admitted: int,
+    full: bool = False,
+    policy: SchedulingPolicy | None = None,
 ) -> State:
     """A State of so many ClusterQueues of two flavors, evenly over cohorts, each with its LocalQueue."""
     state = State(policy)
@@ -170,7 +176,7 @@ def respecified(state: State) -> float:
     return best_of(10, change)[0]
 
 
-def preemption(policy: Policy) -> float:
+def preemption(policy: SchedulingPolicy) -> float:
     """Milliseconds for a head that has 1,000 candidates in another ClusterQueue of its cohort, 200 of which must go."""
     state = State(policy)
     state.set_namespace("ns", {})
@@ -285,13 +291,17 @@ def main() -> int:
     draw("a cycle with 100 pending a queue, by how many heads are looked at", "heads", by_heads)
     del states
     state = cluster(
-        queues=1000, cohorts=50, pending=100_000, admitted=20_000, policy=Policy(fair_sharing=DEFAULT_STRATEGIES)
+        queues=1000,
+        cohorts=50,
+        pending=100_000,
+        admitted=20_000,
+        policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
     )
     report("cycle with fair sharing, 1,000 queues, 100,000 pending", cycles(state)[0], "ms", 50)
     state = cluster(queues=1000, cohorts=50, pending=100_000, admitted=20_000, full=True)
     report("cycle when all is in use, nothing fits and nobody may be preempted", cycles(state)[0], "ms")
-    report("preemption, 200 victims of 1,000 candidates, classical", preemption(Policy()), "ms", 20)
-    fair = preemption(Policy(fair_sharing=DEFAULT_STRATEGIES))
+    report("preemption, 200 victims of 1,000 candidates, classical", preemption(SchedulingPolicy()), "ms", 20)
+    fair = preemption(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
     report("preemption, 200 victims of 1,000 candidates, fair sharing", fair, "ms", 20)
     state = cluster(queues=10, cohorts=1, pending=10_000, admitted=0)
     for name, queue in list(state.reservations.cluster_queues.items()):

@@ -20,7 +20,7 @@ from typing import Any
 
 from api import quantity
 from core.model import FlavorResource, Plan, Raw, Reserve, Wait
-from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
 from core.quota.active import COHORT_CYCLE
 from core.quota.shares import share
 from core.scheduling.cycle import schedule
@@ -45,13 +45,13 @@ class Verdict:
     message_difference: str = ""
 
 
-def load(given: Raw) -> tuple[State, Policy, float]:
+def load(given: Raw) -> tuple[State, SchedulingPolicy, float]:
     """The state that a scenario's input describes."""
-    policy = Policy()
+    policy = SchedulingPolicy()
     if given.get("fairSharing") is not None:
         strategies = given["fairSharing"].get("preemptionStrategies")
         chosen = tuple(Strategy(name) for name in strategies) if strategies else DEFAULT_STRATEGIES
-        policy = Policy(fair_sharing=chosen)
+        policy = SchedulingPolicy(fair_sharing=chosen)
     state = State(policy)
     for raw in given.get("namespaces", ()):
         state.set_namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})

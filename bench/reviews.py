@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from controller.kube.resource import Raw
+from api.objects import Raw
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 BATCH = {"group": "batch", "version": "v1"}

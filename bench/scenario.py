@@ -6,7 +6,8 @@ machine measures queueing rather than itself. Everything else about them is usua
 
 from typing import NamedTuple
 
-from controller.kube.resource import Raw, Resource
+from api.objects import Raw
+from controller.kube.resource import Resource
 
 GROUP = "kueue.x-k8s.io"
 FLAVORS = Resource(GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import orjson
 
+from api.objects import Raw
 from bench.measure import AHEAD, BEHIND, Usage, bare_plane, counts, timed, waited_seconds, weigh_all
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import hooks_at, served
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
 from devcluster.controlplane import ControlPlane
 

@@ -24,19 +24,20 @@ import yaml
 
 from api.crds import CONVERSION_PATH, definition
 from api.kinds import KINDS
+from api.objects import Raw
 from app.application import create_app
-from app.metrics import Metrics
+from app.metrics import ProcessMetrics
 from app.server import Address, Listener, Server
 from bench.caches import workload
 from bench.measure import Usage
 from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
 from certs import pki
 from certs.live import LiveContext
-from certs.plan import Policy
+from certs.plan import RenewalPolicy
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
@@ -77,11 +78,13 @@ def _converter(pipe: Pipe) -> None:
     """A process of its own: the conversion webhook, with nothing else to do."""
 
     async def serve() -> None:
-        live, now, policy = LiveContext(), datetime.now(UTC), Policy()
+        live, now, policy = LiveContext(), datetime.now(UTC), RenewalPolicy()
         authority = pki.new_authority(now, policy.authority_life)
         leaf = pki.new_leaf(authority, ("localhost", "127.0.0.1"), now, policy.leaf_life)
         live.load(leaf, authority.chain_pem, "localhost", now)
-        listener = Listener(create_app([conversion_route()], [], Metrics()), Address("127.0.0.1", 0), live.context)
+        listener = Listener(
+            create_app([conversion_route()], [], ProcessMetrics()), Address("127.0.0.1", 0), live.context
+        )
         await Server([listener]).start()
         pipe.send((str(listener.bound), authority.chain_pem))
         await asyncio.Event().wait()

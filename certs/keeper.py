@@ -18,7 +18,7 @@ import structlog
 from certs import pki, record
 from certs.live import LiveContext
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import Policy, Step, decide
+from certs.plan import RenewalPolicy, Step, decide
 from certs.record import Record
 from certs.store import BundleTarget, Store
 
@@ -47,14 +47,14 @@ class Keeper:
         *,
         targets: Sequence[BundleTarget] = (),
         clock: Callable[[], datetime],
-        policy: Policy | None = None,
+        policy: RenewalPolicy | None = None,
     ) -> None:
         self.store = store
         self.live = live
         self.names = tuple(names)
         self.targets = list(targets)
         self.clock = clock
-        self.policy = policy or Policy()
+        self.policy = policy or RenewalPolicy()
         self.record: Record | None = None  # the last good one
         self.published = False
         self._issuer: Certificate | None = None

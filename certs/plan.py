@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RenewalPolicy:
     """How long things live. `renew_fraction` of a life spent makes its renewal due, for the CA and for the leaf."""
 
     authority_life: timedelta = timedelta(days=365)
@@ -77,7 +77,7 @@ class Step(Enum):
     PRUNE = auto()
 
 
-def decide(stored: Stored, now: datetime, policy: Policy, *, published: bool) -> Step:
+def decide(stored: Stored, now: datetime, policy: RenewalPolicy, *, published: bool) -> Step:
     """The one next step. `published`: every client's bundle has just been read and carries the stored bundle."""
     if stored.signing is None or not stored.signing.holds(now):
         # Nothing verifies: a next CA that is good is better late than never.
@@ -92,7 +92,7 @@ def decide(stored: Stored, now: datetime, policy: Policy, *, published: bool) ->
     return Step.KEEP
 
 
-def _rotate(stored: Stored, following: Validity, now: datetime, policy: Policy, *, published: bool) -> Step:
+def _rotate(stored: Stored, following: Validity, now: datetime, policy: RenewalPolicy, *, published: bool) -> Step:
     if not following.holds(now):
         return Step.START_ROTATION
     if not published:
@@ -104,7 +104,7 @@ def _rotate(stored: Stored, following: Validity, now: datetime, policy: Policy, 
     return Step.PROMOTE if abs(now - stored.published_at) >= policy.publish_wait else Step.KEEP
 
 
-def _prunable(stored: Stored, now: datetime, policy: Policy) -> bool:
+def _prunable(stored: Stored, now: datetime, policy: RenewalPolicy) -> bool:
     if any(now >= validity.not_after for validity in stored.retired):
         return True
     return stored.promoted_at is None or now - stored.promoted_at >= policy.retire_after

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from certs import pki
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import Policy, Step, Stored, Validity
+from certs.plan import RenewalPolicy, Step, Stored, Validity
 
 BUNDLE = "ca.crt"
 SIGNING = "signing"
@@ -102,7 +102,7 @@ def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
     return Record(signing, following, retired, published_at if following else None, promoted_at), complaints
 
 
-def after(record: Record, step: Step, now: datetime, policy: Policy) -> Record:
+def after(record: Record, step: Step, now: datetime, policy: RenewalPolicy) -> Record:
     """Returns the record after `step`. Creates keys if the step needs a new CA."""
     match step:
         case Step.KEEP:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from api import names, quantity
+from api.objects import Raw
 from controller.events import WAITS
-
-Raw = dict[str, Any]
 
 STYLES = {"waiting": "yellow", "running": "green", "finished": "dim", "failed": "red"}
 BAR = 24  # cells of a usage bar

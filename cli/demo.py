@@ -30,7 +30,8 @@ from rich.live import Live
 from rich.text import Text
 
 from api import names
-from cli.board import Raw, Row, Usage, render, rows, usages
+from api.objects import Raw
+from cli.board import Row, Usage, render, rows, usages
 from cli.cluster import program, use_line
 from devcluster import clusters
 from devcluster.controlplane import ControlPlane, Spec

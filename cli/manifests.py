@@ -14,8 +14,7 @@ import yaml
 
 from api.manifests import stored
 from api.names import GROUP
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 class ScenarioError(Exception):

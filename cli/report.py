@@ -11,15 +11,13 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from api import quantity
+from api.objects import Raw
 from cli.bands import Band, bands, totals
 from cli.simulator import Played
 from core.model import Key
 from core.simulation.simulation import Attempt, Course
-
-Raw = dict[str, Any]
 
 MOST_ROWS = 40
 MOST_NOTES = 20

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from api import names
 from api.convert import ConversionError, convert
-from cli.manifests import Document, Mistakes, Raw, ScenarioError, documents, ours
+from api.objects import Raw
+from cli.manifests import Document, Mistakes, ScenarioError, documents, ours
 from cli.trace import Submission, duration, trace
 from controller.watched import WATCHED, rows
 from core.jobs import fields

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import typer
 import yaml
 
+from api.objects import Raw
 from cli import live, report, scenario
 from cli.manifests import ScenarioError
 from cli.page import page
@@ -67,7 +68,7 @@ def command(
         typer.echo(f"Drawn: {plot}", err=True)
 
 
-def _print(told: dict[str, report.Raw], output: Format) -> None:
+def _print(told: dict[str, Raw], output: Format) -> None:
     if output == "table":
         for title, one in told.items():
             typer.echo(f"# {title}\n{report.table(one)}" if len(told) > 1 else report.table(one), nl=len(told) > 1)
@@ -93,7 +94,7 @@ def _can_draw(plot: Path | None, pictures: int) -> None:
         raise ScenarioError(f"{plot}: there is no folder {plot.parent}")
 
 
-def _draw(played: dict[str, Played], told: dict[str, report.Raw], plot: Path, title: str) -> None:
+def _draw(played: dict[str, Played], told: dict[str, Raw], plot: Path, title: str) -> None:
     several = list(played.values())
     if plot.suffix == ".svg":
         plot.write_text(pictures(several, [title])[0])

@@ -11,7 +11,8 @@ from typing import Literal
 import orjson
 from msgspec.structs import replace
 
-from cli.manifests import Mistakes, Raw
+from api.objects import Raw
+from cli.manifests import Mistakes
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
 from cli.world import Rules, World, admitted
 from core.jobs import meta

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from api import names, quantity
+from api.objects import Raw
 from cli.manifests import Mistakes
-
-Raw = dict[str, Any]
 
 REQUIRED = ("at", "run_for", "queue")
 OPTIONAL = ("namespace", "name", "priority_class", "parallelism", "ready_after")

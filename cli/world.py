@@ -12,8 +12,9 @@ from pathlib import Path
 from api import names
 from api.configuration import ConfigurationError, load
 from api.kinds import KINDS
+from api.objects import Raw
 from app.setup import admission_settings
-from cli.manifests import Document, Mistakes, Raw, ScenarioError
+from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED
 from controller.caches import Caches
 from controller.lookup import cache_lookup

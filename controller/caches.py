@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 
 from api import names
+from api.objects import Raw
 from controller import resources
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 from core.jobs.kind import JobKind, group_of
 from core.model import Key, Labels, Workload
@@ -110,7 +111,7 @@ class Caches:
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
         self._contexts: dict[str, WorkloadContext] = {}
-        self._overheads: Mapping[str, pod_requests.Amounts] | None = None
+        self._overheads: Mapping[str, pod_requests.Quantities] | None = None
         self._classes: PriorityClasses | None = None
         self._versions = itertools.count(1)
         self.stores: dict[Resource, Store[Any]] = {

@@ -21,7 +21,7 @@ from api.names import Condition
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
 from controller.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.tallies import Tallies
 from core.model import FlavorResource, Key, Raw, Workload
 from core.queue.queue import Queue
@@ -61,7 +61,7 @@ class Gauges:
     def __init__(
         self,
         caches: Caches,
-        metrics: Metrics,
+        metrics: QueueingMetrics,
         *,
         resources: bool = False,
         version: str = "",

@@ -21,7 +21,7 @@ from controller.departures import Departures
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import meta, owners
@@ -66,7 +66,7 @@ class JobReconciler:
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        metrics: Metrics,
+        metrics: QueueingMetrics,
         settings: Settings,
         *,
         clock: Callable[[], float] = time.time,

@@ -24,7 +24,7 @@ from core.workload.milestones import Admitted, BecameReady, Evicted, Finished, M
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Metrics:
+class QueueingMetrics:
     """The counters and histograms. ``role`` is called at each observation; ``local_queues`` returns which LocalQueues
     have series, ``cohorts`` returns those above a ClusterQueue, and ``hidden`` families do not exist.
     """

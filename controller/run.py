@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 import structlog
 from prometheus_client import CollectorRegistry
 
+from api.objects import Raw
 from controller import families
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
@@ -26,10 +27,10 @@ from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -79,7 +80,7 @@ class Controller:
         self.lookup: Lookup = cache_lookup(self.caches)
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
-        self.metrics = Metrics(
+        self.metrics = QueueingMetrics(
             registry,
             role=self._role,
             local_queues=self._shows,

@@ -22,7 +22,7 @@ from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.writes import Writer
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.queue.order import queue_time
@@ -70,7 +70,7 @@ class Scheduler:
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        metrics: Metrics,
+        metrics: QueueingMetrics,
         *,
         follow_pods: bool = False,
         clock: Callable[[], float] = time.time,

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from api.objects import Raw
 from controller.caches import Caches
 from controller.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
-from controller.kube.resource import Raw
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from core.model import Key, Workload
 from core.wire import decode
 from core.workload.milestones import milestones
@@ -23,7 +23,7 @@ from core.workload.milestones import milestones
 class Series:
     """Listens from ``connect`` on."""
 
-    def __init__(self, caches: Caches, metrics: Metrics, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, caches: Caches, metrics: QueueingMetrics, *, clock: Callable[[], float] = time.time) -> None:
         self.caches = caches
         self.metrics = metrics
         self.clock = clock

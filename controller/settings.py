@@ -14,7 +14,7 @@ from controller.caches import Reading
 from controller.custom_labels import CustomLabel
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Selector
-from core.model.policy import AdmissionFairSharing, Policy, Strategy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.wire import decode, pod_requests
 from core.workload.actions import LifePolicy, PodsReadyPolicy
 from core.workload.transitions import Backoff
@@ -39,7 +39,7 @@ class Settings:
     ``leader_election`` this process always leads.
     """
 
-    policy: Policy = field(default_factory=Policy)
+    policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     reading: Reading = field(default_factory=Reading)
     life: LifePolicy = field(default_factory=LifePolicy)
     frameworks: tuple[str, ...] = ("batch/job",)
@@ -138,11 +138,11 @@ def _copied(configuration: Configuration) -> Copied:
     )
 
 
-def _policy(configuration: Configuration) -> Policy:
+def _policy(configuration: Configuration) -> SchedulingPolicy:
     gates = configuration.feature_gates
     fair, by_usage = configuration.fair_sharing, configuration.admission_fair_sharing
     waiting = configuration.wait_for_pods_ready
-    return Policy(
+    return SchedulingPolicy(
         fair_sharing=tuple(Strategy(name) for name in fair.preemption_strategies) if fair is not None else None,
         admission_fair_sharing=(
             AdmissionFairSharing(

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 import structlog
 
+from api.objects import Key, Raw
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound, Unauthorized
-from controller.kube.resource import Key as StoreKey
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from controller.kube.store import Store
-from core.model import Key
 
 log = structlog.get_logger(__name__)
 
@@ -117,4 +116,4 @@ class Writer:
     def _removed(self, resource: Resource, key: Key, uid: str) -> None:
         store = self._stores.get(resource)
         if store is not None:
-            store.remove_from_write(StoreKey(*key), uid)
+            store.remove_from_write(Key(*key), uid)

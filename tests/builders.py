@@ -21,7 +21,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.state import State
 
@@ -31,7 +31,7 @@ EVERY = Selector()
 NOW = 1000.0
 TWO = (ResourceGroup((CPU,), ("default", "spot")),)
 SPOT = FlavorResource("spot", CPU)
-FAIR = Policy(fair_sharing=DEFAULT_STRATEGIES)
+FAIR = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)
 
 
 def cluster_queue(name: str, nominal: int = 0, **fields: Any) -> ClusterQueue:
@@ -58,7 +58,9 @@ def reserved(name: str, cpu: int, cluster_queue: str, *, since: float = 0.0, **f
     return workload(name, cpu, admission=Admission(cluster_queue, (assigned,)), conditions=conditions, **fields)
 
 
-def state(*queues: ClusterQueue, policy: Policy | None = None, local: Mapping[str, str] | None = None) -> State:
+def state(
+    *queues: ClusterQueue, policy: SchedulingPolicy | None = None, local: Mapping[str, str] | None = None
+) -> State:
     """A State with flavor `default`, namespace `ns`, and a LocalQueue of each ClusterQueue's name (`lq` for the
     first).
     """

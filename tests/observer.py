@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-Raw = dict[str, Any]
+from api.objects import Raw
+
 Connect = Callable[[], http.client.HTTPSConnection]
 
 PATHS = {

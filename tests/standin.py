@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from controller.kube.resource import Raw
+from api.objects import Raw
 from tests.faults import Reply, Request
 
 JSON = {"Content-Type": "application/json"}

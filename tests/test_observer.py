@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from api.objects import Raw
 from tests.observer import Change, judge
-
-Raw = dict[str, Any]
 
 
 def workload(name: str, job: str, *true: str, cpu: str = "2") -> Raw:

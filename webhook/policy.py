@@ -31,7 +31,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class FeedbackPolicy:
     """``seiretsu.feedback`` of the Configuration. Of several entries for a rule the first that matches counts."""
 
     entries: tuple[Entry, ...] = ()
@@ -52,12 +52,12 @@ class Policy:
         return DEFAULT
 
 
-def policy(feedback: Feedback) -> Policy:
+def policy(feedback: Feedback) -> FeedbackPolicy:
     """The policy of a Configuration."""
     entries = (
         Entry(rule.name, rule.action, decode.selector(_wire(rule.namespace_selector))) for rule in feedback.rules
     )
-    return Policy(tuple(entries))
+    return FeedbackPolicy(tuple(entries))
 
 
 def _wire(selector: LabelSelector | None) -> Raw | None:
@@ -82,7 +82,7 @@ class Verdict:
         return allow(patch=patch, warnings=self.warnings)
 
 
-def judge(found: Iterable[Finding], policy: Policy, labels: Labels | None) -> Verdict:
+def judge(found: Iterable[Finding], policy: FeedbackPolicy, labels: Labels | None) -> Verdict:
     """Sorts findings by the action of the policy; their order is kept."""
     warnings, refusals = [], []
     for finding in found:

@@ -14,7 +14,7 @@ from core.model import Labels, Raw
 from core.state.lookup import Lookup
 from core.wire.pod_requests import RequestRules
 from webhook.expressions import Expression
-from webhook.policy import Policy
+from webhook.policy import FeedbackPolicy
 from webhook.review import Request
 
 ADVICE_SECONDS: Final = 0.3
@@ -36,7 +36,7 @@ class Settings:
     frameworks: frozenset[str] = frozenset({"batch/job"})
     external_frameworks: frozenset[str] = frozenset()
     gates: feature_gates.Gates = field(default_factory=dict)
-    feedback: Policy = field(default_factory=Policy)
+    feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     expressions: tuple[Expression, ...] = ()
 
     def enabled(self, gate: str) -> bool:

@@ -15,8 +15,7 @@ from api.configuration.feedback import Feedback
 from api.configuration.model import Configuration, managed_by_default
 from api.errors import FieldError, forbidden, invalid, not_supported, required, too_many, type_invalid
 from api.names import CONFIG_GROUP, DISPATCHER_INCREMENTAL, NAMESPACE, V1BETA1, V1BETA2
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 _VERSIONS: Final = (f"{CONFIG_GROUP}/{V1BETA2}", f"{CONFIG_GROUP}/{V1BETA1}")
 _BOTH_STRATEGIES: Final = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]

@@ -11,9 +11,9 @@ from typing import Any, Final
 from api.convert import kept, v1alpha1, v1beta1
 from api.errors import ErrorType
 from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2
+from api.objects import Raw
 from api.validate import form
 
-Raw = dict[str, Any]
 Step = Callable[[Raw], Raw]
 
 _STEPS: Final[dict[str, Mapping[str, tuple[Step, Step]]]] = {V1BETA1: v1beta1.STEPS, V1ALPHA1: v1alpha1.STEPS}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-Raw = dict[str, Any]
+from api.objects import Raw
 
 _PREFIX: Final = "conversion.kueue.x-k8s.io/"
 _OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -4,11 +4,8 @@ They are two kinds, not two versions of one, so no conversion webhook can turn o
 same name and namespace stands for each Queue, and lives as long as it does.
 """
 
-from typing import Any
-
 from api.names import API_VERSION, Kind
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 def local_queue(queue: Raw) -> Raw:

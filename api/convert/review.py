@@ -12,10 +12,9 @@ from api.convert.topology_assignment import one_room
 from api.errors import aggregate
 from api.kinds import KINDS
 from api.names import GROUP
+from api.objects import Raw
 from api.schema import structural
 from api.structural import violations
-
-Raw = dict[str, Any]
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 KIND: Final = "ConversionReview"

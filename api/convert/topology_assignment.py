@@ -3,9 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Final
 
-Raw = dict[str, Any]
+from api.objects import Raw
 
 ROOM: Final = 2_000_000
 """Characters that domains are written out to, in all objects that are converted together. A slice may claim thousands

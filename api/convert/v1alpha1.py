@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from api.convert.kept import MALFORMED, at, renamed, without
 from api.names import Kind
+from api.objects import Raw
 from api.quantity import difference, total
 
-Raw = dict[str, Any]
 Step = Callable[[Raw], Raw]
 
 

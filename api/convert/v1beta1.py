@@ -7,8 +7,8 @@ from api.convert.kept import at, each, renamed, without
 from api.convert.topology_assignment import domains, slices
 from api.names import GROUP as OUR_GROUP
 from api.names import SCHEDULING_GROUP, Fungibility, Kind, PriorityClassSource
+from api.objects import Raw
 
-Raw = dict[str, Any]
 Step = Callable[[Raw], Raw]
 
 _REFERENCES: Final = {

@@ -7,13 +7,14 @@ it lets through as it ships, we do.
 """
 
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from api import structural
 from api.errors import FieldError, not_supported
 from api.feature_gates import Gates
 from api.kinds import KINDS, KindSpec
 from api.names import Kind
+from api.objects import Raw
 from api.schema import Schema
 from api.schema import structural as structural_schema
 from api.validate import (
@@ -26,8 +27,6 @@ from api.validate import (
     topology,
     workload,
 )
-
-Raw = dict[str, Any]
 
 
 class Rules(Protocol):

@@ -1,11 +1,8 @@
 """Rules of an AdmissionCheck beyond its schema."""
 
-from typing import Any
-
 from api.errors import FieldError
+from api.objects import Raw
 from api.validate.common import ANEW, immutable, spec_of
-
-Raw = dict[str, Any]
 
 
 def validate_create(obj: Raw) -> list[FieldError]:

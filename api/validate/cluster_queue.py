@@ -2,16 +2,15 @@
 
 import difflib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from api.errors import FieldError, forbidden, invalid, not_supported
 from api.feature_gates import Gates, enabled
 from api.names import Fungibility, PreemptionPolicy, QueueingStrategy
+from api.objects import Raw
 from api.syntax import label_selector
 from api.validate.common import fair_sharing, immutable, spec_of
 from api.validate.quotas import resource_groups, totals
-
-Raw = dict[str, Any]
 
 _MOST_CONCURRENT_FLAVORS: Final = 16
 _SELECTOR_FIELDS: Final = ("matchLabels", "matchExpressions")

@@ -1,12 +1,9 @@
 """Rules of a Cohort beyond its schema. Cycles of parents are a state, not an error: the controller reports them."""
 
-from typing import Any
-
 from api.errors import FieldError
+from api.objects import Raw
 from api.validate.common import fair_sharing, spec_of
 from api.validate.quotas import resource_groups
-
-Raw = dict[str, Any]
 
 
 def validate_create(obj: Raw) -> list[FieldError]:

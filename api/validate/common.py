@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from api.errors import FieldError, invalid, too_long
 from api.names import Condition
+from api.objects import Raw
 from api.quantity import canonical, exact
 from api.syntax import checked, qualified_name
 from api.validate.alike import alike
-
-Raw = dict[str, Any]
 
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"

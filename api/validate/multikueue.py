@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from api.errors import FieldError, broken_rule
+from api.objects import Raw
 from api.validate.common import spec_of
-
-Raw = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from api.errors import FieldError, broken_rule, duplicate, invalid
+from api.objects import Raw
 from api.quantity import canonical, exact
 from api.validate.common import not_negative, resource_name
-
-Raw = dict[str, Any]
 
 _MOST_FLAVORS: Final = 256
 _MOST_RESOURCES: Final = 256

@@ -1,14 +1,12 @@
 """Rules of a ResourceFlavor beyond its schema."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from api import syntax
 from api.errors import ErrorType, FieldError, broken_rule, invalid
+from api.objects import Raw
 from api.syntax import checked, label_value, labels, qualified_name
 from api.validate.common import spec_of
-
-Raw = dict[str, Any]
 
 
 def validate_create(obj: Raw) -> list[FieldError]:

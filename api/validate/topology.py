@@ -1,13 +1,11 @@
 """Rules of a Topology beyond its schema."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from api.errors import FieldError, broken_rule
 from api.names import HOSTNAME_LABEL
+from api.objects import Raw
 from api.validate.common import spec_of
-
-Raw = dict[str, Any]
 
 _PATH = "spec.levels"
 

@@ -3,11 +3,8 @@
 The CRD has the same rules as CEL. Source: KEP-2724, the compact form of v1beta2.
 """
 
-from typing import Any
-
 from api.errors import FieldError, broken_rule
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 _ONE = "exactly one of the fields in [universal individual] must be set"
 

@@ -3,10 +3,11 @@
 from api.errors import FieldError, broken_rule, forbidden, invalid, required
 from api.feature_gates import Gates, enabled
 from api.names import Annotation, Condition
+from api.objects import Raw
 from api.quantity import exact
 from api.syntax import labels
 from api.validate import admission_gates, pod_template
-from api.validate.common import Raw, annotations, has_reservation, immutable, is_true, not_negative, spec_of
+from api.validate.common import annotations, has_reservation, immutable, is_true, not_negative, spec_of
 from api.validate.workload_status import is_elastic, status_create, status_update
 
 _BOOST = Annotation.PRIORITY_BOOST

@@ -5,11 +5,12 @@ from typing import Any
 
 from api.errors import FieldError, broken_rule, invalid, not_found, not_supported, required
 from api.names import Annotation
+from api.objects import Raw
 from api.quantity import amount, canonical
 from api.syntax import checked, labels, qualified_name, tolerations
 from api.validate import topology_assignment
 from api.validate.alike import alike
-from api.validate.common import IMMUTABLE, Raw, annotations, has_reservation, immutable, spec_of, status_of
+from api.validate.common import IMMUTABLE, annotations, has_reservation, immutable, spec_of, status_of
 
 _ADMISSION = "status.admission"
 _RECLAIMABLE = "status.reclaimablePods"

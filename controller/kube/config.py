@@ -16,7 +16,7 @@ from typing import Protocol
 
 import yaml
 
-from controller.kube.resource import Raw
+from api.objects import Raw
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFE_SECONDS = 60.0

@@ -1,23 +1,12 @@
-"""Names in the API: a resource and its paths, an object's key.
+"""Names in the API: a resource and its paths.
 
 Separate because every module of this package needs it.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-Raw = dict[str, Any]
-"""A Kubernetes object as received; the only place where ``Any`` is used."""
-
-
-class Key(NamedTuple):
-    """Where an object lives; ``namespace`` is empty for cluster-scoped objects."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+from api.objects import Key, Raw
 
 
 class Resource(NamedTuple):

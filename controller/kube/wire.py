@@ -8,8 +8,8 @@ import aiohttp
 import orjson
 from multidict import CIMultiDictProxy
 
+from api.objects import Raw
 from controller.kube.errors import ApiError, Unintelligible, excerpt, from_answer, is_json
-from controller.kube.resource import Raw
 
 LINE_CAP_BYTES = 16 * 1024 * 1024
 

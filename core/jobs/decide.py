@@ -43,7 +43,7 @@ _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 
 
-Rule = Callable[[Situation], Action | None]
+JobRule = Callable[[Situation], Action | None]
 
 
 def decide(situation: Situation) -> Action:
@@ -307,7 +307,7 @@ def missing_class(s: Situation) -> Action | None:
     return _missing(found) if isinstance(found, Missing) else None
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[JobRule, ...] = (
     unmanaged,
     child,
     prebuilt,

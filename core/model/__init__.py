@@ -7,14 +7,13 @@ integers in base units (milli for cpu, bytes for memory, counts for the rest; se
 since the epoch; ``None`` means "no limit" or "absent".
 """
 
+from api.objects import Key, Raw
 from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait
 from core.model.kubernetes import (
     ANYWHERE,
     Condition,
-    Key,
     Labels,
     Placement,
-    Raw,
     Requests,
     Requirement,
     Selector,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-Raw = dict[str, Any]
 """A Kubernetes object (or a part of one) as the API server sent it. Read and patched only; never rebuilt from a model,
 which would drop unknown fields.
 """
@@ -16,16 +14,6 @@ Requests = Mapping[str, int]
 """Amount by resource name."""
 
 Labels = Mapping[str, str]
-
-
-class Key(NamedTuple):
-    """Namespace and name of a namespaced object."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class Requirement(Struct, frozen=True, gc=False):

@@ -30,7 +30,7 @@ class AdmissionFairSharing:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SchedulingPolicy:
     """The part of the Configuration that the cycle uses.
 
     ``fair_sharing`` is the list of strategies, ``None`` if fair sharing is off. ``requeue_by_eviction`` is

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from core.model.kubernetes import Key, Labels, Selector, Taint, Toleration
+from api.objects import Key
+from core.model.kubernetes import Labels, Selector, Taint, Toleration
 
 
 class FlavorResource(NamedTuple):

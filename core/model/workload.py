@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from core.model.kubernetes import ANYWHERE, Condition, Key, Placement, Raw, Requests
+from api.objects import Key, Raw
+from core.model.kubernetes import ANYWHERE, Condition, Placement, Requests
 from core.model.owner import Owner
 
 

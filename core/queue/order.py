@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from api.names import Condition, EvictedReason, PreemptedReason
 from core.model import Workload
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 
 _EPSILON = 0.001
 """A workload that was preempted while the preemptor borrowed is queued directly after its preemptor."""
 
 
-def queue_time(workload: Workload, policy: Policy) -> float:
+def queue_time(workload: Workload, policy: SchedulingPolicy) -> float:
     """The time a workload queues from: its creation, or its eviction where that was not another workload's doing."""
     evicted = workload.condition(Condition.EVICTED)
     if evicted is not None and evicted.status:
@@ -37,6 +37,6 @@ QueueKey = tuple[int, float, str]
 """Sort key inside a ClusterQueue: higher priority, earlier time, uid."""
 
 
-def queue_key(workload: Workload, policy: Policy) -> QueueKey:
+def queue_key(workload: Workload, policy: SchedulingPolicy) -> QueueKey:
     """Returns the sort key of the workload in its ClusterQueue."""
     return (-workload.priority, queue_time(workload, policy), workload.uid)

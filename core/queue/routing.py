@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from api.names import Condition, EvictedReason, PendingReason
 from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_key
 from core.queue.queue import Queue, QueueEntry
@@ -25,7 +25,7 @@ from core.quota.reservations import discard, local_queue_of
 class PendingWorkloads:
     """All queues, and the queue of each workload."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: SchedulingPolicy) -> None:
         self.policy = policy
         self.local_queues: dict[Key, LocalQueue] = {}
         self.queues: dict[str, Queue] = {}

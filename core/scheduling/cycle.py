@@ -32,7 +32,7 @@ from core.model import (
     Workload,
     messages,
 )
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
 from core.scheduling.fair_order import tournament
@@ -44,7 +44,7 @@ from core.scheduling.snapshot import Head, Snapshot
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
 
 
-def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: float) -> Plan:
+def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: SchedulingPolicy, now: float) -> Plan:
     """Returns a decision for each head. ``now`` is in epoch seconds; no decision depends on it at present."""
     steps = schedule_in_steps(snapshot, heads, policy)
     while True:
@@ -55,7 +55,9 @@ def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: Policy, now: flo
             return plan
 
 
-def schedule_in_steps(snapshot: Snapshot, heads: Sequence[Head], policy: Policy) -> Generator[None, None, Plan]:
+def schedule_in_steps(
+    snapshot: Snapshot, heads: Sequence[Head], policy: SchedulingPolicy
+) -> Generator[None, None, Plan]:
     """As ``schedule``, with a step after every head that was nominated and every decision; returns the plan.
 
     A head that raises an error is refused with that error, and the others are judged without it: no stored object,
@@ -80,7 +82,7 @@ def schedule_in_steps(snapshot: Snapshot, heads: Sequence[Head], policy: Policy)
 @dataclass(slots=True)
 class _Cycle:
     snapshot: Snapshot
-    policy: Policy
+    policy: SchedulingPolicy
     trees: dict[str, Tree] = field(default_factory=dict)
     """Copies of the trees that have heads."""
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)

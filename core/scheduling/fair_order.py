@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from core.model import FlavorResource
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.quota.node import CohortNode, Node
 from core.quota.shares import Rank, Share, share
 from core.scheduling.nomination import Entry
@@ -19,7 +19,7 @@ from core.scheduling.nomination import Entry
 _Order = tuple[bool, bool, Rank, int, float, str]
 
 
-def tournament(entries: Iterable[Entry], policy: Policy) -> Iterator[Entry]:
+def tournament(entries: Iterable[Entry], policy: SchedulingPolicy) -> Iterator[Entry]:
     """The entries tree by tree, each the winner as usage is when it is asked for."""
     trees: dict[str, dict[str, Entry]] = {}
     for entry in entries:
@@ -40,7 +40,7 @@ def tournament(entries: Iterable[Entry], policy: Policy) -> Iterator[Entry]:
 class _Bracket:
     """The tournament of one tree. ``left`` are the entries that have not won yet, by ClusterQueue."""
 
-    def __init__(self, root: CohortNode, left: dict[str, Entry], policy: Policy) -> None:
+    def __init__(self, root: CohortNode, left: dict[str, Entry], policy: SchedulingPolicy) -> None:
         self._root = root
         self._left = left
         self._policy = policy

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
 from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried, messages
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.quota.demand import Demand
 from core.quota.node import QueueNode, borrowing_level
 from core.quota.usage import PodSetTotal, search_order
@@ -173,7 +173,7 @@ class Search(Struct, gc=False):
     node: QueueNode
     flavors: Mapping[str, ResourceFlavor]
     mismatches: Mismatches
-    policy: Policy
+    policy: SchedulingPolicy
     simulate: Simulate
     resume: Tried | None = None
     pinned: Mapping[str, Mapping[str, str]] | None = None

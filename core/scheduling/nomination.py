@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from core.model import FlavorResource, ResourceFlavor
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
@@ -58,7 +58,7 @@ class Entry(Struct, gc=False):
 class Nomination:
     """Works out entries, by a policy and the flavors there are."""
 
-    policy: Policy
+    policy: SchedulingPolicy
     flavors: Mapping[str, ResourceFlavor]
     cycle: int
     mismatches: Mismatches = field(default_factory=dict)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from core.model import FlavorResource
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.quota.node import QueueNode, borrowing_level
 from core.scheduling.flavors import Assignment, Search
 from core.scheduling.preemption.algorithm import impossible
@@ -37,7 +37,7 @@ class Memory(Struct, gc=False):
     search may read, with the requested amounts, by resource group and flavor.
     """
 
-    policy: Policy
+    policy: SchedulingPolicy
     groups: tuple[tuple[tuple[tuple[FlavorResource, int], ...], ...], ...]
     ends: dict[tuple[_Figure, ...], Assignment] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.model import Decision, Plan, Requeue, Wait
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.scheduling.cycle import schedule_in_steps
 from core.state.state import State
 
@@ -15,12 +15,12 @@ Searches for flavors stop much earlier, when they reach a flavor for the second 
 """
 
 
-def drain(state: State, policy: Policy, now: float) -> Iterator[Plan]:
+def drain(state: State, policy: SchedulingPolicy, now: float) -> Iterator[Plan]:
     """Plan after plan, each applied to ``state``, until no head gets any further."""
     return (step for step in drain_in_steps(state, policy, now) if step is not None)
 
 
-def drain_in_steps(state: State, policy: Policy, now: float) -> Iterator[Plan | None]:
+def drain_in_steps(state: State, policy: SchedulingPolicy, now: float) -> Iterator[Plan | None]:
     """As ``drain``, in steps: yields None after every nominated head and every applied decision, and a plan at the end
     of every cycle.
 

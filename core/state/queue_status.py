@@ -18,7 +18,6 @@ from core.state.queries import cohort_share, shown_share, weighted_share
 from core.state.state import State
 from core.wire.timestamps import stamp
 
-Amounts = Mapping[FlavorResource, int]
 _NOT_LOOKED_AT = frozenset({PendingReason.PENDING_EVALUATION, PendingReason.PENDING})
 
 
@@ -150,7 +149,7 @@ def with_active(old: Raw, active_condition: ActiveCondition, generation: int, no
     return [*conditions, new]
 
 
-def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+def _flavors(queue: ClusterQueue, amounts: Mapping[FlavorResource, int]) -> list[Raw]:
     """Returns every flavor of the ClusterQueue in order: the usage of each resource, and how much of it is borrowed."""
     return [
         {
@@ -164,7 +163,7 @@ def _flavors(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
     ]
 
 
-def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Amounts) -> Raw:
+def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Mapping[FlavorResource, int]) -> Raw:
     total = amounts.get(fr, 0)
     quota = queue.quotas.get(fr)
     borrowed = max(0, total - (quota.nominal if quota else 0)) if queue.cohort else 0
@@ -175,7 +174,7 @@ def _with_borrowed(queue: ClusterQueue, fr: FlavorResource, amounts: Amounts) ->
     }
 
 
-def _totals(queue: ClusterQueue, amounts: Amounts) -> list[Raw]:
+def _totals(queue: ClusterQueue, amounts: Mapping[FlavorResource, int]) -> list[Raw]:
     return [
         {
             "name": flavor,

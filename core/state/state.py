@@ -52,7 +52,7 @@ from core.model import (
     Workload,
 )
 from core.model import Condition as StatusCondition
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.reservations import Reservations, put
@@ -66,8 +66,8 @@ from core.state.wake_ups import WakeUps
 class State:
     """The queues, the quota in use, and what they depend on. All setters are idempotent; None deletes."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+    def __init__(self, policy: SchedulingPolicy | None = None) -> None:
+        self.policy = policy or SchedulingPolicy()
         self.reservations = Reservations()
         self.pending = PendingWorkloads(self.policy)
         self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)

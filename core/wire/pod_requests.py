@@ -19,7 +19,7 @@ from api import quantity
 from api.errors import FieldError, invalid
 from core.model import Raw, Requests
 
-Amounts = Mapping[str, Fraction]
+Quantities = Mapping[str, Fraction]
 """Exact amount by resource name, in whole units (cpu too)."""
 
 ABOVE_LIMITS = "requests must not exceed its limits"
@@ -34,10 +34,10 @@ _COMPUTE = ("cpu", "memory")
 class Bounds:
     """The LimitRanges of a namespace for one type (Container or Pod), combined."""
 
-    max: Amounts = field(default_factory=dict)
-    min: Amounts = field(default_factory=dict)
-    default: Amounts = field(default_factory=dict)
-    default_request: Amounts = field(default_factory=dict)
+    max: Quantities = field(default_factory=dict)
+    min: Quantities = field(default_factory=dict)
+    default: Quantities = field(default_factory=dict)
+    default_request: Quantities = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Limits:
 class Transformation:
     """``resources.transformations[]`` of the Configuration: an input resource turned into outputs by factors."""
 
-    outputs: Amounts
+    outputs: Quantities
     retain: bool = True
     multiply_by: str = ""
 
@@ -64,7 +64,7 @@ class RequestRules:
     """
 
     limits: Limits = Limits()
-    overheads: Mapping[str, Amounts] = field(default_factory=dict)
+    overheads: Mapping[str, Quantities] = field(default_factory=dict)
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
 
@@ -146,7 +146,7 @@ def limits(limit_ranges: Iterable[Raw]) -> Limits:
     return Limits(found.get("Container"), found.get("Pod"))
 
 
-def overheads(runtime_classes: Iterable[Raw]) -> dict[str, Amounts]:
+def overheads(runtime_classes: Iterable[Raw]) -> dict[str, Quantities]:
     """Overhead by name of RuntimeClass, for those that have one."""
     return {
         raw["metadata"]["name"]: _amounts(fixed, "overhead.podFixed")
@@ -176,8 +176,8 @@ class _MalformedError(ValueError):
 @dataclass(frozen=True, slots=True)
 class _Container:
     path: str
-    requests: Amounts
-    limits: Amounts
+    requests: Quantities
+    limits: Quantities
     sidecar: bool
 
 
@@ -267,14 +267,14 @@ def _adjusted(resources: Raw, path: str, bounds: Bounds | None, *, sidecar: bool
     return _Container(path, {**limit, **request}, limit, sidecar)
 
 
-def _overhead(spec: Raw, rules: RequestRules) -> Amounts:
+def _overhead(spec: Raw, rules: RequestRules) -> Quantities:
     if own := spec.get("overhead"):
         return _amounts(own, "overhead")
     return rules.overheads.get(spec.get("runtimeClassName") or "", {})
 
 
 def _pod_requests(
-    init: list[_Container], main: list[_Container], whole: _Container | None, overhead: Amounts
+    init: list[_Container], main: list[_Container], whole: _Container | None, overhead: Quantities
 ) -> dict[str, Fraction]:
     """Kubernetes' formula: containers that run at the same time are summed; those that run before set a minimum."""
     total: dict[str, Fraction] = {}
@@ -311,13 +311,13 @@ def _container_errors(containers: list[_Container], bounds: Bounds | None) -> It
         yield from _beyond(container.path, BELOW_MIN, least, bounds.min)
 
 
-def _pod_errors(total: Amounts, bounds: Bounds | None) -> Iterable[Beyond]:
+def _pod_errors(total: Quantities, bounds: Bounds | None) -> Iterable[Beyond]:
     if bounds is not None:
         yield from _beyond("", ABOVE_MAX, total, bounds.max)
         yield from _beyond("", BELOW_MIN, total, bounds.min)
 
 
-def _beyond(path: str, detail: str, asked: Amounts, bound: Amounts) -> Iterable[Beyond]:
+def _beyond(path: str, detail: str, asked: Quantities, bound: Quantities) -> Iterable[Beyond]:
     """Returns the resources in both of which too much, or too little, is requested, compared in the units of quota."""
     both = (
         (name, _whole(name, asked[name]), _whole(name, bound[name])) for name in sorted(asked.keys() & bound.keys())
@@ -328,13 +328,13 @@ def _beyond(path: str, detail: str, asked: Amounts, bound: Amounts) -> Iterable[
         yield Beyond(path, detail, found)
 
 
-def _kept(amounts: Amounts, excluded_prefixes: tuple[str, ...]) -> Amounts:
+def _kept(amounts: Quantities, excluded_prefixes: tuple[str, ...]) -> Quantities:
     if not excluded_prefixes:
         return amounts
     return {name: value for name, value in amounts.items() if not name.startswith(excluded_prefixes)}
 
 
-def _transformed(amounts: Amounts, rules: Mapping[str, Transformation]) -> Amounts:
+def _transformed(amounts: Quantities, rules: Mapping[str, Transformation]) -> Quantities:
     """Outputs of several inputs are summed and may cancel each other (negative factors), but never reduce the original
     requests.
     """
@@ -353,7 +353,7 @@ def _transformed(amounts: Amounts, rules: Mapping[str, Transformation]) -> Amoun
     return retained
 
 
-def _rounded(amounts: Amounts) -> dict[str, int]:
+def _rounded(amounts: Quantities) -> dict[str, int]:
     return {name: max(_whole(name, amounts[name]), 0) for name in sorted(amounts)}
 
 
@@ -373,11 +373,13 @@ def _amounts(raw: Mapping[str, object] | None, path: str) -> dict[str, Fraction]
     return found
 
 
-def _add(total: dict[str, Fraction], more: Amounts) -> None:
+def _add(total: dict[str, Fraction], more: Quantities) -> None:
     for name, value in more.items():
         total[name] = total.get(name, Fraction(0)) + value
 
 
-def _merged(these: Amounts, those: Amounts, choose: Callable[[Fraction, Fraction], Fraction]) -> dict[str, Fraction]:
+def _merged(
+    these: Quantities, those: Quantities, choose: Callable[[Fraction, Fraction], Fraction]
+) -> dict[str, Fraction]:
     """The union of both; where both name a resource, the chosen amount."""
     return {**those, **{name: choose(value, those.get(name, value)) for name, value in these.items()}}

@@ -56,7 +56,7 @@ TIME_TO_STOP = 30.0
 """Seconds in which the pods of an evicted Workload must end: the default terminationGracePeriodSeconds."""
 
 
-Rule = Callable[[Workload, Surroundings], Step | None]
+LifecycleRule = Callable[[Workload, Surroundings], Step | None]
 
 
 def next_step(workload: Workload, around: Surroundings) -> Step:
@@ -288,7 +288,7 @@ def until_late(w: Workload, s: Surroundings) -> Step | None:
     return Idle(max(min(deadlines) - s.now, 0.0)) if deadlines else None
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[LifecycleRule, ...] = (
     ownerless,
     finished,
     retry_later,

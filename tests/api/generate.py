@@ -6,10 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from api.kinds import KindSpec, Version
+from api.objects import Raw
 from api.schema import structural
 from api.v1beta2.base import LABEL_KEY_PATTERN, LABEL_PATTERN, QUANTITY_PATTERN, SUBDOMAIN_PATTERN
-
-Raw = dict[str, Any]
 
 NAMES = st.sampled_from(["a", "b", "c-1"])
 QUANTITIES = st.one_of(st.sampled_from(["1", "500m", "2Gi", "1500", "3k", "0"]), st.integers(0, 9))

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-Raw = dict[str, Any]
+from api.objects import Raw
+
 NOW = "2026-01-01T00:00:00Z"
 
 

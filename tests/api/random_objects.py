@@ -12,10 +12,9 @@ from random import Random
 from typing import Any
 
 from api.kinds import KindSpec, Version
+from api.objects import Raw
 from api.schema import structural
 from api.v1beta2.base import LABEL_KEY_PATTERN, LABEL_PATTERN, QUANTITY_PATTERN, SUBDOMAIN_PATTERN
-
-Raw = dict[str, Any]
 
 _WORDS = ("x", "y", "In", "Exists", "Equal", "NoSchedule", "NoExecute")
 _NAMES = ("a", "b", "c-1")

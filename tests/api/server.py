@@ -6,13 +6,11 @@ import http.client
 import json
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
 
 from api import crds
 from api.kinds import KINDS
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane
-
-Raw = dict[str, Any]
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

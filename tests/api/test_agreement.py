@@ -15,6 +15,7 @@ import pytest
 
 from api import structural, validate
 from api.errors import FieldError
+from api.objects import Raw
 from tests.api.objects import VALID
 from tests.api.random_objects import Maker, out_of_bounds
 from tests.api.server import BY_KIND, Server, reasons
@@ -22,7 +23,6 @@ from tests.effort import cases
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 
 CREATED, STORED, CHANGES = cases(80, 800), cases(8, 60), 10
 """Of each kind: objects created (dry runs), objects stored, and changes of each stored one (dry runs)."""

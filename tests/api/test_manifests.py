@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from api.manifests import stored
+from api.objects import Raw
 from tests.api.objects import VALID
-
-Raw = dict[str, Any]
 
 
 def manifest(kind: str, version: str, **fields: Any) -> Raw:

@@ -1,18 +1,16 @@
 """The real API server accepts our CRDs, and it, our schema checks and our rules say the same of the same objects."""
 
 import json
-from typing import Any
 
 import pytest
 
 from api import structural, validate
+from api.objects import Raw
 from tests.api.objects import VALID
 from tests.api.server import BY_KIND, DEFINITIONS, Server, reasons
 from tests.api.validate import test_create, test_update
 
 pytestmark = pytest.mark.cluster
-
-Raw = dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", BY_KIND)

@@ -20,7 +20,7 @@ from app.limits import Guard, Limits
 from app.server import Address, Farewell, Listener, Server
 from certs import pki
 from certs.live import LiveContext
-from certs.plan import Policy
+from certs.plan import RenewalPolicy
 from tests.app.http import Wire
 
 SHORT = Deadlines(handshake=0.3, idle=0.3, head=0.3, call=2.0, closing=0.2)
@@ -96,7 +96,7 @@ async def listening(
     """A server of one app on a free port, and what its clients are to trust."""
     live, trust = LiveContext(), None
     if tls:
-        now, policy = datetime.now(UTC), Policy()
+        now, policy = datetime.now(UTC), RenewalPolicy()
         authority = pki.new_authority(now, policy.authority_life)
         live.load(pki.new_leaf(authority, NAMES, now, policy.leaf_life), authority.chain_pem, "localhost", now)
         trust = ssl.create_default_context(cadata=authority.chain_pem.decode())

@@ -1,12 +1,10 @@
 """`--install` over the CRDs of somebody else."""
 
-from typing import Any
-
 import pytest
 
+from api.objects import Raw
 from app.install import moved
 
-Raw = dict[str, Any]
 SERVICE = {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}}
 OURS = {"url": "https://127.0.0.1:9443/convert", "caBundle": "b3Vycw=="}
 

@@ -10,7 +10,7 @@ from itertools import cycle
 import orjson
 
 from app.application import create_app, metrics_route
-from app.metrics import Metrics
+from app.metrics import ProcessMetrics
 from app.server import Address
 from tests.app.conftest import listening
 from tests.app.http import Answer, Wire, get, post
@@ -82,7 +82,7 @@ def counted(page: str) -> dict[str, float]:
 
 
 async def test_calls_under_load_fail_none() -> None:
-    metrics = Metrics()
+    metrics = ProcessMetrics()
     hooks = routes(Context(Settings(), cluster(namespaces={"team-a": {}})))
     app = create_app(hooks, [metrics_route(metrics)], metrics)
     async with listening(app) as (_, listener, trust):

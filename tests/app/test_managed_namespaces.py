@@ -17,7 +17,7 @@ from cli.world import Rules, World
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.jobs import JobReconciler
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.settings import from_configuration
 from controller.watched import rows
 from controller.writes import Writer
@@ -73,7 +73,7 @@ def _controller(rules: Rules, namespace: str, labels: dict[str, str]) -> bool:
 
 def _reconciler(rules: Rules) -> tuple[JobReconciler, Caches]:
     caches = Caches(State(), rows([BATCH_JOB]))
-    others = (cast(Writer, None), cast(Recorder, None), Metrics(CollectorRegistry()), rules.controller)
+    others = (cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry()), rules.controller)
     return JobReconciler(BATCH_JOB, caches, *others), caches
 
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from api.objects import Raw
 from app.cluster import MUTATING, VALIDATING
 from app.published import Published
 from certs import pki
 from certs.live import LiveContext
 from certs.pki import Pair
-from certs.plan import Policy
+from certs.plan import RenewalPolicy
 from controller.kube.client import Client
-from controller.kube.resource import Raw
 from tests.eventually import eventually
 from tests.faults import FaultProxy, status
 from tests.standin import StandIn
@@ -25,11 +25,11 @@ AT = {resource: f"{resource.path('', name)}" for resource, name in NAMES.items()
 
 
 def authority() -> Pair:
-    return pki.new_authority(NOW, Policy().authority_life)
+    return pki.new_authority(NOW, RenewalPolicy().authority_life)
 
 
 def serve(live: LiveContext, signer: Pair) -> None:
-    leaf = pki.new_leaf(signer, ("localhost",), NOW, Policy().leaf_life)
+    leaf = pki.new_leaf(signer, ("localhost",), NOW, RenewalPolicy().leaf_life)
     live.load(leaf, signer.chain_pem, "localhost", NOW)
 
 

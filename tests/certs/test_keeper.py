@@ -18,7 +18,7 @@ from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.mounted import MountedFiles
 from certs.pki import CertificateError
-from certs.plan import Policy
+from certs.plan import RenewalPolicy
 from certs.store import Content
 
 NAMES = ("localhost", "127.0.0.1")
@@ -348,7 +348,7 @@ def test_twenty_processes_that_start_at_once_make_one_ca(tmp_path: Path) -> None
     assert len({leaf for _, leaf in found}) == 20
 
 
-def mount(directory: Path, clock: Clock, policy: Policy) -> None:
+def mount(directory: Path, clock: Clock, policy: RenewalPolicy) -> None:
     authority = pki.new_authority(clock.now, policy.authority_life)
     leaf = pki.new_leaf(authority, NAMES, clock.now, policy.leaf_life)
     (directory / "tls.crt").write_bytes(leaf.chain_pem)
@@ -359,12 +359,12 @@ def mount(directory: Path, clock: Clock, policy: Policy) -> None:
 async def test_mounted_files_are_loaded_when_they_change(tmp_path: Path) -> None:
     clock, live = Clock(), LiveContext()
     files = MountedFiles(tmp_path, live, "localhost", clock=clock)
-    mount(tmp_path, clock, Policy())
+    mount(tmp_path, clock, RenewalPolicy())
     await files.tick()
     first = live.pair
     await files.tick()
     assert live.pair is first
-    mount(tmp_path, clock, Policy())
+    mount(tmp_path, clock, RenewalPolicy())
     await files.tick()
     assert live.pair != first
     assert files.bundle == (tmp_path / "ca.crt").read_bytes()
@@ -373,11 +373,11 @@ async def test_mounted_files_are_loaded_when_they_change(tmp_path: Path) -> None
 async def test_a_mount_read_between_two_files_serves_on_and_is_loaded_later(tmp_path: Path) -> None:
     clock, live = Clock(), LiveContext()
     files = MountedFiles(tmp_path, live, "localhost", clock=clock)
-    mount(tmp_path, clock, Policy())
+    mount(tmp_path, clock, RenewalPolicy())
     await files.tick()
     served = live.pair
     key = (tmp_path / "tls.key").read_bytes()
-    mount(tmp_path, clock, Policy())
+    mount(tmp_path, clock, RenewalPolicy())
     whole = (tmp_path / "tls.key").read_bytes()
     (tmp_path / "tls.key").write_bytes(key)
     with pytest.raises(CertificateError, match="does not belong"):

@@ -14,7 +14,7 @@ from certs.directory import DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.pki import CertificateError, Pair
-from certs.plan import Policy
+from certs.plan import RenewalPolicy
 
 NAMES = ("localhost", "127.0.0.1")
 
@@ -57,7 +57,7 @@ async def call(port: int, bundle: bytes) -> bytes:
 
 
 def authority_and_leaf() -> tuple[Pair, Pair]:
-    now, policy = datetime.now(UTC), Policy()
+    now, policy = datetime.now(UTC), RenewalPolicy()
     authority = pki.new_authority(now, policy.authority_life)
     return authority, pki.new_leaf(authority, NAMES, now, policy.leaf_life)
 
@@ -113,7 +113,7 @@ class Clients:
 
 async def test_a_rotation_under_load_with_new_connections_fails_none(tmp_path: Path) -> None:
     """Three whole rotations, in two replicas on one store, while new connections are made all the time."""
-    policy = Policy(publish_wait=timedelta(0))
+    policy = RenewalPolicy(publish_wait=timedelta(0))
     elapsed, clients = timedelta(0), Clients()
     replicas = [
         Keeper(

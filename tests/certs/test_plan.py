@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.plan import Policy, Step, Stored, Validity, decide
+from certs.plan import RenewalPolicy, Step, Stored, Validity, decide
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-POLICY = Policy()
+POLICY = RenewalPolicy()
 
 
 def lasting(*, since: timedelta, left: timedelta) -> Validity:

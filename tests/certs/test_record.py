@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from certs import pki, record
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import Policy, Step, decide
+from certs.plan import RenewalPolicy, Step, decide
 from certs.record import Record
 from tests.effort import cases
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-POLICY = Policy()
+POLICY = RenewalPolicy()
 NAMES = ("seiretsu.example.svc", "127.0.0.1")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from api import crds
 from api.configuration import load
+from api.objects import Raw
 from app.setup import Options as ServeOptions
 from app.setup import decide
 from devcluster import build
@@ -19,7 +19,6 @@ from webhook.configurations import Endpoint, Options, mutating, validating
 from webhook.settings import Account, Settings
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
-Raw = dict[str, Any]
 
 pytestmark = pytest.mark.cluster
 

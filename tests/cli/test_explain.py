@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from api.objects import Raw
 from cli.explain import answer, jobs_of, partial_answer, plain, text
 from cli.live import Seen
 from cli.manifests import Mistakes, documents
 from cli.world import Rules
 from controller.settings import Settings
 from core.explain.explanation import Explanation
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 
-Raw = dict[str, Any]
 QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
 NOW = 1_000.0
@@ -281,7 +281,7 @@ def test_where_more_is_in_use_than_there_is_the_whole_of_what_is_missing_is_told
 
 
 def test_with_block_admission_it_is_told_whose_pods_are_waited_for() -> None:
-    chosen = Rules(Settings(policy=Policy(block_admission=True)))
+    chosen = Rules(Settings(policy=SchedulingPolicy(block_admission=True)))
     told = answer(
         [*QUEUES, workload("old", 1, at=1, holds="team-a"), workload("next", 1, at=2)], "next", "team-a", NOW, chosen
     )
@@ -320,7 +320,7 @@ def test_a_job_that_was_preempted_is_told_for_whom() -> None:
 
 
 def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wait_too() -> None:
-    rules = Rules(Settings(policy=Policy(fair_sharing=DEFAULT_STRATEGIES)))
+    rules = Rules(Settings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)))
     other = workload("other", 9, at=4, namespace="team-b")
     told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
     assert isinstance(told, Explanation)

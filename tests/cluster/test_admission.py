@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from api.objects import Raw
 from core.wire.timestamps import epoch
-from tests.cluster.world import Raw, World, done, holds, job
+from tests.cluster.world import World, done, holds, job
 from tests.serving import AS_US
 
 pytestmark = pytest.mark.cluster

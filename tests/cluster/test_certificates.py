@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from api.objects import Raw
 from app.cluster import MUTATING, SECRETS, Charted, SecretStore
 from certs import pki
 from certs.keeper import Keeper
@@ -16,7 +17,6 @@ from certs.live import LiveContext
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
-from controller.kube.resource import Raw
 from devcluster.controlplane import ControlPlane, Spec
 
 pytestmark = pytest.mark.cluster

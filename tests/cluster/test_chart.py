@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from api.objects import Raw
 from devcluster import build
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
@@ -24,7 +24,6 @@ from tests.serving import Served
 ROOT = Path(__file__).parents[2]
 CHART, EXAMPLES = ROOT / "charts" / "seiretsu", ROOT / "examples"
 RELEASE, NAMESPACE = "seiretsu", "queue-system"
-Raw = dict[str, Any]
 
 pytestmark = pytest.mark.cluster
 

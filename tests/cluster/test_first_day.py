@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from api.objects import Raw
 from core.feedback.rules import LIMIT
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
@@ -22,7 +23,6 @@ from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 Asked = Raw | tuple[str, ...]
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster import jobset
-from tests.cluster.world import Raw, World, condition, holds, job, local_queue, ours
+from tests.cluster.world import World, condition, holds, job, local_queue, ours
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster

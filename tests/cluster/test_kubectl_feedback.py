@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api.objects import Raw
 from core.feedback.catalog import TABLES
 from core.feedback.rules import LIMIT
 from devcluster.controlplane import ControlPlane, Spec
@@ -26,7 +27,6 @@ from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 KUEUE = "kueue.x-k8s.io/"
 MORE = """
 - {kind: WorkloadPriorityClass, metadata: {name: urgent}, value: 1000}

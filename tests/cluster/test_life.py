@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from api.objects import Raw
 from core.wire.timestamps import stamp
-from tests.cluster.world import Raw, World, condition, holds, job, marked_until, of_flavor, ours, pod_of, runs
+from tests.cluster.world import World, condition, holds, job, marked_until, of_flavor, ours, pod_of, runs
 from tests.serving import Service
 
 pytestmark = pytest.mark.cluster

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import Raw, World, condition, done, job, marked_until
+from tests.cluster.world import World, condition, done, job, marked_until
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster

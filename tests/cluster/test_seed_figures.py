@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, local_queue, ours
 from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 NAMESPACE = "seed-figures"
 FLAVOR = "seed-figures"
 WITHIN = {"withinClusterQueue": "LowerPriority"}

@@ -17,6 +17,7 @@ import kubernetes
 import pytest
 import yaml
 
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane
 from tests.cluster.seeds import seed
 from tests.cluster.world import World, done, holds
@@ -24,7 +25,6 @@ from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 Done = subprocess.CompletedProcess[str]
 OLD = "Warning: This version is deprecated. Use v1beta2 instead."
 QUEUES = (

@@ -13,8 +13,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from api.objects import Raw
 from cli.main import application
-from tests.cluster.world import Raw, World, job, local_queue, ours
+from tests.cluster.world import World, job, local_queue, ours
 
 pytestmark = pytest.mark.cluster
 

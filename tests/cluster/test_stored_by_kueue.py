@@ -12,20 +12,19 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from api import crds
 from api.convert import convert
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, Server
 from tests.cluster.follower import follower
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 
 OBJECTS: list[Raw] = list(yaml.safe_load_all(Path(__file__).with_name("kueue_019.yaml").read_text()))
 EACH = pytest.mark.parametrize(

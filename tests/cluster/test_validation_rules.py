@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from api.names import Label
+from api.objects import Raw
 from app.install import AS_CONTROLLER
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, CUT_SHORT, Server
@@ -23,7 +23,6 @@ from tests.webhook.test_job_validation import CHANGED, CREATED
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 
 RULES: dict[str, Rule] = {
     f"{of}: {name}": rule

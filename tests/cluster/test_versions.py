@@ -8,11 +8,11 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from api import convert
+from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.objects import VALID
 from tests.eventually import eventually
@@ -20,7 +20,6 @@ from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-Raw = dict[str, Any]
 Done = subprocess.CompletedProcess[str]
 
 V01 = """

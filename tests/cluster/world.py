@@ -14,10 +14,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from api.objects import Raw
 from core.wire.timestamps import epoch
 from devcluster.controlplane import ControlPlane
 
-Raw = dict[str, Any]
 Answer = TypeVar("Answer")
 
 GROUP = "kueue.x-k8s.io"

@@ -5,16 +5,15 @@ again.
 from itertools import pairwise
 from typing import Any
 
+from api.objects import Raw
 from controller import resources
 from controller.caches import Caches
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.owner import Owner
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.state.state import State
-
-Raw = dict[str, Any]
 
 
 def made(kind: str, name: str, spec: Raw | None = None, *, namespace: str = "", **more: Any) -> Raw:
@@ -43,7 +42,7 @@ def limit_range(cpu: str, version: str = "1") -> Raw:
     return found
 
 
-def filled(policy: Policy | None = None) -> Caches:
+def filled(policy: SchedulingPolicy | None = None) -> Caches:
     caches = Caches(State(policy), rows([BATCH_JOB]))
     covered = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]
     groups = [{"coveredResources": ["cpu"], "flavors": covered}]

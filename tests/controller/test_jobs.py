@@ -15,7 +15,7 @@ from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
 from controller.kube.resource import Resource
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.settings import Settings
 from controller.watched import rows
 from controller.writes import Writer
@@ -67,7 +67,7 @@ def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
     caches.start()
     writer = Writer(Answers(*errors), caches.stores)  # type: ignore[arg-type]
-    return JobReconciler(BATCH_JOB, caches, writer, told, Metrics(CollectorRegistry()), Settings()), told
+    return JobReconciler(BATCH_JOB, caches, writer, told, QueueingMetrics(CollectorRegistry()), Settings()), told
 
 
 async def tries(found: JobReconciler, times: int) -> None:

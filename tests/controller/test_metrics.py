@@ -16,19 +16,19 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.metrics import Metrics as Process
+from api.objects import Raw
+from app.metrics import ProcessMetrics as Process
 from controller.custom_labels import CustomLabel, CustomLabels
 from controller.families import FAMILIES, ROLE, UNROLED, hidden
 from controller.gauges import Gauges
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.series import Series
 from core.model import Key, Plan, Requeue, Wait
-from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, Policy
+from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import Consumed
 from tests.builders import cluster_queue
 from tests.controller.test_caches import filled, made, workload
 
-Raw = dict[str, Any]
 KUEUE: dict[str, Raw] = {
     each["name"]: each for each in json.loads(Path(__file__).with_name("kueue_metrics.json").read_text())
 }
@@ -55,7 +55,7 @@ class Page:
     def __init__(
         self,
         *,
-        policy: Policy | None = None,
+        policy: SchedulingPolicy | None = None,
         gates: dict[str, bool] | None = None,
         custom: tuple[CustomLabel, ...] = (),
     ) -> None:
@@ -70,7 +70,7 @@ class Page:
             "Workload": self.caches.workloads,
         }
         off = hidden(gates or {})
-        self.metrics = Metrics(
+        self.metrics = QueueingMetrics(
             self.process.registry, cohorts=lambda name: ["all"], custom=CustomLabels(custom, look), hidden=off
         )
         self.gauges = Gauges(self.caches, self.metrics, resources=True, version="v1", hidden=off)
@@ -129,7 +129,7 @@ def series(name: str, /, **labels: str) -> str:
 def busy() -> Page:
     """A page on which everything that can be counted has been counted."""
     rules = AdmissionFairSharing(half_life=60.0)
-    page = Page(policy=Policy(fair_sharing=DEFAULT_STRATEGIES, admission_fair_sharing=rules))
+    page = Page(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES, admission_fair_sharing=rules))
     page.put("Cohort", "all")
     page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(cohortName="all"))
     page.caches.state.local_queue_usage.set_consumed(Key("ns", "lq"), Consumed({"cpu": 2.0}, 0.0))
@@ -233,7 +233,7 @@ async def test_what_happens_to_a_workload_is_counted_once_whoever_writes_it() ->
 async def test_what_was_there_before_we_led_is_not_counted() -> None:
     page = Page()
     page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="Succeeded")
-    page.metrics = Metrics(CollectorRegistry())
+    page.metrics = QueueingMetrics(CollectorRegistry())
     Series(page.caches, page.metrics).connect()
     page.put("Workload", "w")
     assert list(page.metrics.subjects()) == []
@@ -359,7 +359,7 @@ async def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> 
 
 async def test_nothing_is_told_before_the_caches_have_been_read() -> None:
     caches = filled()
-    gauges = Gauges(caches, Metrics(CollectorRegistry()))
+    gauges = Gauges(caches, QueueingMetrics(CollectorRegistry()))
     assert [family.name for family in gauges.steps() if family is not None] == ["kueue_build_info"]
 
 

@@ -1,9 +1,10 @@
 """What is written into the status of queues."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from api.objects import Raw
 from controller import resources
 from controller.caches import Caches
 from controller.kube.resource import Resource
@@ -15,7 +16,6 @@ from core.model import Key
 from core.state.state import State
 from tests.controller.test_caches import made
 
-Raw = dict[str, Any]
 FLAVORS = [{"name": "default", "resources": []}]
 
 

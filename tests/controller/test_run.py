@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
+from api.objects import Raw
 from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
@@ -10,8 +11,6 @@ from controller.kube.resource import Resource
 from controller.run import Controller
 from core.model import Key
 from tests.controller.test_caches import made, workload
-
-Raw = dict[str, Any]
 
 
 class Lists:

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api.objects import Raw
 from controller.caches import Caches
 from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.resource import Resource
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer
 from core.model import Key, Plan
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.state.drain import drain
 from core.state.state import State
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
-Raw = dict[str, Any]
 COVERED = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
 SPEC: Raw = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [COVERED]}]}
 
@@ -91,7 +91,7 @@ def scheduler(clock: Callable[[], float] = lambda: 1_000.0) -> tuple[Scheduler, 
     caches.start()
     server = Server(caches)
     writer = Writer(server, caches.stores)  # type: ignore[arg-type]
-    return Scheduler(caches, writer, told, Metrics(CollectorRegistry()), clock=clock), server, told
+    return Scheduler(caches, writer, told, QueueingMetrics(CollectorRegistry()), clock=clock), server, told
 
 
 async def until_rest(found: Scheduler, condition: Callable[[], bool]) -> None:
@@ -277,7 +277,7 @@ async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_th
     began: list[float] = []
     others = 0
 
-    def endless(state: State, policy: Policy, now: float) -> Iterator[Plan]:
+    def endless(state: State, policy: SchedulingPolicy, now: float) -> Iterator[Plan]:
         began.append(now)
         yield from drain(state, policy, now)
         while True:

@@ -30,7 +30,7 @@ from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -41,7 +41,7 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
 from core.wire.timestamps import stamp
 from tests.effort import cases
@@ -124,7 +124,7 @@ class Controlled:
     """The controller at work on a scenario, on the test's own clock."""
 
     scenario: Scenario
-    policy: Policy
+    policy: SchedulingPolicy
     now: float = 0.0
     ends: dict[str, float] = field(default_factory=dict)
     history: list[tuple[float, Running]] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Controlled:
     def __post_init__(self) -> None:
         self.caches = Caches(State(self.policy), TABLE)
         self.server = Memory(self._changed, lambda: self.now)
-        writer, metrics, told = Writer(self.server, self.caches.stores), Metrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
+        writer, metrics, told = Writer(self.server, self.caches.stores), QueueingMetrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)
         self.scheduler = Scheduler(*common, clock=lambda: self.now)
         self.workloads = WorkloadReconciler(*common[:3], Settings(), clock=lambda: self.now)
@@ -323,7 +323,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same_moments(
     scenario: Scenario, fair: bool
 ) -> None:
-    policy = Policy(fair_sharing=DEFAULT_STRATEGIES) if fair else Policy()
+    policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
     played = play(scenario, Rules(Settings(policy=policy)))
     controlled = Controlled(scenario, policy)
     asyncio.run(controlled.play())
@@ -340,7 +340,7 @@ def test_the_property_is_of_cases_that_matter() -> None:
     @settings(max_examples=150, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(scenario=scenarios(), fair=st.booleans())
     def look(scenario: Scenario, fair: bool) -> None:
-        policy = Policy(fair_sharing=DEFAULT_STRATEGIES) if fair else Policy()
+        policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
         for course in play(scenario, Rules(Settings(policy=policy))).timeline.courses.values():
             seen.update({"second flavor"} if any("f1" in str(a.admission) for a in course.attempts) else ())
             seen.update({a.reason for a in course.attempts if a.reason})

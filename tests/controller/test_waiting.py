@@ -7,6 +7,7 @@ import copy
 
 import pytest
 
+from api.objects import Raw
 from controller.caches import Caches
 from controller.events import Event
 from controller.kube.resource import Resource
@@ -21,7 +22,7 @@ from controller.waiting import (
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.state.drain import drain
-from tests.controller.test_caches import Raw, filled, made, workload
+from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
 USAGE = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "2"}}

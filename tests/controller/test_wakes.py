@@ -9,7 +9,7 @@ from controller import resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.jobs import JobReconciler
-from controller.metrics import Metrics
+from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -21,7 +21,7 @@ from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.owner import Owner
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
 
@@ -30,7 +30,7 @@ def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, Workl
     """Nobody writes in these tests: they look at the lines."""
     caches = caches or filled()
     writer, recorder = cast(Writer, None), cast(Recorder, None)
-    metrics = Metrics(CollectorRegistry())
+    metrics = QueueingMetrics(CollectorRegistry())
     queues = QueueStatuses(caches, writer)
     workloads = WorkloadReconciler(caches, writer, recorder, Settings())
     scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
@@ -49,7 +49,7 @@ def test_a_new_leader_looks_at_everything() -> None:
 @pytest.mark.parametrize(("group", "woken"), [("batch", 1), ("batch.volcano.sh", 0)])
 def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: str, woken: int) -> None:
     caches = filled()
-    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), Metrics(CollectorRegistry())
+    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
     caches.workloads.observe("ADDED", controlled_by(Owner(group, "Job", "ns", "gone"), "owned"))
     caches.start()
     jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
@@ -154,7 +154,7 @@ def test_a_circle_of_cohorts_is_told_by_the_queues_in_it_and_no_others() -> None
 
 
 def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_trees_it_leaves_and_enters() -> None:
-    wakes, queues, _ = connected(neighbours(State(Policy(fair_sharing=DEFAULT_STRATEGIES))))
+    wakes, queues, _ = connected(neighbours(State(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))))
     wakes.connect(wakes_of(rows([])))
     wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
     assert ("ClusterQueue", "ours") in woken(queues)

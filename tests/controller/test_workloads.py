@@ -7,9 +7,10 @@ from typing import Any, cast
 import pytest
 
 from api import names
+from api.objects import Raw
 from controller import resources
 from controller.events import Recorder
-from controller.kube.resource import Raw, Resource
+from controller.kube.resource import Resource
 from controller.settings import Settings
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from api.objects import Raw
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound
@@ -14,7 +15,6 @@ from core.model import Key
 from core.state.state import State
 from tests.controller.test_caches import workload
 
-Raw = dict[str, Any]
 KEY = Key("ns", "w")
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.model import Key, LocalQueue, QueueingStrategy, Reserve, StopPolicy
-from core.model.policy import AdmissionFairSharing, Policy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED, Consumed, entry_penalty, portion, sampled, weighed
 from core.state.drain import drain
 from core.state.queue_status import local_queue_status
@@ -21,7 +21,7 @@ X, Y = Key("ns", "x"), Key("ns", "y")
 
 
 def two_queues(nominal: int = 2000) -> State:
-    policy = Policy(admission_fair_sharing=RULES)
+    policy = SchedulingPolicy(admission_fair_sharing=RULES)
     return state(cluster_queue("a", nominal, admission_mode=USAGE_BASED), policy=policy, local={"x": "a", "y": "a"})
 
 
@@ -129,7 +129,7 @@ def test_a_local_queue_that_is_deleted_and_made_anew_begins_with_nothing() -> No
     ],
 )
 def test_a_cycle_follows_where_usage_changed_the_order(change: Callable[[State], object]) -> None:
-    policy = Policy(admission_fair_sharing=RULES)
+    policy = SchedulingPolicy(admission_fair_sharing=RULES)
     strict = cluster_queue("a", 2000, admission_mode=USAGE_BASED, strategy=QueueingStrategy.STRICT_FIFO)
     found = state(strict, policy=policy, local={"x": "a", "y": "a"})
     found.set_workload(Key("ns", "run"), reserved("run", 1000, "a", queue="x"))
@@ -145,7 +145,7 @@ def test_a_cycle_follows_where_usage_changed_the_order(change: Callable[[State],
 
 @pytest.mark.parametrize("mode", ["", USAGE_BASED])
 def test_a_local_queue_shows_its_usage_whether_or_not_its_clusterqueue_orders_by_it(mode: str) -> None:
-    policy = Policy(admission_fair_sharing=RULES)
+    policy = SchedulingPolicy(admission_fair_sharing=RULES)
     found = state(cluster_queue("a", 2000, admission_mode=mode), policy=policy, local={"x": "a", "y": "a"})
     found.set_workload(Key("ns", "run"), reserved("run", 2000, "a", queue="y"))
     found.local_queue_usage.set_consumed(Y, Consumed({}, 0.0))

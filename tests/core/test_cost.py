@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bench.cycle import NOW, cluster
 from core.model import Key, LocalQueue, QueueingStrategy, ResourceFlavor
-from core.model.policy import AdmissionFairSharing, Policy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.scheduling.cycle import schedule
 from core.scheduling.search_cache import MAX_DEMANDS, MAX_RESULTS, Memory
@@ -62,7 +62,7 @@ def test_workloads_that_come_and_go_behind_one_that_waits_leave_nothing_behind(
 
 
 def test_no_lane_stays_of_local_queues_that_have_nobody_waiting() -> None:
-    policy = Policy(admission_fair_sharing=AdmissionFairSharing(half_life=60.0))
+    policy = SchedulingPolicy(admission_fair_sharing=AdmissionFairSharing(half_life=60.0))
     found = state(cluster_queue("q", 10, admission_mode=USAGE_BASED), policy=policy, local={"first": "q"})
     for number in range(50):
         found.set_local_queue(Key("ns", f"lq{number}"), LocalQueue(Key("ns", f"lq{number}"), "q"))

@@ -40,7 +40,7 @@ from core.model import (
     Workload,
     messages,
 )
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State
@@ -113,7 +113,10 @@ def test_a_queue_that_does_not_borrow_goes_before_one_that_does_whatever_the_pri
 
 
 def test_among_borrowers_priority_decides_and_without_it_time() -> None:
-    for policy, first in ((Policy(), "late"), (Policy(priority_sorting_within_cohort=False), "early")):
+    for policy, first in (
+        (SchedulingPolicy(), "late"),
+        (SchedulingPolicy(priority_sorting_within_cohort=False), "early"),
+    ):
         queues = [cluster_queue(name, nominal, cohort="all") for name, nominal in (("a", 0), ("b", 0), ("c", 5))]
         found = state(*queues, policy=policy)
         put(
@@ -378,10 +381,10 @@ def test_victims_are_told_who_and_where_from() -> None:
     )
 
 
-@pytest.mark.parametrize("policy", [Policy(), FAIR], ids=["by borrowing and priority", "by shares"])
+@pytest.mark.parametrize("policy", [SchedulingPolicy(), FAIR], ids=["by borrowing and priority", "by shares"])
 @pytest.mark.parametrize("gate", [False, True], ids=["off", "on"])
 def test_with_its_gate_a_preemptor_gets_what_its_victims_leave_before_a_higher_priority(
-    policy: Policy, gate: bool
+    policy: SchedulingPolicy, gate: bool
 ) -> None:
     policy = dataclasses.replace(policy, prioritize_preemptors=gate)
     found = state(
@@ -446,7 +449,7 @@ def test_a_changed_priority_takes_effect_at_once() -> None:
 
 
 def test_blocked_admission_lets_in_one_at_a_time_until_its_pods_are_ready() -> None:
-    found = state(cluster_queue("a", 5), policy=Policy(block_admission=True))
+    found = state(cluster_queue("a", 5), policy=SchedulingPolicy(block_admission=True))
     put(found, workload("w1", 1), workload("w2", 1, created=1.0))
     admitted = [
         d.workload.key.name for p in drain(found, found.policy, NOW) for d in p.decisions if isinstance(d, Reserve)
@@ -462,11 +465,13 @@ def unready(name: str, queue: str) -> Workload:
     return replace(running, conditions=(*running.conditions, Condition("PodsReady", False)))
 
 
-@pytest.mark.parametrize("policy", [Policy(block_admission=True), dataclasses.replace(FAIR, block_admission=True)])
+@pytest.mark.parametrize(
+    "policy", [SchedulingPolicy(block_admission=True), dataclasses.replace(FAIR, block_admission=True)]
+)
 @pytest.mark.parametrize("queue", ["a", "b"])
 @pytest.mark.parametrize("strategy", list(QueueingStrategy))
 def test_who_waits_only_for_the_pods_of_others_is_admitted_before_whoever_comes_back_meanwhile(
-    strategy: QueueingStrategy, queue: str, policy: Policy
+    strategy: QueueingStrategy, queue: str, policy: SchedulingPolicy
 ) -> None:
     """As in Kueue, whose cycle waits with it: neither priority nor creation time puts an evicted one before it."""
     queues = [cluster_queue(name, 5, cohort="all", strategy=strategy) for name in "ab"]
@@ -481,7 +486,7 @@ def test_who_waits_only_for_the_pods_of_others_is_admitted_before_whoever_comes_
 
 
 def test_who_waited_for_the_pods_of_others_and_fits_no_longer_lets_others_go_first() -> None:
-    found = put(state(cluster_queue("a", 5), policy=Policy(block_admission=True)), unready("runs", "a"))
+    found = put(state(cluster_queue("a", 5), policy=SchedulingPolicy(block_admission=True)), unready("runs", "a"))
     put(found, workload("waits", 4, created=5.0))
     assert why(cycle(found)["waits"])[0] == "WaitingForPodsReady"
     put(found, workload("urgent", 1, priority=9))

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from core.model import Cohort, Key, Quota
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.queries import (
     STEP,
@@ -29,7 +29,7 @@ from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 @pytest.fixture
 def found() -> State:
     """A queue that borrows, with one waiting in each of two LocalQueues."""
-    policy = Policy(fair_sharing=DEFAULT_STRATEGIES)
+    policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)
     made = state(
         cluster_queue("a", 5, cohort="all"),
         cluster_queue("b", 15, cohort="all"),

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from api import validate
+from api.objects import Raw
 from core.wire import decode
 
-Raw = dict[str, Any]
 WRONG: tuple[Any, ...] = (None, 5, "x", [], {}, [None], ["x"], {"a": None}, {"a": 5}, True, -1)
 
 CONTAINER = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}

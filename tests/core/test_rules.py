@@ -24,7 +24,7 @@ from core.model import (
     Wait,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.queue_status import cluster_queue_status
@@ -271,7 +271,7 @@ def test_strategies_say_whether_one_large_workload_may_be_preempted_for_a_smalle
 ) -> None:
     rules = Preemption(reclaim_within_cohort="Any")
     queues = [cluster_queue(name, 0, cohort="all", preemption=rules) for name in ("a", "b")]
-    found = state(*queues, cluster_queue("lender", 8, cohort="all"), policy=Policy(fair_sharing=strategies))
+    found = state(*queues, cluster_queue("lender", 8, cohort="all"), policy=SchedulingPolicy(fair_sharing=strategies))
     put(found, reserved("big", 8, "b"), workload("w", 3, queue="a"))
     assert in_words(cycle(found)["w"]) == expected
 

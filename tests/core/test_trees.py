@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from bench.cycle import NOW, admitted_workload, cluster
 from core.model import Cohort, Key
-from core.model.policy import DEFAULT_STRATEGIES, Policy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.queue.queue import QueueEntry
 from core.quota.node import CohortNode, QueueNode
 from core.quota.tree import Tree
 from core.state.drain import drain
 from core.state.state import State
 
-POLICIES = [Policy(), Policy(fair_sharing=DEFAULT_STRATEGIES)]
+POLICIES = [SchedulingPolicy(), SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)]
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def in_use(state: State) -> int:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["classical", "fair sharing"])
-def test_trees_that_are_replaced_are_freed_without_a_garbage_collection(policy: Policy) -> None:
+def test_trees_that_are_replaced_are_freed_without_a_garbage_collection(policy: SchedulingPolicy) -> None:
     others = nodes()
     state = cluster(queues=20, cohorts=4, pending=400, admitted=40, policy=policy)
     for turn in range(100):

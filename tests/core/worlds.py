@@ -28,7 +28,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, Policy, Strategy
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
 from core.state.state import State
 
 RESOURCES = ("cpu", "memory")
@@ -37,11 +37,11 @@ AMOUNT = st.integers(0, 9)
 LIMIT = st.none() | st.integers(0, 6)
 POLICIES = st.sampled_from(
     [
-        Policy(),
-        Policy(priority_sorting_within_cohort=False),
-        Policy(fair_sharing=DEFAULT_STRATEGIES),
-        Policy(fair_sharing=(Strategy.LESS_THAN_INITIAL_SHARE,)),
-        Policy(fair_sharing=(Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,)),
+        SchedulingPolicy(),
+        SchedulingPolicy(priority_sorting_within_cohort=False),
+        SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
+        SchedulingPolicy(fair_sharing=(Strategy.LESS_THAN_INITIAL_SHARE,)),
+        SchedulingPolicy(fair_sharing=(Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,)),
     ]
 )
 

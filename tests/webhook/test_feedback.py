@@ -17,7 +17,7 @@ from core.state.lookup import Lookup
 from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
-from webhook.policy import Entry, Policy
+from webhook.policy import Entry, FeedbackPolicy
 from webhook.policy import policy as policy_of
 from webhook.review import shortened
 from webhook.settings import Settings
@@ -33,7 +33,7 @@ def queued(queue: str = "main", cpu: str = "1", **fields: Any) -> Raw:
 
 
 def policy(*entries: Entry) -> Settings:
-    return Settings(feedback=Policy(entries))
+    return Settings(feedback=FeedbackPolicy(entries))
 
 
 def test_by_default_a_finding_is_a_warning() -> None:
@@ -75,7 +75,7 @@ seiretsu:
     - {name: will-wait, action: Ignore}
 """
     loaded = load(text, feedback_rules=NAMES)
-    assert policy_of(loaded.configuration.seiretsu.feedback) == Policy(
+    assert policy_of(loaded.configuration.seiretsu.feedback) == FeedbackPolicy(
         (
             Entry("local-queue-not-found", "Deny", Selector((Requirement("team", "In", ("a",)),))),
             Entry("will-wait", "Ignore"),

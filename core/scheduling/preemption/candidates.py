@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from api.names import PreemptionPolicy
 from core.model import FlavorResource, Key, Workload
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_time
 from core.quota.node import CohortNode, QueueNode
@@ -52,7 +52,7 @@ class Preemptor(Struct, gc=False):
 
     head: Head
     node: QueueNode
-    policy: Policy
+    policy: SchedulingPolicy
     local_usage: Mapping[Key, float] = field(default_factory=dict)
     gone: set[Key] = field(default_factory=set)
     borrowers: Borrowers = field(default_factory=dict)

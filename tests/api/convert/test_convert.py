@@ -8,8 +8,7 @@ import pytest
 from api.convert import ConversionError, convert
 from api.convert.kept import applied, difference
 from api.convert.topology_assignment import domains
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 def obj(kind: str, version: str, **fields: Any) -> Raw:

@@ -9,10 +9,10 @@ from api.convert import convert
 from api.convert.review import answer
 from api.convert.topology_assignment import ROOM, domains
 from api.kinds import KINDS
+from api.objects import Raw
 from tests.api.random_objects import Maker
 from tests.effort import cases
 
-Raw = dict[str, Any]
 OLDER = [
     (kind, version)
     for kind in KINDS

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from api.convert.queue import local_queue, moved
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 def queue(cluster_queue: str | None, uid: str = "1") -> Raw:

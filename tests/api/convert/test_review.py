@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from api.convert.review import BadReviewError, answer
-
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 def review(objects: Any, to: str = "kueue.x-k8s.io/v1beta2") -> Raw:

@@ -1,7 +1,5 @@
 """No view of an object loses anything: every version to every other and back."""
 
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,11 +8,10 @@ from api import structural
 from api.convert import convert
 from api.kinds import KINDS, KindSpec, Version
 from api.names import STORAGE_VERSION
+from api.objects import Raw
 from api.schema import structural as structural_schema
 from tests.api import generate
 from tests.effort import cases
-
-Raw = dict[str, Any]
 
 OLDER = [(kind, version) for kind in KINDS for version in kind.versions if version is not kind.stored]
 PER_OLDER = pytest.mark.parametrize(

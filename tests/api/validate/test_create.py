@@ -1,12 +1,11 @@
 """What is refused when an object is created, and the words for it."""
 
-from typing import Any
-
 import pytest
 
 from api import validate
 from api.errors import FieldError
 from api.feature_gates import DEFAULTS
+from api.objects import Raw
 from tests.api.objects import (
     VALID,
     admitted,
@@ -19,8 +18,6 @@ from tests.api.objects import (
     quota,
     workload,
 )
-
-Raw = dict[str, Any]
 
 
 def texts(errors: list[FieldError]) -> list[str]:

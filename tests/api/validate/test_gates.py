@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from api import validate
 from api.feature_gates import DEFAULTS
+from api.objects import Raw
 from tests.api.objects import changed, cluster_queue, workload
 from tests.api.validate.test_update import BAD_CHECK
-
-Raw = dict[str, Any]
 
 GATED_BY = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]"
 CONCURRENT = {"migration": {"mode": "TryPreferredFlavors"}}

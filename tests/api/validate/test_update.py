@@ -1,13 +1,10 @@
 """What may not change, and when."""
 
-from typing import Any
-
 import pytest
 
 from api import validate
+from api.objects import Raw
 from tests.api.objects import admitted, changed, cluster_queue, condition, obj, pod_set, workload
-
-Raw = dict[str, Any]
 
 RESERVED = workload(
     status=admitted(),

@@ -6,9 +6,9 @@ or CEL comes first and hides what our webhook would say.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Raw = dict[str, Any]
+from api.objects import Raw
 
 
 class Rule(NamedTuple):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.objects import Raw
 from api.v1beta2.base import QUANTITY_PATTERN
 from tests.api.objects import NOW, admitted, changed, condition, pod_set, workload
 from tests.cluster.rules import Rule, hook, hook_change, hook_status, schema, schema_change, schema_status
 from tests.cluster.rules.queues import DNS_SUBDOMAIN, LABEL_VALUE, NAME_PART, NEGATIVE, SUBDOMAIN
-
-Raw = dict[str, Any]
 
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
 REPLACING = {"kueue.x-k8s.io/workload-slice-replacement-for": "default/other"}

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from api.objects import Raw
 from controller.kube.client import Client
 from controller.kube.events import GIVE_WAY_SECONDS, EventType, ObjectReference, Recorder
 from controller.kube.precedence import Precedence
-from controller.kube.resource import Raw
 from controller.kube.throttle import Throttle
 from tests.eventually import eventually
 from tests.faults import FaultProxy, Reset, status

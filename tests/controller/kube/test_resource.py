@@ -1,6 +1,7 @@
 import pytest
 
-from controller.kube.resource import Key, Resource, key_of
+from api.objects import Key
+from controller.kube.resource import Resource, key_of
 
 JOBS = Resource("batch", "v1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")

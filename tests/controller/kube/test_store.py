@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.resource import Key, Raw
+from api.objects import Key, Raw
 from controller.kube.store import Store, verbatim
 
 

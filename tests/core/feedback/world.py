@@ -11,7 +11,7 @@ import yaml
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
-from core.model.policy import Policy
+from core.model.policy import SchedulingPolicy
 from core.state.lookup import Lookup
 from core.state.state import State
 from core.wire import decode, resource_quotas
@@ -78,7 +78,7 @@ def world(
     ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
     ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`.
     """
-    state = State(Policy(block_admission=one_by_one, ignore_undeclared=undeclared))
+    state = State(SchedulingPolicy(block_admission=one_by_one, ignore_undeclared=undeclared))
     state.set_namespace("team-a", {"team": "a"})
     state.set_namespace("team-b", {"team": "b"})
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
