@@ -1,1 +1,3 @@
-"""The wire: names, quantities, our kinds as models, their CRDs, the Configuration. No I/O; imports nothing of ours."""
+"""The API: names, quantities, models of Seiretsu's kinds, their CRDs, the Configuration. No I/O; imports no other
+package of Seiretsu.
+"""

@@ -24,7 +24,7 @@ TEXT: Final[Schema] = {"type": "string"}
 INTEGER: Final[Schema] = {"type": "integer"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 QUANTITY: Final[Schema] = {"anyOf": [{"type": "string"}, {"type": "number"}]}
-"""A quantity as a person may write it in a Job; the API server makes a string of it."""
+"""A quantity as users write it in a Job; the API server converts it into a string."""
 
 METADATA: Final = fields(
     name=TEXT,

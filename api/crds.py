@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions of our kinds, generated from the models.
+"""CustomResourceDefinitions of Seiretsu's kinds, generated from the models.
 
-`python -m api.crds DIR` writes them as chart templates, one file a kind; a test holds the committed ones to the models.
-They are templates and not Helm's `crds/`, because Helm never upgrades those.
+`python -m api.crds DIR` writes them as chart templates, one file for each kind; a test compares them with the models.
+They are templates and not in Helm's `crds/`, because Helm never upgrades those.
 """
 
 import sys
@@ -19,7 +19,7 @@ from api.schema import structural
 CHART_TEMPLATES: Final = "charts/seiretsu/templates/crds"
 CONVERSION_PATH: Final = "/convert"
 OLDER_VERSIONS: Final = (V1BETA1, V1ALPHA1)
-"""Served beside the stored one, at the price of a conversion each for every write."""
+"""Served in addition to the stored one; each costs a conversion for every write."""
 _IN_CHART: Final[Raw] = {
     "service": {"name": "zz-service", "namespace": "zz-namespace", "path": CONVERSION_PATH, "port": 65001}
 }
@@ -35,14 +35,14 @@ _ACTIONS: Final = {
         for version in OLDER_VERSIONS
     },
 }
-"""What stands in a definition for what Helm fills in."""
+"""A placeholder in a definition that Helm replaces."""
 _HEADER: Final = "# Generated from the models by `python -m api.crds`; do not edit.\n"
 
 
 def definitions(conversion: Mapping[str, Any] | None = None) -> list[Raw]:
-    """All our CRDs. `conversion` is the `clientConfig` of the conversion webhook.
+    """Returns all CRDs. `conversion` is the `clientConfig` of the conversion webhook.
 
-    Without one only the stored version of a kind is served: the API server would merely rename the others.
+    Without it only the stored version of a kind is served: the API server would only rename the others.
     """
     return [definition(kind, conversion) for kind in KINDS]
 
@@ -104,20 +104,20 @@ class _Dumper(yaml.SafeDumper):
 
 
 def templates() -> dict[str, str]:
-    """The files of the chart: name and text. Where the conversion webhook is, only Helm knows."""
+    """Returns the files of the chart: name and text. Only Helm knows the address of the conversion webhook."""
     return {f"{kind.plural}.yaml": _template(kind) for kind in KINDS}
 
 
 def _template(kind: KindSpec) -> str:
     found = definition(kind, _IN_CHART)
-    # helm uninstall would take all queues and Workloads along, and leave them to finalizers that nobody removes
+    # otherwise helm uninstall would delete all queues and Workloads, whose finalizers nobody removes
     annotations = {"helm.sh/resource-policy": "keep"}
     if "conversion" in found["spec"]:
         annotations["cert-manager.io/inject-ca-from"] = "zz-certificate"
     found["metadata"]["annotations"] = annotations
     for version in found["spec"]["versions"]:
         if not version["storage"]:
-            version["served"] = f"zz-served-{version['name']}"  # unserved, it is converted for nobody
+            version["served"] = f"zz-served-{version['name']}"  # a version that is not served needs no conversion
     text = yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=120)
     for stand_in, action in _ACTIONS.items():
         text = text.replace(stand_in, action)

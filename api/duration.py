@@ -18,11 +18,11 @@ _NANOSECONDS: Final = {
 _PART: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 _PARTS: Final = re.compile(_PART)
 _WHOLE: Final = re.compile(rf"[+-]?({_PART})+")
-_LARGEST: Final = 1 << 63  # nanoseconds: what Go's Duration holds
+_LARGEST: Final = 1 << 63  # nanoseconds: the range of Go's Duration
 
 
 def parse(text: str) -> timedelta:
-    """The duration, to the microsecond. Raises ValueError with what is wrong and what would be right."""
+    """Returns the duration, to the microsecond. Raises ValueError with the mistake and the correct form."""
     if text in ("0", "+0", "-0"):
         return timedelta()
     if len(text) > 100 or not _WHOLE.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Field errors in Kubernetes' own form, so that what kubectl prints reads the same whoever found the mistake.
+"""Field errors in Kubernetes' form, so that kubectl prints the same text for every source of an error.
 
 A path is a plain string: `f"{path}.name"`, `f"{path}[{index}]"`, `f"{path}[{key}]"`. The texts are those of
 apimachinery's `field.Error`; people and tests match on them.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 
 class ErrorType(StrEnum):
-    """What kind of mistake; the value is the `reason` of a cause in a Status."""
+    """The type of an error; the value is the `reason` of a cause in a Status."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -39,18 +39,20 @@ _TITLES: Final = {
     ErrorType.TYPE_INVALID: "Invalid value",
 }
 MOST: Final = 100
-"""Errors of one object that are looked for and told: nobody mends more at once, and anybody may send a million."""
+"""The maximum number of errors that are reported for one object: nobody fixes more at once, and any user can send a
+million.
+"""
 LONGEST: Final = 1024
 """Characters of a value that an error shows."""
 OMITTED: Final = object()
-"""A value that the error does not show: the whole of a map, or what its own detail repeats."""
+"""A value that the error does not show: a whole map, or a value that its own detail repeats."""
 
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One mistake in one field. `str()` is the line a person reads: `path: Invalid value: "x": detail`."""
+    """One error in one field. `str()` is the line that users read: `path: Invalid value: "x": detail`."""
 
     type: ErrorType
     field: str
@@ -59,7 +61,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The message without the path: what a Status cause carries."""
+        """The message without the path, as in a Status cause."""
         text = _TITLES[self.type]
         if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text = f"{text}: {shown(self.value)}"
@@ -127,15 +129,15 @@ def too_many(path: str, actual: int, limit: int) -> FieldError:
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """The first `MOST` errors as one message, each text once: `e1`, or `[e1, e2]` as apimachinery's aggregate prints
-    them.
+    """Returns the first `MOST` errors as one message, each text once: `e1`, or `[e1, e2]` as apimachinery's aggregate
+    prints them.
     """
     texts = list(dict.fromkeys(str(error) for error in errors[:MOST]))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: strings quoted, the rest as compact JSON; of a long one how it begins."""
+    """Returns a value as an error shows it: strings quoted, the rest as compact JSON; of a long one the beginning."""
     if isinstance(value, str):
         return quote(value if len(value) <= LONGEST else f"{value[:LONGEST]}...")
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,7 +1,7 @@
-"""Kueue's feature gates, so that a Configuration written for Kueue is read with the same meaning.
+"""Kueue's feature gates, so that a Configuration written for Kueue has the same meaning.
 
-Every gate works, is locked, or is listed in ``LIMITED``: what holds whatever it is set to, and why. A Configuration
-that sets such a gate to something else starts with a warning (``api.configuration.load``).
+Every gate works, is locked, or is listed in ``LIMITED`` with its fixed behaviour and the reason. A Configuration that
+sets such a gate to another value causes a warning at start (``api.configuration.load``).
 """
 
 from collections.abc import Callable, Mapping
@@ -120,7 +120,7 @@ _REMOVED: Final = frozenset(
         "SanitizePodSets",
     }
 )
-"""Once gates, today part of what is always there (or gone): naming them changes nothing."""
+"""Former gates whose behaviour is now always on (or removed): naming them has no effect."""
 
 
 _NOT_BUILT: Final = {
@@ -192,7 +192,7 @@ _NOT_BUILT: Final = {
         ),
     ),
 }
-"""Gates of parts that are not built here, with what each of them would switch."""
+"""Gates of parts that are not implemented, with what each of them would enable."""
 
 LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
     **{
@@ -236,8 +236,8 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
     "VectorizedResourceRequests": (True, "has no effect: it is about how Kueue computes, not about what"),
     "WorkloadRequestUseMergePatch": (True, "has no effect: statuses are always written by merge patch"),
 }
-"""Gates that do not, or not wholly, do what they do in Kueue: the value that describes what happens here whatever is
-set, and what to tell somebody who sets another one.
+"""Gates that do not work as in Kueue, or only partly: the value that describes the fixed behaviour, and the warning for
+another value.
 """
 
 DEFAULTS: Final[Mapping[str, bool]] = {name: name not in _OFF for name in sorted(_ON | _OFF | _LOCKED)}
@@ -262,5 +262,5 @@ def is_locked(name: str) -> bool:
 
 
 def is_removed(name: str) -> bool:
-    """Whether the gate once existed."""
+    """Whether the gate existed in the past."""
     return name in _REMOVED

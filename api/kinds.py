@@ -1,4 +1,4 @@
-"""Our kinds: names, scope and served versions of each. CRDs, RBAC and routes follow from this list."""
+"""Seiretsu's kinds: names, scope and served versions of each. CRDs, RBAC and routes follow from this list."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -48,7 +48,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """One kind of ours; the version named STORAGE_VERSION is the stored one, or the only one there is."""
+    """One of Seiretsu's kinds; the version named STORAGE_VERSION is the stored one, or the only one there is."""
 
     kind: str
     plural: str
@@ -74,7 +74,7 @@ class KindSpec:
 
     @property
     def has_status(self) -> bool:
-        """Whether status is a subresource of its own."""
+        """Whether status is a subresource."""
         return self.stored.status
 
 
@@ -151,8 +151,9 @@ KINDS: tuple[KindSpec, ...] = (
         Kind.LOCAL_QUEUE,
         Resource.LOCAL_QUEUES,
         _versions(LocalQueue, v1beta1_local.LocalQueue, columns=_LOCAL_QUEUE),
-        # Kueue has `queue` and `queues` as short names. They are the names of v0.1's kind Queue, and of two claims on
-        # a name the API server refuses one; a category may repeat a name, and kubectl looks at categories first.
+        # Kueue has `queue` and `queues` as short names. They are the names of v0.1's kind Queue, and the API server
+        # refuses a second kind with the same name; a category may have the same name, and kubectl looks up categories
+        # first.
         short_names=("lq",),
         categories=("queue", "queues"),
         namespaced=True,

@@ -1,4 +1,6 @@
-"""A manifest of ours, in whatever version, as the API server would store it: for those who read files alone."""
+"""Converts a manifest of any version into the object that the API server would store, for programs that only read
+files.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -17,9 +19,9 @@ from api.v1alpha1.queues import QUOTA_RULE
 
 
 def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:
-    """The object in the stored version with its defaults, and everything that is wrong with it, unknown fields too.
+    """Returns the object in the stored version with its defaults, and all errors, including unknown fields.
 
-    A Queue of v0.1 becomes the LocalQueue it acts through. With errors the object is as far as it came.
+    A Queue of v0.1 becomes its LocalQueue. With errors the object is incomplete.
     """
     found = _version(manifest)
     if isinstance(found, FieldError):
@@ -42,7 +44,7 @@ def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:
 
 @lru_cache
 def _schema(model: type[BaseModel]) -> structural.Schema:
-    """Made once a kind: making it costs as much as checking a hundred manifests."""
+    """Created once for each kind: creating it costs as much as checking a hundred manifests."""
     return structural_schema(model)
 
 

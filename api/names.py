@@ -1,8 +1,8 @@
-"""Every name of the wire, in one place: groups, versions, labels, annotations, gates, finalizers, reasons, defaults.
+"""All names of the API, in one place: groups, versions, labels, annotations, gates, finalizers, reasons, defaults.
 
-Nothing else in this code base spells such a name as a literal. The values are Kueue's (its reference documentation,
-"Labels and annotations" and the API reference of 0.19/0.20), so that manifests, dashboards and habits keep working.
-Plain strings in small namespaces rather than enums: they go into users' objects as they are, and `match` accepts them.
+No other module has such a name as a literal. The values are Kueue's (its reference documentation, "Labels and
+annotations" and the API reference of 0.19/0.20), so that manifests and dashboards still work. Plain strings in small
+namespaces rather than enums: they are written into users' objects unchanged, and `match` accepts them.
 """
 
 from typing import Final
@@ -18,13 +18,14 @@ CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
 VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 
-# Who we are. Field managers are Kueue's: controllers of admission checks and of other clusters tell writes by them.
+# Names of this program. Field managers are Kueue's: controllers of admission checks and of other clusters recognize its
+# writes by them.
 NAMESPACE: Final = "kueue-system"
 FIELD_MANAGER: Final = "seiretsu"  # of all writes that need not look like Kueue's
 ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
 JOB_FIELD_MANAGER: Final = "kueue-job-controller"
 JOB_WRITERS: Final = (FIELD_MANAGER, JOB_FIELD_MANAGER)
-"""The field managers of a controller that starts and stops jobs: ours and Kueue's."""
+"""The field managers of a controller that starts and stops jobs: Seiretsu's and Kueue's."""
 WORKLOAD_FIELD_MANAGER: Final = "kueue-workload-controller"
 RECLAIMABLE_PODS_FIELD_MANAGER: Final = "kueue-reclaimable-pods"
 LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"
@@ -49,7 +50,7 @@ MAX_RESOURCE_GROUPS: Final = 16
 
 
 class Kind:
-    """Our own kinds, as `kind` spells them."""
+    """Seiretsu's own kinds, as in `kind`."""
 
     ADMISSION_CHECK: Final = "AdmissionCheck"
     CLUSTER_QUEUE: Final = "ClusterQueue"
@@ -66,7 +67,7 @@ class Kind:
 
 
 class Resource:
-    """Our own kinds, as a URL spells them."""
+    """Seiretsu's own kinds, as in URLs."""
 
     ADMISSION_CHECKS: Final = "admissionchecks"
     CLUSTER_QUEUES: Final = "clusterqueues"
@@ -83,7 +84,7 @@ class Resource:
 
 
 class Label:
-    """Label keys, on jobs unless said otherwise."""
+    """Label keys, on jobs unless stated otherwise."""
 
     QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"  # v0.1 read an annotation of this name
     PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
@@ -108,7 +109,7 @@ class JobControllerLabel:
 
 
 class Annotation:
-    """Annotation keys, on jobs or their pod templates unless said otherwise."""
+    """Annotation keys, on jobs or their pod templates unless stated otherwise."""
 
     QUEUE_NAME: Final = Label.QUEUE_NAME  # v0.1's form, read where the label is absent
     ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
@@ -137,7 +138,7 @@ class Annotation:
     SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
     SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
     PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"  # on Workloads
-    CLASS_PRIORITY: Final = "seiretsu.kueue.x-k8s.io/class-priority"  # on Workloads, ours: value the class gave last
+    CLASS_PRIORITY: Final = "seiretsu.kueue.x-k8s.io/class-priority"  # on Workloads: the last value of the class
     RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
     ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
     SAFE_TO_FORCEFULLY_DELETE: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
@@ -234,7 +235,7 @@ class EvictedReason:
 
 
 class DeactivationCause:
-    """What a deactivation was due to; also the reasons of DeactivationTarget."""
+    """The causes of a deactivation; also the reasons of DeactivationTarget."""
 
     REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
     MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
@@ -361,7 +362,7 @@ class QueueingStrategy:
 
 
 class StopPolicy:
-    """What a stopped queue does with what it admitted."""
+    """The effect of a stopped queue on workloads that it admitted."""
 
     NONE: Final = "None"
     HOLD: Final = "Hold"
@@ -369,7 +370,7 @@ class StopPolicy:
 
 
 class PreemptionPolicy:
-    """Whom a ClusterQueue may preempt."""
+    """The workloads that a ClusterQueue may preempt."""
 
     NEVER: Final = "Never"
     ANY: Final = "Any"
@@ -378,7 +379,7 @@ class PreemptionPolicy:
 
 
 class Fungibility:
-    """When the search for a flavor goes on; BORROW and PREEMPT are v1beta1's names of MAY_STOP_SEARCH."""
+    """When the search for a flavor continues; BORROW and PREEMPT are v1beta1's names of MAY_STOP_SEARCH."""
 
     MAY_STOP_SEARCH: Final = "MayStopSearch"
     TRY_NEXT_FLAVOR: Final = "TryNextFlavor"

@@ -1,8 +1,8 @@
 """Kubernetes quantities as exact integers: `1500m` of cpu is 1500, `1Gi` of memory is 1073741824.
 
-Quota arithmetic is done on integers (cpu in thousandths, everything else in whole units); only the edges read and
-print text. Finer parts are rounded away from zero, as apimachinery's Value and MilliValue do: who asks for `0.0001`
-cpu holds one thousandth. Unlike apimachinery nothing saturates: `16Ei` is 2**64.
+Quota arithmetic uses integers (cpu in thousandths, everything else in whole units); text is parsed and formatted only
+at the API. Finer parts are rounded away from zero, as apimachinery's Value and MilliValue do: a request of `0.0001` cpu
+holds one thousandth. Unlike in apimachinery nothing saturates: `16Ei` is 2**64.
 """
 
 import re
@@ -15,7 +15,7 @@ _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi"
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _LONGEST: Final = 256  # digits of a number, and the largest exponent: bounds the work a hostile value can cause
-_CACHED: Final = 16384  # different values; hostile ones are as long as they may be, and take some MB
+_CACHED: Final = 16384  # different values; malicious ones have the maximum length, and use some MB
 _FORM: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 CPU: Final = "cpu"
@@ -23,10 +23,10 @@ _MILLI: Final = 3
 
 
 def amount(resource: str, value: object) -> int:
-    """The integer amount of `resource` that `value` (a string, or a bare YAML number) stands for.
+    """Returns the integer amount of `resource` for `value` (a string, or a bare YAML number).
 
-    cpu in thousandths, everything else in units, rounded away from zero. Raises ValueError with what is wrong.
-    Parses are cached: a repeated value costs one look-up.
+    cpu in thousandths, everything else in units, rounded away from zero. Raises ValueError with the mistake. Results
+    are cached: a repeated value costs one look-up.
     """
     if not isinstance(value, str):
         value = _number_text(value)

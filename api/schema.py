@@ -43,7 +43,7 @@ def _inlined(node: Schema, definitions: Schema) -> Schema:
 
 
 def _without_null(node: Schema) -> Schema:
-    """`X | None = None` becomes X: absent is how Kubernetes says null."""
+    """`X | None = None` becomes X: in Kubernetes null means absent."""
     if "default" in node and node["default"] is None:
         node = {key: value for key, value in node.items() if key != "default"}
     branches = node.get("anyOf", [])

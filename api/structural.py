@@ -1,7 +1,7 @@
-"""What the API server does with an object by its schema: checks it, fills defaults in, drops what it does not know.
+"""What the API server does with an object by its schema: checks it, sets defaults, drops unknown fields.
 
-The same rules, in its words, where no API server is at hand: files given to `simulate`, hostile AdmissionReviews,
-tests. CEL rules are not evaluated here: `api.validate` has each of them in Python.
+The same rules, with its texts, for code without an API server: files of `simulate`, malicious AdmissionReviews, tests.
+CEL rules are not evaluated here: `api.validate` has each of them in Python.
 """
 
 import functools
@@ -35,7 +35,7 @@ _INTEGERS: Final = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
-    """Returns what the API server's schema validation refuses in `value`; it stops soon after `MOST` errors."""
+    """Returns the errors of the API server's schema validation for `value`; it stops soon after `MOST` errors."""
     if not _has_type(value, expected := _types(schema)):
         found = _type_name(value)
         choices = [not_supported(path, value, schema["enum"])] if "enum" in schema else []
@@ -71,12 +71,12 @@ def _has_type(value: Any, expected: tuple[str, ...]) -> bool:
 
 
 class Form:
-    """A schema whose check recognizes an object without errors in C, whatever its size: thousands of labels or
-    containers took 6 ms field by field. Each field is looked at only in an object with errors.
+    """A schema whose check accepts an object without errors in C, regardless of its size: thousands of labels or
+    containers took 6 ms field by field. Single fields are checked only in an object with errors.
     """
 
     def __init__(self, schema: Schema) -> None:
-        """Raises `ValueError` for a schema with keywords that the check in C does not know."""
+        """Raises `ValueError` for a schema with keywords that the check in C does not support."""
         self.schema = schema
         self._type = _compiled_type(schema) | None
 
@@ -90,7 +90,9 @@ class Form:
 
 
 def defaulted(schema: Schema, value: Any) -> Any:
-    """A copy of `value` with the defaults of the schema in every place that is absent or, being null, droppable."""
+    """Returns a copy of `value` with the defaults of the schema in every place that is absent or, being null, may be
+    dropped.
+    """
     if isinstance(value, list):
         item = schema.get("items")
         return [defaulted(item, element) for element in value] if item else list(value)
@@ -195,7 +197,7 @@ def _array(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
 
 
 def _repeated(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
-    """Elements of a set or map list that appear twice; only asked once the elements themselves are well-formed."""
+    """Returns elements of a set or map list that appear twice; only called if the elements are well-formed."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys and schema.get("x-kubernetes-list-type") != "set":
         return []
@@ -240,7 +242,7 @@ def _number(schema: Schema, value: float, path: str) -> list[FieldError]:
 _KEYWORDS: Final = frozenset(
     {"type", "anyOf", "x-kubernetes-int-or-string", "properties", "additionalProperties", "items", "format", "pattern"}
 )
-"""What the check in C knows of a schema."""
+"""The keywords of a schema that the check in C supports."""
 
 
 def _compiled_type(schema: Schema) -> Any:
@@ -279,7 +281,7 @@ _PLAIN: Final[dict[str, Any]] = {
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern with Go's meaning of `$`: the end of the text, not a place before a last newline."""
+    """Returns the pattern with Go's meaning of `$`: the end of the text, not a place before a last newline."""
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern, re.ASCII)
 
 

@@ -1,6 +1,7 @@
-"""The syntax of Kubernetes names and labels: each function returns what is wrong with a value, in apimachinery's words.
+"""The syntax of Kubernetes names and labels: each function returns the errors of a value, with apimachinery's texts.
 
-An empty tuple means the value is fine. `labels`, `label_selector`, `taints` and `tolerations` return field errors.
+An empty tuple means that the value is valid. `labels`, `label_selector`, `taints` and `tolerations` return field
+errors.
 """
 
 import re
@@ -42,7 +43,7 @@ def _too_long(limit: int) -> str:
 
 
 def dns1123_subdomain(value: str) -> tuple[str, ...]:
-    """What keeps `value` from being the name of most objects."""
+    """Returns why `value` cannot be the name of most objects."""
     errors = []
     if len(value.encode()) > 253:
         errors.append(_too_long(253))
@@ -52,7 +53,7 @@ def dns1123_subdomain(value: str) -> tuple[str, ...]:
 
 
 def dns1123_label(value: str) -> tuple[str, ...]:
-    """What keeps `value` from being the name of a namespace or a pod set."""
+    """Returns why `value` cannot be the name of a namespace or a pod set."""
     errors = []
     if len(value.encode()) > 63:
         errors.append(_too_long(63))
@@ -63,7 +64,7 @@ def dns1123_label(value: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def qualified_name(value: str) -> tuple[str, ...]:
-    """What keeps `value` from being a label key or a resource name: `[prefix/]name`."""
+    """Returns why `value` cannot be a label key or a resource name: `[prefix/]name`."""
     parts = value.split("/")
     if len(parts) > 2:
         return (
@@ -88,7 +89,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def label_value(value: str) -> tuple[str, ...]:
-    """What keeps `value` from being a label's value."""
+    """Returns why `value` cannot be a label's value."""
     errors = []
     if len(value.encode()) > 63:
         errors.append(_too_long(63))

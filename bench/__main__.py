@@ -1,8 +1,8 @@
-"""``make bench``: what a Job's creation costs with us and without, how fast Jobs are admitted, and with how many
+"""``make bench``: the cost of creating a Job with and without Seiretsu, how fast Jobs are admitted, and the number of
 writes.
 
-On a real control plane without nodes, so that no pod is made and nothing but queueing is measured. ``--json FILE``
-keeps the figures.
+On a real control plane without nodes, so that no pod is created and only queueing is measured. ``--json FILE`` stores
+the figures.
 """
 
 import argparse
@@ -35,7 +35,7 @@ OURS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors
 
 
 class Admissions:
-    """Watches Jobs and notes when each is let go."""
+    """Watches Jobs and records when each is unsuspended."""
 
     def __init__(self, client: Client) -> None:
         self.at: dict[str, float] = {}
@@ -46,13 +46,13 @@ class Admissions:
         self.reflector = Reflector(client, JOBS, store, namespace=NAMESPACE)
 
     def expect(self, prefix: str, count: int) -> None:
-        """Wait for so many Jobs whose names begin so."""
+        """Waits for that number of Jobs whose names have the prefix."""
         self._wanted, self._count = prefix, count
         self._done.clear()
         self.at.clear()
 
     async def all(self) -> None:
-        """Return when every one of them has been let go; ``TimeoutError`` when that takes longer than five minutes."""
+        """Returns when every one of them is unsuspended; raises ``TimeoutError`` after five minutes."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._done.wait()
@@ -80,8 +80,8 @@ async def creation_latency(client: Client, prefix: str, queue: str, count: int) 
 
 
 async def as_they_come(client: Client, admissions: Admissions, size: Size) -> tuple[float, Latency]:
-    """Create all Jobs as fast as eight clients can; seconds until the last is let go, and the latency of the
-    creates.
+    """Creates all Jobs as fast as eight clients can; returns the seconds until the last is unsuspended, and the latency
+    of the creates.
     """
     admissions.expect("come-", size.jobs)
     began = time.perf_counter()
@@ -105,7 +105,7 @@ async def from_full_queues(client: Client, admissions: Admissions, size: Size) -
         await client.create(JOBS, job(f"held-{number}", f"lq-{number % size.queues}"), NAMESPACE)
 
     await timed(create, size.jobs, clients=CREATORS)
-    await asyncio.sleep(2)  # let the Workloads of the last Jobs be made: they are not what is measured here
+    await asyncio.sleep(2)  # wait for the Workloads of the last Jobs, which are not measured here
     began = time.perf_counter()
     await _hold(client, size, "None")
     await admissions.all()
@@ -118,7 +118,7 @@ async def _hold(client: Client, size: Size, policy: str) -> None:
 
 
 def per_job(made: Counter[tuple[str, str]], jobs: int) -> dict[str, float]:
-    """Writes a Job by verb and resource, the Jobs' own creation not counted."""
+    """Returns the writes for a Job by verb and resource, without the creation of the Job."""
     made["POST", "jobs"] -= jobs
     counted = {f"{verb} {name}": count / jobs for (verb, name), count in sorted(made.items()) if count > 0}
     wanted = ("jobs", "events", *OURS)
@@ -126,13 +126,13 @@ def per_job(made: Counter[tuple[str, str]], jobs: int) -> dict[str, float]:
 
 
 def cpu_seconds(plane: ControlPlane, pid: int) -> dict[str, float]:
-    """What serve and each part of the control plane have used so far: the figure that a busy machine changes least."""
+    """Returns the usage of serve and each part of the control plane: a busy machine changes these figures least."""
     parts = {record.name: record.pid for record in processes.recorded(plane.layout.records) if record.alive()}
     return {name: Usage.of(each).cpu_seconds for name, each in {"serve": pid, **parts}.items()}
 
 
 def account(made: Counts, size: Size) -> dict[str, Any]:
-    """Print what the API server had to do for each Job, and return it for the record."""
+    """Prints the work of the API server for each Job, and returns it for the record."""
     writes = per_job(made.writes, size.jobs)
     total = sum(share for name, share in writes.items() if not name.endswith(" events"))
     print(f"writes a Job: {total:.2f}, events {sum(writes.values()) - total:.2f}")
@@ -153,7 +153,7 @@ async def measure(plane: ControlPlane, scratch: Path, size: Size, calls: int) ->
     async with Client(config.load(plane.kubeconfig), throttle=Throttle(0)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         report["without"] = show("create a Job, without us", await creation_latency(client, "without", "", calls))
-        # The program starts and stops in a thread of its own: this loop keeps serving the watch meanwhile.
+        # The program starts and stops in its own thread: this loop continues to serve the watch meanwhile.
         serving = served(plane.kubeconfig, scratch)
         process = await asyncio.to_thread(serving.__enter__)
         failed: BaseException | None = None

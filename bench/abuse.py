@@ -1,7 +1,7 @@
-"""``make bench``: 100,000 AdmissionReviews that nobody should send, and many who send slowly, against ``serve``.
+"""``make bench``: 100,000 invalid AdmissionReviews, and many slow clients, against ``serve``.
 
-The program is a process of its own, called over TLS. Told are: what was not answered as it should be (nothing), how
-its memory grew, when slow senders were cut off, and what other callers met meanwhile beside what they met alone.
+The program is a separate process, called over TLS. Reported are: wrong answers (none), the growth of its memory, when
+slow clients were cut off, and the latency of other clients at the same time and alone.
 """
 
 import argparse
@@ -41,18 +41,18 @@ class Victim:
     pid: int
 
     def trust(self) -> ssl.SSLContext:
-        """What a caller trusts."""
+        """The CA that a client trusts."""
         return ssl.create_default_context(cafile=str(self.bundle))
 
     def others(self) -> Caller:
-        """Callers who do nothing wrong."""
+        """Clients with valid requests."""
         return Caller(Target(self.base, [(MUTATE, good(MUTATE))], b'"allowed":true', ca=self.bundle), connections=16)
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of the reviews. ``mistakes`` holds what was not answered as it should be, ``sizes`` the program's
-    memory in MiB after each fifth of them.
+    """The results. ``mistakes`` has the wrong answers, ``sizes`` the program's memory in MiB after each fifth of the
+    reviews.
     """
 
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ class Report:
 
 
 async def assault(victim: Victim, reviews: Iterable[Ask], count: int) -> Report:
-    """Put ``count`` reviews to the program, over connections that are kept as long as it keeps them."""
+    """Sends ``count`` reviews to the program, over connections that are kept as long as it keeps them."""
     report, left = Report(), iter(reviews)
 
     async def client() -> None:
@@ -135,8 +135,9 @@ async def opened(host: str, port: int, trust: ssl.SSLContext) -> tuple[asyncio.S
 
 
 async def slow_senders(victim: Victim, count: int, connected: asyncio.Barrier) -> list[float]:
-    """As many send a byte now and then, every other one of the head, the rest of the body. They begin together, once
-    all are ``connected``. Returns after how many seconds each was cut off; ``LONGEST_SECONDS`` is "not at all".
+    """That many clients send a byte now and then, half of them of the head, the others of the body. They begin
+    together, when all are ``connected``. Returns after how many seconds each was cut off; ``LONGEST_SECONDS`` means not
+    at all.
     """
     at, trust = urlsplit(victim.base), victim.trust()
     head = f"POST {MUTATE} HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"

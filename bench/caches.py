@@ -1,6 +1,6 @@
-"""What it costs to take in many Workloads: memory, time, and the longest stall a webhook would have met meanwhile.
+"""The cost of reading many Workloads into the caches: memory, time, and the longest stall for a webhook.
 
-`python -m bench.caches [COUNT]`. A server in a process of its own streams the initial state as an API server does.
+`python -m bench.caches [COUNT]`. A server in its own process streams the initial state as an API server does.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ def _serve(count: int, pipe: Pipe) -> None:
 
 async def _take_in(port: int, transform: Callable[[Raw], Any], count: int) -> None:
     store: Store[Any] = Store("workloads", transform)
-    gc.disable()  # as the app does until its caches are synced: it would look at every new object again and again
+    gc.disable()  # as the app does until its caches are synced
     async with Client(Connection(f"http://127.0.0.1:{port}")) as client, Lag() as lag:
         before, cpu, began = _rss(), time.process_time(), time.monotonic()
         reflector = Reflector(client, WORKLOADS, store)
@@ -149,9 +149,7 @@ def _measure(name: str, port: int, count: int) -> None:
 
 
 def main() -> None:
-    """Take in COUNT Workloads, once as raw objects and once as the values the scheduler works on, each in a fresh
-    process.
-    """
+    """Reads COUNT Workloads, once as raw objects and once as the values of the scheduler, each in a new process."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()

@@ -1,9 +1,9 @@
 """How long a scheduling cycle takes, and how that grows: `python -m bench.cycle` (part of `make bench`).
 
-Measures, on States filled as a cluster would fill them: a cycle with nothing to preempt over 1,000 ClusterQueues in 50
-cohorts with 100,000 pending and 20,000 admitted workloads, the same with fewer pending, with nothing remembered and
-after a change of quota, preemption among 1,000 candidates, draining a deep queue, and the memory of a pending workload.
-Targets are those of issue 4: 50 ms, 20 ms, 5 KB.
+Measures, on States as in a cluster: a cycle with nothing to preempt over 1,000 ClusterQueues in 50 cohorts with 100,000
+pending and 20,000 admitted workloads, the same with fewer pending, with empty caches and after a change of quota,
+preemption among 1,000 candidates, draining a long queue, and the memory of a pending workload. Targets are those of
+issue 4: 50 ms, 20 ms, 5 KB.
 """
 
 from __future__ import annotations
@@ -116,10 +116,10 @@ def admitted_workload(number: int, queue: str, *, priority: int = 0) -> Workload
 
 
 def best_of(times: int, *runs: Callable[[], object]) -> list[float]:
-    """The least CPU time of each, in milliseconds: what the machine does besides is not ours, and by turns it does the
-    same to all.
+    """Returns the least CPU time of each, in milliseconds: other work of the machine is excluded, and taking turns
+    affects all equally.
 
-    What is in memory by now is frozen first, as the application does after its first list of objects.
+    Existing objects are frozen first, as the application does after its first list.
     """
     least = [math.inf] * len(runs)
     gc.collect()
@@ -146,7 +146,7 @@ def cycles(*states: State) -> list[float]:
 
 
 def applying(state: State) -> float:
-    """Milliseconds of taking over what a cycle decided."""
+    """Returns the milliseconds to apply the decisions of a cycle."""
     made = plan(state)
     return best_of(1, lambda: state.apply(made))[0]
 
@@ -177,7 +177,9 @@ def respecified(state: State) -> float:
 
 
 def preemption(policy: SchedulingPolicy) -> float:
-    """Milliseconds for a head that has 1,000 candidates in another ClusterQueue of its cohort, 200 of which must go."""
+    """Returns the milliseconds for a head with 1,000 candidates in another ClusterQueue of its cohort, 200 of which
+    must be preempted.
+    """
     state = State(policy)
     state.set_namespace("ns", {})
     state.set_flavor("on-demand", ResourceFlavor("on-demand"))

@@ -1,4 +1,4 @@
-"""Reading what happened: latencies of calls, and what the API server itself counted."""
+"""Measurements: latencies of calls, and the API server's own counters."""
 
 import asyncio
 import contextlib
@@ -62,11 +62,11 @@ async def timed(call: Callable[[int], Awaitable[object]], count: int, *, clients
 
 
 class Counts(NamedTuple):
-    """What an API server has counted since it started.
+    """The counters of an API server since it started.
 
-    ``writes``: those it answered with success, by verb and resource (``jobs``, ``workloads/status``). ``hooks``:
-    calls of admission webhooks and the seconds they took, by name. ``conversions``: objects converted from version
-    to version.
+    ``writes``: those it answered with success, by verb and resource (``jobs``, ``workloads/status``). ``hooks``: calls
+    of admission webhooks and the seconds they took, by name. ``conversions``: objects converted from version to
+    version.
     """
 
     writes: Counter[tuple[str, str]]
@@ -74,7 +74,7 @@ class Counts(NamedTuple):
     conversions: int
 
     def since(self, before: "Counts") -> "Counts":
-        """What was added."""
+        """Returns the increase."""
         none = (0, 0.0)
         hooks = {
             name: (calls - before.hooks.get(name, none)[0], seconds - before.hooks.get(name, none)[1])
@@ -84,7 +84,7 @@ class Counts(NamedTuple):
 
 
 async def counts(administrator: Administrator) -> Counts:
-    """Read the API server's own metrics."""
+    """Reads the API server's own metrics."""
     status, text = await asyncio.to_thread(administrator.request, "GET", "/metrics")
     if status != 200:
         raise ConnectionError(f"GET /metrics: {status}")
@@ -107,7 +107,7 @@ async def counts(administrator: Administrator) -> Counts:
 
 
 class Usage(NamedTuple):
-    """What a process has used: CPU seconds, and resident memory now and at its peak in MiB."""
+    """Returns the usage of a process: CPU seconds, and resident memory now and at its peak in MiB."""
 
     cpu_seconds: float
     rss: float
@@ -146,8 +146,8 @@ def bare_plane() -> Iterator[tuple[ControlPlane, Path, str]]:
 
 @contextlib.contextmanager
 def ahead(plane: ControlPlane) -> Iterator[str]:
-    """For a while this session and a control plane go before whatever else the machine does, where we may; gives a
-    few words on that.
+    """For a while this session and a control plane have precedence over other work of the machine, if allowed; returns
+    a note about that.
     """
     weighed = weigh(os.getpid(), AHEAD) and weigh_all(plane, AHEAD)
     try:
@@ -157,7 +157,7 @@ def ahead(plane: ControlPlane) -> Iterator[str]:
 
 
 def weigh_all(plane: ControlPlane, nice: int) -> bool:
-    """``weigh`` the control plane's programs, each of which is a session."""
+    """Applies ``weigh`` to the control plane's programs, each of which is a session."""
     weighed = [weigh(record.pid, nice) for record in processes.recorded(plane.layout.records)]
     return all(weighed)
 

@@ -1,9 +1,9 @@
-"""Calls at a fixed pace, from a process that does nothing else: what is measured is who answers, not who asks.
+"""Calls at a fixed rate, from a process that does nothing else, so that the server is measured and not the client.
 
 Open loop: a call begins when it is due, whether or not earlier ones were answered, and is timed from that moment, so
-that a stall costs every call that fell into it (no coordinated omission). As the API server does, it keeps its
-connections; the bytes of the requests are made before the first is sent. How late the calls were sent is measured
-too: it is this process that waited then (for a processor, as a rule), and nobody who was called.
+that a stall counts for every call during it (no coordinated omission). Like the API server, it keeps its connections;
+the requests are encoded before the first is sent. The lateness of the calls is measured too: then this process waited
+(usually for a processor), and not the server.
 """
 
 import contextlib
@@ -28,11 +28,13 @@ from controller.kube import config
 CONNECTIONS = 64
 PATIENCE_SECONDS = 30.0
 PRIORITY = -20
-"""The caller stands for another machine: where we may, it never waits for a processor behind those it measures."""
+"""The client represents another machine: if allowed, it never waits for a processor behind the programs that it
+measures.
+"""
 
 
 class Quantiles(NamedTuple):
-    """Milliseconds that calls took, how many were not answered as they should be, and the caller's own lateness."""
+    """Milliseconds of the calls, the number of wrong answers, and the client's own lateness."""
 
     calls: int
     failed: int
@@ -42,7 +44,7 @@ class Quantiles(NamedTuple):
     p999: float
     longest: float
     late99: float
-    """How late the caller itself was, at the 99th percentile: no figure below it says anything."""
+    """The lateness of the client, at the 99th percentile: lower figures mean nothing."""
 
     def __str__(self) -> str:
         parts = (f"p50 {self.p50:.1f}", f"p95 {self.p95:.1f}", f"p99 {self.p99:.1f}", f"p99.9 {self.p999:.1f}")
@@ -52,8 +54,8 @@ class Quantiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to call and with what. ``requests`` are (path, JSON body) in turn; a right answer has status 2xx and holds
-    ``expected``. Trust is a ``ca`` file, or what a ``kubeconfig`` says.
+    """The server and the requests. ``requests`` are (path, JSON body) in turn; a right answer has status 2xx and
+    contains ``expected``. Trust is a ``ca`` file, or that of a ``kubeconfig``.
     """
 
     base: str
@@ -72,7 +74,7 @@ class Target:
 
 
 class Caller:
-    """A caller in a process of its own, its connections made; ``run`` as often as wished."""
+    """A client in its own process, with open connections; ``run`` can be called repeatedly."""
 
     def __init__(self, target: Target, connections: int = CONNECTIONS) -> None:
         ours, its = multiprocessing.get_context("spawn").Pipe()
@@ -100,7 +102,7 @@ class Caller:
 
 
 def _serve_orders(target: Target, connections: int, pipe: Pipe) -> None:
-    os.setsid()  # with a share of the processors of its own: it takes nothing from that of whom it calls
+    os.setsid()  # with its own share of the processors: it takes nothing from that of the server
     weigh(os.getpid(), AHEAD)
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
@@ -148,7 +150,7 @@ class _Loop:
                 late.append(0.0 if starved else time.perf_counter() - due[sent])
                 busy[connection] = (due[sent], bytearray())
                 sent += 1
-            starved = not self._idle  # whoever is due meanwhile waits for those who are called
+            starved = not self._idle  # other calls that are due wait for the server
             wait = due[sent] - time.perf_counter() if sent < count and self._idle else 0.1
             for connection in select.select(list(busy), [], [], max(wait, 0.0))[0]:
                 since, answer = busy[connection]

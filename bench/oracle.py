@@ -1,9 +1,9 @@
-"""Compare the scheduling cycle with recorded decisions: `python -m bench.oracle DIRECTORY` (`make oracle
+"""Compares the scheduling cycle with recorded decisions: `python -m bench.oracle DIRECTORY` (`make oracle
 CYCLE=DIRECTORY`).
 
-A directory holds `<family>.jsonl` (or `.jsonl.xz`), a scenario a line: `name`, `input` (API objects and a time) and
-`expected` (what one cycle decided, and how the ClusterQueues stand after it). It prints figures by
-family, the first differences, how many messages agree, and `agreement: X/Y`; the exit code is 0 when all agree.
+A directory has `<family>.jsonl` (or `.jsonl.xz`), one scenario on each line: `name`, `input` (API objects and a time)
+and `expected` (the decisions of one cycle, and the ClusterQueues after it). It prints figures by family, the first
+differences, how many messages agree, and `agreement: X/Y`; the exit code is 0 when all agree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOLERANCE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one scenario: differences in what is compared, and messages that agree of those recorded."""
+    """The result of one scenario: differences, and the number of messages that agree."""
 
     name: str
     differences: tuple[str, ...]
@@ -81,7 +81,7 @@ def _context(given: Raw, namespace: str) -> decode.WorkloadContext:
 
 
 def outcome(given: Raw) -> Raw:
-    """Run one cycle, and describe what came of it as the scenarios do."""
+    """Runs one cycle, and describes the result in the form of the scenarios."""
     state, policy, now = load(given)
     heads = state.heads(now)
     plan = schedule(state.snapshot(), heads, policy, now)
@@ -164,7 +164,7 @@ def _cluster_queue(state: State, name: str) -> Raw:
             used[fr] = used.get(fr, 0) + amount
     admitted = _by_flavor(used)
     queue = state.pending.queues[name]
-    named = reservations.cluster_queues[name].cohort  # also where the cohorts are a cycle and the queue stands alone
+    named = reservations.cluster_queues[name].cohort  # also if the cohorts form a cycle and the queue is alone
     found = {
         "reserved": reserved,
         "borrowed": _by_flavor({fr: node.borrowed(fr) for fr in node.usage}) if named else {},
@@ -186,7 +186,7 @@ def _number(value: float) -> str:
 
 
 def differences(expected: Raw, got: Raw) -> Iterator[str]:
-    """What is compared and not equal."""
+    """Returns the compared values that are not equal."""
     for key in sorted({*expected["workloads"], *got["workloads"]}):
         want, have = expected["workloads"].get(key, {}), got["workloads"].get(key, {})
         for what in COMPARED:

@@ -1,9 +1,9 @@
-"""Play recorded scenarios on a real control plane and compare: `python -m bench.played FOLDER...` (`make oracle
+"""Runs recorded scenarios on a real control plane and compares: `python -m bench.played FOLDER...` (`make oracle
 SCENARIOS=FOLDER`).
 
-A folder holds scenarios (`*.yaml`), the recorded results are beside it in `FOLDER.json` or `FOLDER.json.xz`; a folder
-of such folders means all of them. Scenarios of a folder whose name begins with `fair` are played with fair sharing on.
-The last line is `agreement: X/Y`; the exit code is 0 when all agree.
+A folder has scenarios (`*.yaml`), the recorded results are in `FOLDER.json` or `FOLDER.json.xz` next to it; a folder of
+such folders means all of them. Scenarios of a folder whose name begins with `fair` run with fair sharing on. The last
+line is `agreement: X/Y`; the exit code is 0 when all agree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLAYER = "tests.recordings.player"
 
 
 def folders(given: Path) -> Iterator[Path]:
-    """The folders of scenarios that a path stands for: itself, or those in it that have golden results."""
+    """Returns the folders of scenarios for a path: itself, or those in it that have recorded results."""
     if golden(given).exists():
         yield given
         return

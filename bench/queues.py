@@ -1,8 +1,7 @@
-"""What it costs to create many queues: `python -m bench.queues [--queues 5000] [--cohorts 50]`.
+"""The cost of creating many queues: `python -m bench.queues [--queues 5000] [--cohorts 50]`.
 
-ClusterQueues with a LocalQueue each are created one by one, with a look at the heads and the statuses of both after
-every one, as the controller takes them; garbage is collected as `serve` has it. No API server, and no stored objects:
-this is `core` alone.
+ClusterQueues with a LocalQueue each are created one by one; after each the heads and both statuses are computed, as in
+the controller; garbage is collected as in `serve`. No API server, and no stored objects: this is `core` alone.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RESOURCES = ("cpu", "memory")
 
 
 def create(state: State, number: int, cohorts: int, nominal: int = 10_000) -> None:
-    """Create or change a ClusterQueue and its LocalQueue, and look at what follows."""
+    """Creates or changes a ClusterQueue and its LocalQueue, and computes what depends on them."""
     name = f"cq-{number:05}"
     queue = ClusterQueue(
         name=name,
@@ -58,7 +57,7 @@ def resident() -> float:
 
 
 def main() -> None:
-    """Create the queues, change some, collect garbage; print what each took."""
+    """Creates the queues, changes some, collects garbage; prints the cost of each."""
     parser = argparse.ArgumentParser(description="What it costs to create many queues.")
     parser.add_argument("--queues", type=int, default=5_000)
     parser.add_argument("--cohorts", type=int, default=50)

@@ -1,7 +1,7 @@
-"""AdmissionReviews that nobody should send, each with what must become of it. Pure: a seed gives the same ones.
+"""Invalid AdmissionReviews, each with the required result. Pure: the same seed gives the same reviews.
 
-What an answer may be is judged by ``wrong``, which knows the meaning of the bytes that were sent and nothing of our
-code: what cannot be read, or asks about something else, is refused; a queued Job that is let in is suspended.
+``wrong`` decides which answers are allowed; it uses the bytes that were sent and none of Seiretsu's code: what cannot
+be parsed, or is about something else, must be refused; a queued Job that is allowed must be suspended.
 """
 
 import base64
@@ -25,7 +25,7 @@ _JUNK: list[Any] = [None, True, 0, -1, 2**40, 1.5, "", "x" * 300, [], {}, [None]
 
 
 class Ask(NamedTuple):
-    """A request and what it is an example of. ``statuses`` are those it may be answered with."""
+    """A request and its category. ``statuses`` are the allowed answers."""
 
     kind: str
     path: str
@@ -34,7 +34,7 @@ class Ask(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """A way to spoil reviews: how often it comes (by weight), and the body that it gives for a path."""
+    """A way to make reviews invalid: its frequency (by weight), and the body that it returns for a path."""
 
     weight: float
     make: Callable[[random.Random, str], bytes]
@@ -42,7 +42,9 @@ class Bad(NamedTuple):
 
 
 def asks(seed: int, count: int) -> Iterator[Ask]:
-    """So many requests, one of each kind first: most are bad, one in twenty is good and must be let in."""
+    """Yields that many requests, one of each kind first: most are invalid, one in twenty is valid and must be
+    allowed.
+    """
     chance = random.Random(seed)
     kinds = list(WAYS)
     weights = [WAYS[kind].weight for kind in kinds]
@@ -53,7 +55,7 @@ def asks(seed: int, count: int) -> Iterator[Ask]:
 
 
 def wrong(ask: Ask, status: int, body: bytes) -> str:
-    """What is wrong about an answer, in a sentence; empty where nothing is."""
+    """Returns what is wrong about an answer, as a sentence; empty if nothing is."""
     if status not in ask.statuses:
         return f"status {status}, not {' or '.join(map(str, ask.statuses))}"
     if b"Traceback" in body:
@@ -71,7 +73,7 @@ def wrong(ask: Ask, status: int, body: bytes) -> str:
 
 
 def _accident(ask: Ask, response: Raw) -> str:
-    """Why what is allowed should not have been."""
+    """Returns why an allowed review should have been refused."""
     if ask.kind in REFUSED:
         return f"{ask.kind} is allowed"
     try:
@@ -93,7 +95,7 @@ def _accident(ask: Ask, response: Raw) -> str:
 
 
 def _waits(job: Raw, response: Raw) -> bool:
-    """Whether a Job that was let in is not queued, or suspended once our patch is applied."""
+    """Whether a Job that was allowed is not queued, or is suspended by the patch."""
     metadata = job.get("metadata") or {}
     named = any((metadata.get(where) or {}).get(QUEUE) for where in ("labels", "annotations"))
     patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
@@ -252,7 +254,7 @@ def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _within(body: Raw, value: bytes) -> bytes:
-    """The review with a value, given as JSON, in a field that nobody knows."""
+    """Returns the review with a value, given as JSON, in an unknown field."""
     body["request"]["object"]["later"] = "@here@"
     return orjson.dumps(body).replace(b'"@here@"', value)
 
@@ -329,7 +331,7 @@ WAYS = {
 }
 NAMESPACED = ("workloads", "localqueues", "queues")
 REFUSED = ("no object", "another kind")
-"""Readable, and still to be refused whatever else they say."""
+"""Valid JSON that must be refused regardless of its other content."""
 
 
 def good(path: str) -> bytes:

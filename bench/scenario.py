@@ -1,7 +1,7 @@
-"""The cluster a benchmark plays on: ClusterQueues in cohorts, and Jobs that nobody runs.
+"""The cluster of a benchmark: ClusterQueues in cohorts, and Jobs without a controller.
 
-The Jobs carry ``spec.managedBy``, so that kube-controller-manager leaves them alone: no pods are made, and the
-machine measures queueing rather than itself. Everything else about them is usual.
+The Jobs have ``spec.managedBy``, so that kube-controller-manager ignores them: no pods are created, and queueing is
+measured rather than the machine. Everything else about them is usual.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ MANAGED_BY = "bench.seiretsu.dev/nobody"
 
 
 class Size(NamedTuple):
-    """How many Jobs come to how many ClusterQueues in how many cohorts; ``quota`` is a ClusterQueue's cpu."""
+    """How many Jobs are created in how many ClusterQueues in how many cohorts; ``quota`` is a ClusterQueue's cpu."""
 
     jobs: int
     queues: int
@@ -30,12 +30,12 @@ class Size(NamedTuple):
 
     @property
     def quota(self) -> int:
-        """Room for every Job there will ever be: what is measured is us, not the wait for a free place."""
+        """Returns quota for all Jobs: Seiretsu is measured, not the wait for quota."""
         return 10 * self.jobs + 100_000
 
 
 def setting(size: Size) -> list[tuple[Resource, str, Raw]]:
-    """What must exist before the first Job, in order: resource, namespace, object."""
+    """Returns what must exist before the first Job, in order: resource, namespace, object."""
     cover = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": size.quota}]}
     found: list[tuple[Resource, str, Raw]] = [
         (NAMESPACES, "", {"metadata": {"name": NAMESPACE}}),
@@ -54,7 +54,7 @@ def setting(size: Size) -> list[tuple[Resource, str, Raw]]:
 
 
 def job(name: str, queue: str = "", cpu: str = "1") -> Raw:
-    """A Job of one pod; with ``queue`` it is ours."""
+    """Returns a Job of one pod; with ``queue`` it is queued."""
     labels = {f"{GROUP}/queue-name": queue} if queue else {}
     container = {"name": "main", "image": "busybox:1.36", "command": ["true"], "resources": {"requests": {"cpu": cpu}}}
     return {

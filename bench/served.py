@@ -1,4 +1,4 @@
-"""The program under test: ``seiretsu serve`` as a process of its own, as an operator would start it."""
+"""The program that is measured: ``seiretsu serve`` in its own process, as an operator would start it."""
 
 import contextlib
 import os
@@ -29,7 +29,9 @@ async def hooks_at(client: Client) -> str:
 
 @contextlib.contextmanager
 def served(kubeconfig: Path, scratch: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Serve, from the line ``ready`` until the block ends; ``RuntimeError`` with the log's end where it fails to."""
+    """Context in which serve runs, from the line ``ready`` on; raises ``RuntimeError`` with the end of the log if it
+    fails.
+    """
     said, log = scratch / "serve.out", scratch / "serve.log"
     words = ["serve", "--install", "--kubeconfig", str(kubeconfig), "--bind", "127.0.0.1:0", "--lame-duck", "0"]
     words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning", *more]
@@ -40,7 +42,7 @@ def served(kubeconfig: Path, scratch: Path, *more: str) -> Iterator[subprocess.P
             stderr=errors,
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # a share of the processors of its own, as each of the control plane's programs
+            start_new_session=True,  # its own share of the processors, like each of the control plane's programs
         )
         weigh(process.pid, AHEAD)
     try:

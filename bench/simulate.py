@@ -1,8 +1,8 @@
 """How long `seiretsu simulate` takes: `python -m bench.simulate [JOBS]` (part of `make bench`).
 
-Plays a trace of 10,000 Jobs on 30 ClusterQueues in 5 cohorts, from reading the files to the table, in three worlds: all
-start at once; half as much again is asked for as there is, so that a backlog grows; the same with preemption, a tenth
-of the Jobs being urgent. CPU time of one process, the command's own start included.
+Simulates a trace of 10,000 Jobs on 30 ClusterQueues in 5 cohorts, from reading the files to the table, in three cases:
+all start immediately; requests of 1.5 times the quota, so that a backlog grows; the same with preemption, a tenth of
+the Jobs being urgent. CPU time of one process, including the command's start.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def queues(cpu: int, *, preemption: bool) -> str:
 
 
 def trace(jobs: int, *, urgent: float) -> str:
-    """Jobs of 1, 2, 4 or 8 cpu that run for half a minute to five; 1,750 cpu at once, were nobody to wait."""
+    """Jobs of 1, 2, 4 or 8 cpu that run for half a minute to five; 1,750 cpu if none of them waited."""
     chance = random.Random(1)
     lines = ["at,run_for,queue,namespace,name,cpu,memory,priority_class"]
     for number in range(jobs):
@@ -68,7 +68,7 @@ def trace(jobs: int, *, urgent: float) -> str:
 
 
 def measure(folder: Path, jobs: int, cpu: int, *, preemption: bool) -> tuple[float, str]:
-    """CPU seconds of the command, and the last line of its table."""
+    """Returns the CPU seconds of the command, and the last line of its table."""
     (folder / "queues.yaml").write_text(queues(cpu, preemption=preemption))
     (folder / "trace.csv").write_text(trace(jobs, urgent=0.1 if preemption else 0.0))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,8 +1,8 @@
-"""``make bench``: how long an admission call takes, idle and while 10,000 pending workloads are being scheduled, beside
-what the API server itself takes for a Job where no webhook is.
+"""``make bench``: how long an admission call takes, idle and while 10,000 pending workloads are scheduled, compared
+with the time of the API server for a Job without webhooks.
 
-Calls come open loop from a process of their own (``bench.openloop``). Caller, API server and program share one machine
-here: what the program itself measured, from a request's head to the end of its answer, is printed beside it.
+Calls come open loop from their own process (``bench.openloop``). Client, API server and program share one machine here:
+the program's own measurement, from a request's head to the end of its answer, is printed too.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Pace(NamedTuple):
 
 
 class Program:
-    """``serve`` under test: where it answers, and what it counts of itself."""
+    """The measured ``serve``: its address, and its counters."""
 
     def __init__(self, base: str, bundle: Path, pid: int) -> None:
         self.base = base
@@ -53,12 +53,12 @@ class Program:
         self.pid = pid
 
     def caller(self) -> Caller:
-        """Somebody who asks for admission of a usual Job of 4 KB, mutating and validating in turn."""
+        """A client that asks for admission of a usual Job of 4 KB, mutating and validating in turn."""
         requests = [(path, orjson.dumps(_review(path, number))) for number, path in enumerate(PATHS)]
         return Caller(Target(self.base, requests, b'"allowed":true', ca=self.bundle))
 
     def counted(self) -> "Counted":
-        """What it has counted, and used, by now."""
+        """Returns its counters and usage now."""
         trust = ssl.create_default_context(cafile=str(self.bundle))
         with urllib.request.urlopen(f"{self.base}/metrics", context=trust, timeout=30) as answer:
             text = answer.read().decode()
@@ -80,7 +80,7 @@ class Counted(NamedTuple):
     waited: float
 
     def told(self, before: "Counted", seconds: float) -> str:
-        """What was added in so many seconds, in a line."""
+        """Returns the increase in that many seconds, as a line."""
         made = {bound: self.calls[bound] - before.calls[bound] for bound in sorted(self.calls)}
         parts = (
             f"p99 {_bound(made, 0.99)}, p99.9 {_bound(made, 0.999)}",
@@ -92,7 +92,7 @@ class Counted(NamedTuple):
 
 
 async def measured(title: str, caller: Caller, pace: Pace, program: Program | None = None) -> None:
-    """Call for so long, and print what it took; of a program also what it says itself."""
+    """Calls for that time, and prints the latencies; for a program also its own counters."""
     before = await asyncio.to_thread(program.counted) if program else None
     found = await asyncio.to_thread(caller.run, *pace)
     print(f"{title:40} {found}", flush=True)
@@ -129,7 +129,7 @@ def _review(path: str, number: int) -> Raw:
 
 
 async def measure(plane: ControlPlane, scratch: Path, pace: Pace, pending: int) -> None:
-    """Take and print all the figures."""
+    """Measures and prints all figures."""
     size = Size(pending, 30, 5)
     async with Client(config.load(plane.kubeconfig), throttle=Throttle(0)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
@@ -144,7 +144,7 @@ async def measure(plane: ControlPlane, scratch: Path, pace: Pace, pending: int) 
 
 
 async def _alone(plane: ControlPlane, pace: Pace) -> None:
-    """The API server's own figure: a Job made for show only, which nobody else looks at."""
+    """Measures the API server alone: dry-run creates of Jobs without webhooks."""
     body = orjson.dumps(job("dry"))
     at = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs?dryRun=All"
     with Caller(Target(plane.server, [(at, body)], kubeconfig=plane.kubeconfig)) as caller:
@@ -168,8 +168,8 @@ async def _with_us(plane: ControlPlane, client: Client, program: Program, size: 
 
 
 async def _twice(plane: ControlPlane, title: str, caller: Caller, pace: Pace, program: Program) -> None:
-    """With the API server and etcd on the program's processors, and standing back as if they had a machine of their
-    own.
+    """With the API server and etcd on the program's processors, with the lowest weight, as if they had their own
+    machine.
     """
     await measured(title, caller, pace, program)
     if weigh_all(plane, BEHIND):
@@ -178,8 +178,8 @@ async def _twice(plane: ControlPlane, title: str, caller: Caller, pace: Pace, pr
 
 
 async def _until_still(plane: ControlPlane) -> None:
-    """Wait until nothing more is written, for each Workload has been told that its queue holds it, and until the API
-    server has had all that converted for its caches of older versions, which takes it much longer.
+    """Waits until nothing more is written: every Workload has its status, and the API server has converted all of them
+    for its caches of older versions, which takes much longer.
     """
     async with asyncio.timeout(PATIENCE_SECONDS):
         before = None

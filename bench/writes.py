@@ -1,9 +1,10 @@
-"""What a write of a Workload costs the API server under our CRD, beside Kueue's: ``make bench KUEUE_CRD=FILE``.
+"""The cost of a write of a Workload for the API server with Seiretsu's CRD, compared with Kueue's: ``make bench
+KUEUE_CRD=FILE``.
 
 FILE is Kueue's own definition (``config/components/crd/bases/kueue.x-k8s.io_workloads.yaml`` of its repository; it is
-not ours to keep). On one API server the two definitions take turns. The same Workloads are created and given a
-reservation by one client, call after call; both definitions convert by the same webhook, which the API server asks to
-fill the cache of each older version that is served. The figure is the CPU time of the API server alone.
+not part of this project). On one API server the two definitions take turns. One client creates the same Workloads and
+reserves quota for them, call after call; both definitions use the same conversion webhook, which the API server calls
+for the cache of each older version that is served. The figure is the CPU time of the API server alone.
 """
 
 import argparse
@@ -75,7 +76,7 @@ class Cost(NamedTuple):
 
 
 def _converter(pipe: Pipe) -> None:
-    """A process of its own: the conversion webhook, with nothing else to do."""
+    """A separate process: the conversion webhook without other work."""
 
     async def serve() -> None:
         live, now, policy = LiveContext(), datetime.now(UTC), RenewalPolicy()
@@ -101,7 +102,7 @@ def definitions(kueue: Path, client_config: Raw) -> dict[str, Raw]:
 
 
 async def installed(client: Client, wanted: Raw) -> None:
-    """Put a definition in the place of the other and wait until a Workload can be made."""
+    """Replaces the definition and waits until a Workload can be created."""
     with contextlib.suppress(NotFound):
         await client.delete(CRDS, NAME)
     async with asyncio.timeout(60):
@@ -117,7 +118,7 @@ async def installed(client: Client, wanted: Raw) -> None:
                 break
             except ApiError:  # not served yet
                 await asyncio.sleep(0.2)
-    await asyncio.sleep(3)  # the API server makes its document of all schemas, once for each change
+    await asyncio.sleep(3)  # the API server computes its document of all schemas, once for each change
 
 
 def fresh(number: int) -> Raw:
@@ -136,12 +137,12 @@ async def cost(write: Callable[[int], Awaitable[object]], apiserver: int, count:
         began = time.perf_counter()
         await write(number)
         took.append(time.perf_counter() - began)
-    await asyncio.sleep(0.2)  # until the caches of all versions have what was written
+    await asyncio.sleep(0.2)  # until the caches of all versions have the writes
     return Cost((Usage.of(apiserver).cpu_seconds - before) / count * 1e3, statistics.median(took) * 1e3)
 
 
 async def measure(plane: ControlPlane, kueue: Path, conversion: Raw, count: int, rounds: int) -> None:
-    """Let both take turns; print the median of each and ours over theirs."""
+    """Alternates both; prints the median of each and the ratio."""
     wanted = definitions(kueue, conversion)
     apiserver = next(one.pid for one in processes.recorded(plane.layout.records) if one.name == "kube-apiserver")
     found: dict[tuple[str, str], list[Cost]] = {}

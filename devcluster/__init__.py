@@ -1,7 +1,7 @@
-"""A real local Kubernetes control plane: tools built from Go modules, provisioning, simulated nodes. Imports nothing
-of ours.
+"""A real local Kubernetes control plane: tools built from Go modules, provisioning, simulated nodes. Imports no other
+package of Seiretsu.
 
-`tools` says which programs there are and where they lie, `build` makes them, `certificates`, `components` and `nodes`
-say what a control plane is made of, `processes` starts and stops, `controlplane` puts the parts together and
-`clusters` names them for the command line.
+`tools` lists the programs and their paths, `build` builds them, `certificates`, `components` and `nodes` define the
+parts of a control plane, `processes` starts and stops, `controlplane` combines the parts and `clusters` names them for
+the command line.
 """

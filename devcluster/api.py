@@ -23,7 +23,7 @@ class Administrator:
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
     def connection(self) -> http.client.HTTPSConnection:
-        """For a caller who asks thousands of times: to shake hands costs more than to answer."""
+        """For a client with thousands of calls: a handshake costs more than an answer."""
         return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS, context=self._context)
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
@@ -47,7 +47,7 @@ class Administrator:
             return False
 
     def get(self, path: str) -> dict[str, Any] | None:
-        """An object or a list; `None` when there is none, or no answer."""
+        """Returns an object or a list; `None` if there is none, or no answer."""
         try:
             status, content = self.request("GET", path)
         except OSError:

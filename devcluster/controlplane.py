@@ -42,14 +42,14 @@ _PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK, "kubectl")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a control plane is to have. Without nodes no scheduler or simulator runs: pods of Jobs stay pending."""
+    """The parts of a control plane. Without nodes no scheduler or simulator runs: pods of Jobs stay pending."""
 
     name: str = "seiretsu"
     nodes: tuple[NodeGroup, ...] = (NodeGroup(),)
 
 
 class PortTakenError(Exception):
-    """Somebody took a port between our choosing it and the component's listening on it."""
+    """Another process took a port between its choice and the component's listening on it."""
 
 
 class ControlPlane:
@@ -70,11 +70,11 @@ class ControlPlane:
         *,
         report: Report | None = None,
     ) -> Self:
-        """Start a control plane in a directory that is made for it (by default a temporary one) and wait until it is
-        of use.
+        """Starts a control plane in a directory that is created for it (by default a temporary one) and waits until it
+        is ready.
 
-        It ends with this process, whatever ends that, until `keep` is called. Builds the tools first where they are
-        missing. Raises `ClusterError` with the log's end when a component does not start.
+        It ends with this process, for any reason, until `keep` is called. Builds missing tools first. Raises
+        `ClusterError` with the log's end when a component does not start.
         """
         programs = build.ensure(*_PROGRAMS, report=report)
         directory = directory or Path(tempfile.mkdtemp(prefix="seiretsu-"))
@@ -92,7 +92,7 @@ class ControlPlane:
 
     @classmethod
     def attach(cls, directory: Path, name: str) -> Self:
-        """The control plane that another process started in a directory; `ClusterError` when there is none."""
+        """Returns the control plane that another process started in a directory; `ClusterError` when there is none."""
         try:
             ports = Ports(**json.loads((directory / "ports.json").read_text()))
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class ControlPlane:
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = False, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run real kubectl as the administrator. `check` raises `ClusterError` with what it printed when it fails."""
+        """Runs real kubectl as the administrator. `check` raises `ClusterError` with its output when it fails."""
         done = subprocess.run(
             [self._programs["kubectl"], *arguments],
             env=self.environment(),
@@ -142,7 +142,7 @@ class ControlPlane:
 
     def environment(self) -> dict[str, str]:
         """The environment in which kubectl, helm and the like meet this control plane and no other."""
-        # kubectl's discovery cache is kept by address, and ports come back: each control plane gets its own
+        # kubectl's discovery cache uses the address as key, and ports are reused: each control plane gets its own
         return os.environ | {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.layout.directory / "cache")}
 
     def run(self, name: str, command: Sequence[str | Path], *, environ: Mapping[str, str] | None = None) -> Path:
@@ -156,7 +156,7 @@ class ControlPlane:
         return any(record.alive() for record in self._recorded(name))
 
     def stop_apiserver(self) -> None:
-        """Stop the API server alone; what it stored stays with etcd."""
+        """Stops the API server alone; its data stays in etcd."""
         self._stop_component(APISERVER)
 
     def kill_apiserver(self) -> None:
@@ -169,12 +169,12 @@ class ControlPlane:
         """Start it again, on the same port and the same data, and wait until it is ready."""
         program = self._programs[APISERVER]
         for attempt in range(_PORT_ATTEMPTS):
-            self.layout.log(APISERVER).unlink(missing_ok=True)  # what it said of a port before must not count again
+            self.layout.log(APISERVER).unlink(missing_ok=True)  # an earlier message about a port must not count again
             record = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
             try:
                 self._wait(self.administrator.ready, [record], "the API server")
             except PortTakenError:
-                # while nobody listened, some connection took the port for its own end: it gives it back soon
+                # while nothing listened, a connection used the port as its own end; it releases it soon
                 if attempt == _PORT_ATTEMPTS - 1:
                     raise
                 time.sleep(1.0)
@@ -215,7 +215,7 @@ class ControlPlane:
         layout, ports, programs = self.layout, self.ports, self._programs
         running = [self._run(ETCD, components.etcd(programs[ETCD], layout, ports))]
         self._write_files()
-        # an API server that comes first would wait a whole second before it tries again
+        # an API server that starts first would wait a whole second before it tries again
         self._wait(lambda: _listens(ports.etcd), running, "etcd")
         running.append(self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports)))
         administrator = self.administrator
@@ -289,7 +289,9 @@ class ControlPlane:
 
 
 def stop_and_remove(directory: Path) -> None:
-    """Stop what is recorded in a control plane's directory, readers of the API first and etcd last; then remove it."""
+    """Stops what is recorded in a control plane's directory, clients of the API first and etcd last; then removes
+    it.
+    """
     layout = Layout(directory)
     if layout.records.is_dir():
         every = processes.recorded(layout.records)
@@ -301,7 +303,7 @@ def stop_and_remove(directory: Path) -> None:
 
 
 def _schedulable(administrator: Administrator) -> bool:
-    """Whether no node carries a taint of the kind that Kubernetes gives nodes it does not know as ready."""
+    """Whether no node has a taint of the kind that Kubernetes gives nodes that are not known to be ready."""
     found = administrator.get("/api/v1/nodes")
     if found is None:
         return False

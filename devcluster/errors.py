@@ -1,5 +1,5 @@
-"""The one exception of this package: a sentence for a person, with what to do about it."""
+"""The one exception of this package: a sentence for a person, with the fix."""
 
 
 class ClusterError(Exception):
-    """What went wrong and what to do; printed as it is, without a traceback."""
+    """The reason and the fix; printed without a traceback."""

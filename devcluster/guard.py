@@ -1,8 +1,8 @@
-"""Outlives the process that owns a control plane, to end the control plane when its owner is gone, however it went.
+"""Outlives the process that owns a control plane, to end the control plane when its owner ends for any reason.
 
-The owner holds the write end of a pipe that is our standard input and never writes: the end of file is its death, by
-`kill -9` too. Then everything recorded is killed and the directory removed. The owner ends us by a signal when it has
-stopped the control plane itself.
+The owner holds the write end of a pipe that is this program's standard input and never writes: the end of file means
+that it ended, also by `kill -9`. Then everything recorded is killed and the directory removed. The owner ends this
+program by a signal when it has stopped the control plane itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parent.parent
 
 
 def start(directory: Path, records: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Guard the control plane in `directory`; the pipe returned is to be kept open as long as it shall live."""
+    """Guards the control plane in `directory`; the returned pipe must be kept open as long as it should run."""
     code = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from devcluster.guard import main; main()"
     guard = subprocess.Popen(
         [sys.executable, "-S", "-c", code, directory, records],

@@ -1,8 +1,8 @@
-"""The simulated nodes, and what becomes of the pods on them: the stages that kwok plays.
+"""The simulated nodes, and the life of pods on them: the stages that kwok simulates.
 
-A pod starts as soon as it is placed. A Job's pod then runs for the duration its annotation `seiretsu.dev/run-for`
-gives (`10s`, `1m30s`; two seconds without one) and succeeds, or fails where `seiretsu.dev/exit-code` is there and not
-`"0"`. A pod that is no Job's runs until it is deleted, unless it carries `seiretsu.dev/run-for` too.
+A pod starts as soon as it is placed. A Job's pod then runs for the duration in its annotation `seiretsu.dev/run-for`
+(`10s`, `1m30s`; by default two seconds) and succeeds, or fails if `seiretsu.dev/exit-code` is set and not `"0"`. A pod
+without a Job runs until it is deleted, unless it has `seiretsu.dev/run-for` too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Starts programs apart from the terminal and stops exactly those: each is recorded with its start time.
 
-A process id alone may belong to somebody else by the time we look (after a crash, a reboot): a record also holds when
-the process started, and only a process that agrees in both is ours to signal. Every program leads a process group of
-its own, so that Ctrl-C in the terminal reaches none of them behind our back.
+A process id alone may belong to another process later (after a crash, a reboot): a record also has the start time of
+the process, and only a process that matches both is signalled. Every program leads its own process group, so that
+Ctrl-C in the terminal does not reach it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Record:
 
 
 def start_time(pid: int) -> str | None:
-    """When a process started, in whatever form the system has; `None` when it does not run."""
+    """Returns when a process started, in the form of the system; `None` if it does not run."""
     stat = Path(f"/proc/{pid}/stat")
     if sys.platform == "linux":
         try:
-            # the name, in parentheses, may hold spaces and parentheses of its own
+            # the name, in parentheses, may itself contain spaces and parentheses
             fields = stat.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None
@@ -60,7 +60,7 @@ def start_time(pid: int) -> str | None:
 def start(
     name: str, command: Sequence[str | Path], *, log: Path, records: Path, environ: Mapping[str, str] | None = None
 ) -> Record:
-    """Start a program in a session of its own, its output appended to `log`, its record in the directory `records`."""
+    """Starts a program in its own session, its output appended to `log`, its record in the directory `records`."""
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between the process and its record
     try:
         record = Record(name, pid := _spawn(command, log, environ), start_time(pid) or "")
@@ -74,7 +74,8 @@ def start(
 
 def _spawn(command: Sequence[str | Path], log: Path, environ: Mapping[str, str] | None) -> int:
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    # rather than subprocess.Popen, which warns when its object goes before its process, as ours are meant to
+    # rather than subprocess.Popen, which warns when its object is deleted before its process ends, which is intended
+    # here
     return os.posix_spawn(
         command[0],
         [os.fspath(word) for word in command],
@@ -91,7 +92,9 @@ def _spawn(command: Sequence[str | Path], log: Path, environ: Mapping[str, str] 
 
 
 def exit_code(record: Record) -> int | None:
-    """How a child of ours ended, minus the signal's number when by one; `None` while it runs. Answers once, then -1."""
+    """Returns how a child process ended, minus the signal's number if by one; `None` while it runs. Answers once, then
+    -1.
+    """
     alive = record.alive()  # asked first: one that ends from here on is still there to be collected
     with contextlib.suppress(ChildProcessError):
         pid, status = os.waitpid(record.pid, os.WNOHANG)
@@ -107,7 +110,7 @@ def recorded(records: Path) -> tuple[Record, ...]:
 
 
 def stop(records: Iterable[Record], *, grace: float) -> None:
-    """Ask processes to end, all at once, and kill what is left after `grace` seconds; returns when all are gone."""
+    """Asks processes to end, all at once, and kills the rest after `grace` seconds; returns when all are gone."""
     waiting = list(records)
     for record in waiting:
         record.send(signal.SIGCONT)  # a paused process would not see the next signal

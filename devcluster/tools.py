@@ -1,8 +1,8 @@
-"""Which programs a control plane needs and where they lie on this machine.
+"""The programs of a control plane and their paths on this machine.
 
-A program is looked for in the directory `KUBEBUILDER_ASSETS` names, then in the user's cache directory, and is else
-built once from the Go modules pinned beside this file: `build.ensure`. The cache directory of a module has the hash of
-everything that decides its programs, so an upgrade never meets the programs of the version before it.
+A program is searched in the directory `KUBEBUILDER_ASSETS`, then in the user's cache directory, and is else built once
+from the Go modules pinned in this package: `build.ensure`. The cache directory of a module has the hash of everything
+that affects its programs, so an upgrade never uses the programs of the previous version.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 MODULES = Path(__file__).parent / "tools"
 
 Report = Callable[[str], None]
-"""Takes one sentence of progress; `print` will do."""
+"""Receives one sentence of progress; for example `print`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program: the Go package it is built from, and the linker stamps that tell it its version.
+    """A program: the Go package it is built from, and the linker stamps with its version.
 
     `stamps` maps a Go variable to a format string over `version`, `major` and `minor` of the module `source`.
     """
@@ -111,7 +111,7 @@ ALL = (CONTROL_PLANE, HELM, KIND, JOBSET)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """The directory of everything kept for this user: `XDG_CACHE_HOME`, or what the platform has in its place."""
+    """Returns the directory of this user's data: `XDG_CACHE_HOME`, or the default of the platform."""
     if base := environ.get("XDG_CACHE_HOME"):
         return Path(base) / "seiretsu"
     if sys.platform == "darwin":
@@ -153,7 +153,7 @@ def module_directory(module: Module, environ: Mapping[str, str] = os.environ) ->
 
 
 def module_of(name: str) -> Module:
-    """The module that a program is built from; `KeyError` for a program that is none of ours."""
+    """Returns the module that a program is built from; `KeyError` for an unknown program."""
     for module in ALL:
         if any(tool.name == name for tool in module.tools):
             return module
@@ -161,7 +161,9 @@ def module_of(name: str) -> Module:
 
 
 def find(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where a program lies, without building: `KUBEBUILDER_ASSETS` first, then the cache; `None` when nowhere."""
+    """Returns the path of a program, without building: `KUBEBUILDER_ASSETS` first, then the cache; `None` if it is in
+    neither.
+    """
     places = [module_directory(module_of(name), environ)]
     if assets := environ.get("KUBEBUILDER_ASSETS"):
         places.insert(0, Path(assets))

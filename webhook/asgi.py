@@ -36,7 +36,7 @@ def posted(path: str, name: str, answer: Callable[[Body], Awaitable[Answer]]) ->
 
 
 async def _whole(receive: Receive) -> Body:
-    """The body; as it came where it came in one piece, as it does from behind `app.limits`."""
+    """Returns the body; without a copy if it was received in one piece, as it is behind `app.limits`."""
     message = await receive()
     body: Body = message.get("body", b"")
     while message.get("more_body", False):

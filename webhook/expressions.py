@@ -1,7 +1,7 @@
-"""The operator's own rules: CEL that is true of what is fine, evaluated here, for it may ask what the object alone
-does not say (what the pods request in effect).
+"""The operator's rules: CEL expressions that are true for correct objects, evaluated here, because they may use values
+that are not in the object (effective requests of pods).
 
-An expression that fails on an object (a field that is not there) counts as false, and says so.
+An expression that fails on an object (a missing field) counts as false, and the message says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def findings(
     labels: Labels | None,
     job: Submission | None = None,
 ) -> tuple[Finding, ...]:
-    """What the rules for a resource find in a request. ``labels`` are those of its namespace."""
+    """Returns the findings of the rules for a resource about a request. ``labels`` are those of its namespace."""
     chosen = [each for each in expressions if resource in each.resources]
     if not chosen:
         return ()
@@ -103,11 +103,11 @@ def _job(job: Submission | None, counted: frozenset[str]) -> Variables | None:
 
 
 def _judged(rule: Expression, variables: Variables, job: Submission | None) -> str:
-    """What the rule says; '' where all is fine."""
+    """Returns the message of the rule; '' if the object is correct."""
     try:
         if value(rule.program, {**variables, "job": _job(job, rule.counted)}) is True:
             return ""
-    except Exception as error:  # whatever the operator's own rule runs into counts as false, and is told
+    except Exception as error:  # any error in the operator's rule counts as false, and is reported
         return fitted(
             f"rule {rule.name} cannot be evaluated: {trouble(error)}", f"rule {rule.name} cannot be evaluated"
         )

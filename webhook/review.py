@@ -1,7 +1,7 @@
-"""AdmissionReview v1: reading what the API server asks, and writing what we answer.
+"""AdmissionReview v1: parses the API server's request, and creates the answer.
 
-A review that cannot be read is never an accident that allows: with a known uid it is answered as refused (code 400 in
-the review), without one the call itself is a 400. Source: the Kubernetes documentation, "Dynamic Admission Control".
+A review that cannot be parsed is never allowed by mistake: with a known uid it is refused (code 400 in the review),
+without one the call itself is a 400. Source: the Kubernetes documentation, "Dynamic Admission Control".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_UID: Final = 253
 MAX_WARNINGS: Final = 5
 MAX_WARNING: Final = 120
 MAX_MESSAGE: Final = 4096
-"""Kueue has no bound; etcd objects may hold long lists of errors, and a terminal is no place for a megabyte."""
+"""Kueue has no limit; objects can have long lists of errors, which should not fill a terminal."""
 
 
 class BadReviewError(ValueError):
@@ -38,7 +38,7 @@ class BadReviewError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the API server asks about. ``object`` is None on DELETE, ``old_object`` on CREATE."""
+    """The request of the API server. ``object`` is None on DELETE, ``old_object`` on CREATE."""
 
     uid: str
     operation: str
@@ -57,12 +57,12 @@ class Request:
 
     @property
     def field_manager(self) -> str:
-        """Who writes, as the client says (not authenticated)."""
+        """The field manager of the client (not authenticated)."""
         found = self.options.get("fieldManager")
         return found if isinstance(found, str) else ""
 
     def new(self) -> Raw:
-        """The object as it is to be; only for CREATE and UPDATE, where ``parse`` has made sure of it."""
+        """The new object; only for CREATE and UPDATE, for which ``parse`` has checked it."""
         if self.object is None:
             raise ValueError(f"{self.operation} of {self.resource} {self.name} has no object")
         return self.object
@@ -74,7 +74,7 @@ class Request:
         return replace(self, operation="CREATE", object=self.old_object, old_object=None)
 
     def old(self) -> Raw:
-        """The object as it was; only for UPDATE and DELETE, where ``parse`` has made sure of it."""
+        """The old object; only for UPDATE and DELETE, for which ``parse`` has checked it."""
         if self.old_object is None:
             raise ValueError(f"{self.operation} of {self.resource} {self.name} has no old object")
         return self.old_object
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What we answer. ``code``, ``reason`` and ``message`` are those of a Status and shown to the person refused."""
+    """The answer. ``code``, ``reason`` and ``message`` are those of a Status and shown to the user."""
 
     allowed: bool
     code: int = 200
@@ -100,7 +100,7 @@ def allow(*, warnings: Iterable[str] = (), patch: tuple[Operation, ...] = ()) ->
 
 
 def refuse(errors: Iterable[FieldError], *, warnings: Iterable[str] = ()) -> Response:
-    """Refuse for all of ``errors`` at once, in Kueue's shape: 403 Forbidden, ``[e1, e2]``."""
+    """Refuses with all of ``errors`` together, in Kueue's form: 403 Forbidden, ``[e1, e2]``."""
     causes = tuple(islice(errors, MOST))
     return Response(
         allowed=False,
@@ -118,7 +118,7 @@ def deny(message: str, *, warnings: Iterable[str] = ()) -> Response:
 
 
 def bad_request(message: str) -> Response:
-    """Refuse what could not be read."""
+    """Refuses a review that could not be parsed."""
     return Response(allowed=False, code=400, reason="BadRequest", message=message)
 
 
@@ -250,7 +250,7 @@ def _status(response: Response) -> Raw:
 
 
 def shortened(warnings: Iterable[str]) -> list[str]:
-    """At most five warnings of at most 120 characters each, the first ones first, each once."""
+    """Returns at most five warnings of at most 120 characters each, in order, each once."""
     unique = [clipped(text, MAX_WARNING) for text in dict.fromkeys(warnings)]
     if len(unique) <= MAX_WARNINGS:
         return unique

@@ -24,12 +24,12 @@ _INTERNAL: Final = Response(
 )
 
 Observer = Callable[[Hook, Request, Response], None]
-"""Told of each answer, for metrics and logs."""
+"""Called with each answer, for metrics and logs."""
 
 
 def routes(context: Context, *, observe: Observer | None = None) -> list[Route]:
-    """The routes of all hooks, also of those that the present settings do not ask the API server to call. What their
-    rules need is made here, not while the first caller waits.
+    """Returns the routes of all hooks, also of those that the settings do not use. What their rules need is created
+    here, not while the first client waits.
     """
     validate.prepare()
     return [_route(hook, context, observe) for hook in HOOKS]
@@ -43,10 +43,10 @@ def _route(hook: Hook, context: Context, observe: Observer | None) -> Route:
 
 
 def answer(hook: Hook, body: Body, context: Context, *, observe: Observer | None = None) -> Answer:
-    """HTTP status and body. 400 where there is no review to answer; a failure of ours is a refusal, never a 500.
+    """Returns HTTP status and body. 400 if there is no review to answer; an internal failure is a refusal, never a 500.
 
-    Where the API server may do without the hook (``Ignore``) a failure of ours lets the object pass unchanged, as an
-    outage of ours would.
+    If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
+    would.
     """
     try:
         request = parse(body)
@@ -75,9 +75,9 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
 
 
 def _misfit(hook: Hook, request: Request) -> str:
-    """Why this is no object of the hook's kind and version, in a sentence; empty where it is one.
+    """Returns why this is not an object of the hook's kind and version, as a sentence; empty if it is one.
 
-    The API server converts what it sends to the version of the hook (``matchPolicy: Equivalent``).
+    The API server converts objects to the version of the hook (``matchPolicy: Equivalent``).
     """
     version = f"{hook.group}/{hook.version}" if hook.group else hook.version
     if request.kind != hook.kind:

@@ -1,4 +1,4 @@
-"""What the parts of the Configuration are built of."""
+"""The building blocks of the Configuration."""
 
 from datetime import timedelta
 from typing import Annotated, Any

@@ -1,11 +1,11 @@
-"""The operator's own rules as CEL: what they may say, checked when the Configuration is read.
+"""The operator's rules in CEL, checked when the Configuration is read.
 
-The dialect is standard CEL, of Kubernetes' variables `object`, `oldObject`, `request` and `namespaceObject`, with two
-additions: `job`, which is what a job asks for in base units, and `amount(resource, quantity)`, which reads a quantity
-in the same units. The library is imported only where there is a rule: it costs 20 ms and most installations have none.
+The dialect is standard CEL, with Kubernetes' variables `object`, `oldObject`, `request` and `namespaceObject`, and two
+additions: `job`, the request of a job in base units, and `amount(resource, quantity)`, which converts a quantity into
+the same units. The library is imported only if there is a rule: it costs 20 ms and most installations have none.
 
-It compiles without types, so an expression is also tried on a sample: one that comes to something else than it has to,
-or fails whatever the object, would be no rule but a warning about every object.
+It compiles without types, so an expression is also evaluated on a sample: one that returns a value of the wrong type,
+or fails for every object, would only cause a warning about every object.
 """
 
 import re
@@ -22,9 +22,9 @@ FIELDS: Final = {
     "namespaceObject": ("metadata",),
     "job": ("queue", "priorityClass", "pods", "requests"),
 }
-"""What the variables hold whose shape is ours."""
+"""The fields of the variables that Seiretsu defines."""
 OF_JOBS: Final = frozenset({"jobs", "workloads"})
-"""The resources of which there is a `job`."""
+"""The resources for which there is a `job`."""
 FUNCTIONS: Final = frozenset(
     (
         *("amount", "size", "contains", "startsWith", "endsWith", "matches", "type", "dyn"),
@@ -36,7 +36,7 @@ FUNCTIONS: Final = frozenset(
 
 
 def value(program: Any, variables: Mapping[str, Any]) -> object:
-    """What a compiled expression comes to. Raises whatever it runs into."""
+    """Returns the value of a compiled expression. Raises the errors of the evaluation."""
     import cel
 
     found: object = program.execute(cel.Context(dict(variables), {"amount": quantity.amount}))
@@ -83,9 +83,9 @@ def _field(node: Node) -> tuple[Node | None, str]:
 
 
 def problem(source: str, resources: Iterable[str], wanted: type[bool | str]) -> str:
-    """What is wrong with an expression that is to give a ``wanted`` value of these resources, '' for nothing.
+    """Returns the mistake in an expression that must return a ``wanted`` value for these resources, '' for none.
 
-    Its syntax, a function, variable or field that nobody knows, another kind of value, types that do not go together.
+    Its syntax, an unknown function, variable or field, another type of value, operands of the wrong type.
     """
     import cel
 
@@ -121,8 +121,8 @@ _JOB: Final = {"queue": "q", "priorityClass": "", "pods": 1, "requests": {"cpu":
 
 
 def _tried(program: Any, wanted: type[bool | str], *, of_jobs: bool) -> str:
-    """What is wrong with what the expression makes of a sample, created and changed; '' also where it asks for what the
-    sample has not.
+    """Returns the mistake in the value for a sample, created and changed; '' also if it uses fields that the sample
+    does not have.
     """
     problems = []
     for old, operation in ((None, "CREATE"), (_OBJECT, "UPDATE")):
@@ -151,7 +151,7 @@ _UNDEFINED: Final = re.compile(r"Undefined variable or function: '(\w+)'")
 
 
 def trouble(error: Exception) -> str:
-    """What an expression ran into, as a short sentence of one line."""
+    """Returns the error of an expression, as a short sentence on one line."""
     text = str(error)
     if undefined := _UNDEFINED.match(text):
         return f"{undefined[1]} does not take what it is given"

@@ -1,4 +1,6 @@
-"""Text to Configuration: YAML, version, form, defaults, rules. All errors at once, each with its path and the mend."""
+"""Converts text to a Configuration: YAML, version, form, defaults, rules. All errors together, each with its path and
+the fix.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ _BOTH_STRATEGIES: Final = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"
 
 
 class ConfigurationError(Exception):
-    """The Configuration cannot be used; `errors` says why, one entry a mistake."""
+    """The Configuration cannot be used; `errors` has the reasons, one entry for each mistake."""
 
     def __init__(self, errors: list[FieldError]) -> None:
         self.errors = errors
@@ -31,7 +33,7 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A usable Configuration, every feature gate, and what the administrator should hear."""
+    """A usable Configuration, every feature gate, and the warnings for the administrator."""
 
     configuration: Configuration
     gates: Mapping[str, bool]
@@ -45,11 +47,11 @@ def load(
     feedback_rules: Collection[str] | None = None,
     cluster_rules: Collection[str] = (),
 ) -> Loaded:
-    """Read a Configuration of v1beta2 or v1beta1; an empty text is all defaults.
+    """Reads a Configuration of v1beta2 or v1beta1; an empty text means all defaults.
 
-    `namespace` is where we run, where the text does not say. `feedback_rules`, where given, are the rules that exist:
-    others are errors. `cluster_rules` are those about objects of no namespace only. Raises ConfigurationError with all
-    errors.
+    `namespace` is that of the process, used if the text has none. `feedback_rules`, if given, are the rules that exist:
+    others are errors. `cluster_rules` are those that are only about objects without a namespace. Raises
+    ConfigurationError with all errors.
     """
     raw, errors = _document(text)
     version = raw.pop("apiVersion", _VERSIONS[0])
@@ -82,7 +84,7 @@ def load(
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that refuses what would silently lose a setting: the same key twice."""
+    """YAML that refuses a duplicate key, which would silently lose a setting."""
 
 
 def _unique(loader: yaml.SafeLoader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""What fits together in a Configuration: the rules beyond the form, with Kueue's texts."""
+"""Which settings of a Configuration can be combined: the rules beyond the form, with Kueue's texts."""
 
 import re
 from collections import Counter

@@ -1,8 +1,8 @@
-"""One object in another version of its kind, without loss.
+"""Converts one object into another version of its kind, without loss.
 
-Every version is converted to and from the stored one. What the other version cannot say is kept in an annotation of
-the converted object and put back on the way back (`api.convert.kept`), so that an old client's update loses nothing,
-and what a user wrote in an old version reads back as it was written.
+Every version is converted to and from the stored one. Fields that the other version does not have are kept in an
+annotation of the converted object and restored on the way back (`api.convert.kept`), so that an old client's update
+loses nothing, and an object written in an old version is read back unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _KINDS: Final = {
 
 
 class ConversionError(ValueError):
-    """The object is of no kind and version we convert; says which."""
+    """The object is of a kind or version that cannot be converted; the message names it."""
 
 
 def convert(obj: Raw, version: str) -> Raw:
@@ -44,9 +44,9 @@ def convert(obj: Raw, version: str) -> Raw:
 
 
 def _up(obj: Raw, kind: str, version: str) -> Raw:
-    """To the stored version. What comes of it is stored unchecked: the API server has checked the older one alone.
+    """Converts to the stored version. The result is stored unchecked: the API server checked only the older version.
 
-    The annotation is anybody's to write, so what it adds must be as the schema has it.
+    Any user can write the annotation, so what it adds must match the schema.
     """
     to_stored, from_stored = _STEPS[version].get(kind, _SAME)
     bare, held = kept.taken(obj, STORAGE_VERSION)
@@ -68,11 +68,11 @@ def _down(stored: Raw, kind: str, version: str) -> Raw:
 
 
 _HARMLESS: Final = frozenset({ErrorType.DUPLICATE, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
-"""What an older version may allow and so be stored: it says no more than it should, but no nonsense."""
+"""Errors that an older version may allow and that may be stored: lengths and duplicates."""
 
 
 def _well_formed(restored: Raw, plain: Raw) -> bool:
-    """Whether what was put back is nonsense nowhere that the object was not already."""
+    """Whether the restored parts add no errors to the object."""
     found, before = (
         {
             str(error)
@@ -85,9 +85,9 @@ def _well_formed(restored: Raw, plain: Raw) -> bool:
 
 
 def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
-    """What was converted, with as much of what was kept as still agrees with it.
+    """Returns the converted object, with the kept parts that still agree with it.
 
-    All of it where nothing was edited meanwhile; where something was, what is only additional.
+    All of them if nothing was edited meanwhile; otherwise only additions.
     """
     if held is None:
         return converted
@@ -99,9 +99,9 @@ def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
 
 
 def _agrees(candidate: Raw, converted: Raw, there_and_back: Step) -> bool:
-    """Whether what was put back says the same as what was converted; what cannot be converted does not.
+    """Whether the restored object has the same content as the converted one; False if it cannot be converted.
 
-    The annotation is anybody's to write, and one object that nobody can convert would break every list of its kind.
+    Any user can write the annotation, and one object that cannot be converted would break every list of its kind.
     """
     try:
         return kept.same(there_and_back(candidate), converted)

@@ -1,8 +1,8 @@
-"""What a conversion cannot carry over, kept as a difference in an annotation and applied again on the way back.
+"""Fields that a conversion cannot carry over, kept as a difference in an annotation and applied again on the way back.
 
-A difference says, for an object or list, which keys go (`-`), which are set (`=`), and which change inside (`.`; for
-elements of lists `*`, told apart by their `name`, else by their place). It is applied only where the result still says
-the same as the object it is applied to: what was edited meanwhile wins.
+A difference has, for an object or list, which keys are removed (`-`), set (`=`), or changed inside (`.`; for elements
+of lists `*`, identified by their `name`, else by their position). It is applied only where the result still has the
+same content as the object it is applied to: an edit made meanwhile has precedence.
 """
 
 import json
@@ -17,11 +17,11 @@ LIMIT: Final = 200_000
 """Bytes of a difference that is kept: an object may have 256 KiB of annotations in all."""
 _BULK: Final = "topologyAssignment"
 MALFORMED: Final = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What a conversion stumbles over in an object that is not as its schema has it."""
+"""The errors of a conversion of an object that does not match its schema."""
 
 
 def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
-    """The object without what was kept for `version`, and that difference (None where there is none)."""
+    """Returns the object without the annotation for `version`, and that difference (None if there is none)."""
     metadata = obj.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     key = _PREFIX + version
@@ -39,7 +39,9 @@ def taken(obj: Raw, version: str) -> tuple[Raw, Any]:
 
 
 def put(obj: Raw, version: str, held: Raw | None) -> Raw:
-    """The object with a difference kept for `version`, or as much of it as an annotation may hold."""
+    """Returns the object with the difference for `version` as annotation, or as much of it as an annotation can
+    hold.
+    """
     text = _fitting(held)
     if not text:
         return obj
@@ -49,10 +51,10 @@ def put(obj: Raw, version: str, held: Raw | None) -> Raw:
 
 
 def _fitting(held: Raw | None) -> str:
-    """The difference as text; where that is too long without what can be made anew.
+    """Returns the difference as text; if that is too long, without parts that can be created again.
 
-    First goes how topology assignments are written (the other version says the same in its own way), then the status,
-    which controllers write again; a spec alone that is too long is not kept.
+    First the form of topology assignments is dropped (the other version has the same content in its own form), then the
+    status, which controllers write again; a spec alone that is too long is not kept.
     """
     for thin in (lambda whole: whole, _without_assignments, lambda whole: _less(whole, "status")):
         if not held:
@@ -81,12 +83,12 @@ def _less(held: Raw, field: str, parts: tuple[str, ...] = ("=", ".")) -> Raw:
 
 
 def same(first: Raw, second: Raw) -> bool:
-    """Whether two objects say the same, whatever their metadata and version."""
+    """Whether two objects have the same content, regardless of metadata and version."""
     return _content(first) == _content(second)
 
 
 def difference(before: Raw, after: Raw) -> Raw | None:
-    """What leads from the content of `before` to that of `after`; None where they are the same."""
+    """Returns the difference from the content of `before` to that of `after`; None if they are equal."""
     return _difference(_content(before), _content(after))
 
 
@@ -102,7 +104,7 @@ def applied(obj: Raw, held: Any) -> Raw | None:
 
 
 def additions(held: Any) -> Any:
-    """The part of a difference that only sets what is not there otherwise."""
+    """Returns the part of a difference that only sets absent fields."""
     if not isinstance(held, dict):
         return held
     new = {"=": fresh} if (fresh := {key: value for key, value in _map(held.get("=")).items() if key}) else {}
@@ -144,7 +146,7 @@ def _of_maps(before: Mapping[str, Any], after: Mapping[str, Any], inside: str) -
 
 
 def _keyed(elements: list[Any]) -> dict[str, Any]:
-    """Elements by their names, where each has one of its own, else by their places."""
+    """Returns elements by their names, if each has a unique one, else by their positions."""
     names = [element.get("name") if isinstance(element, dict) else None for element in elements]
     if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
         return dict(zip((str(name) for name in names), elements, strict=True))

@@ -1,7 +1,7 @@
-"""v0.1's Queue as the LocalQueue it acts through.
+"""v0.1's Queue and its LocalQueue.
 
-They are two kinds, not two versions of one, so no conversion webhook can turn one into the other: a LocalQueue of the
-same name and namespace stands for each Queue, and lives as long as it does.
+They are two kinds, not two versions of one, so no conversion webhook can convert one into the other: a LocalQueue with
+the same name and namespace exists for each Queue, and is deleted with it.
 """
 
 from api.names import API_VERSION, Kind
@@ -9,7 +9,7 @@ from api.objects import Raw
 
 
 def local_queue(queue: Raw) -> Raw:
-    """The LocalQueue that stands for a Queue; owned by it where it is on an API server."""
+    """Returns the LocalQueue of a Queue; owned by it if it is stored in an API server."""
     metadata = queue["metadata"]
     made: Raw = {"name": metadata["name"]}
     if "namespace" in metadata:
@@ -30,10 +30,10 @@ def local_queue(queue: Raw) -> Raw:
 
 
 def moved(queue: Raw, found: Raw) -> Raw | None:
-    """The patch that leads the Queue's own LocalQueue to the ClusterQueue that the Queue names now; None where it is
-    there, or is somebody else's.
+    """Returns the patch that sets the ClusterQueue of the Queue's own LocalQueue to that of the Queue; None if it is
+    set, or if the LocalQueue is not the Queue's.
 
-    What a LocalQueue names is immutable while it names something (as in Kueue), so it first names nothing.
+    The ClusterQueue of a LocalQueue is immutable once set (as in Kueue), so the patch first removes it.
     """
     metadata = found["metadata"]
     owners = [owner.get("uid") for owner in metadata.get("ownerReferences") or ()]
@@ -44,5 +44,5 @@ def moved(queue: Raw, found: Raw) -> Raw | None:
 
 
 def status(local_queue: Raw) -> Raw:
-    """What a Queue says of itself: how many wait in its LocalQueue."""
+    """Returns the status of a Queue: how many workloads wait in its LocalQueue."""
     return {"pendingWorkloads": (local_queue.get("status") or {}).get("pendingWorkloads", 0)}

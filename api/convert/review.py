@@ -1,7 +1,7 @@
-"""ConversionReview v1: what the API server asks of a conversion webhook, and the answer.
+"""ConversionReview v1: the API server's request to a conversion webhook, and the answer.
 
 Source: the Kubernetes documentation, "Versions in CustomResourceDefinitions". All objects of a review are converted or
-none is: one that cannot be fails the call with its name, and the API server shows the message to whoever asked.
+none is: one that cannot be converted fails the call with its name, and the API server shows the message to the client.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ KIND: Final = "ConversionReview"
 
 
 class BadReviewError(ValueError):
-    """What came is no ConversionReview v1 that could be answered."""
+    """The body is not a ConversionReview v1 that can be answered."""
 
 
 def answer(review: Any) -> Raw:
@@ -51,7 +51,7 @@ def _response(request: Raw) -> Raw:
 
 
 def _converted(obj: Any, version: str) -> Raw:
-    """One object. Its schema was checked when it was written; one that slipped by is named, not a crash of ours."""
+    """Converts one object. Its schema was checked when it was written; if it does not match, the error names it."""
     if not isinstance(obj, dict):
         raise ConversionError("not an object")
     try:
@@ -66,7 +66,9 @@ def _converted(obj: Any, version: str) -> Raw:
 
 
 def _wrong(obj: Raw) -> str:
-    """What the schema of the object's own version refuses. The API server would, but has it converted first."""
+    """Returns the errors of the object's own version. The API server would report them too, but only after the
+    conversion.
+    """
     version = str(obj.get("apiVersion")).removeprefix(f"{GROUP}/")
     models = (
         found.model

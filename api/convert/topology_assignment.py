@@ -1,4 +1,4 @@
-"""Topology assignments: domain by domain (v1beta1), or in slices that write what domains share only once (v1beta2)."""
+"""Topology assignments: domain by domain (v1beta1), or in slices that store common parts of domains once (v1beta2)."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,8 +8,9 @@ from typing import Final
 from api.objects import Raw
 
 ROOM: Final = 2_000_000
-"""Characters that domains are written out to, in all objects that are converted together. A slice may claim thousands
-of millions of domains in a few bytes, and an object hundreds of slices; what is left out the round trip keeps."""
+"""The maximum number of characters of all domains that are converted together. A slice can define billions of domains
+in a few bytes, and an object can have hundreds of slices; what is left out is kept by the round trip.
+"""
 _SPENT_ON_EACH: Final = 32
 _room: ContextVar[list[int] | None] = ContextVar("room", default=None)
 
@@ -38,8 +39,8 @@ def domains(assignment: Raw) -> Raw:
     return {"levels": assignment.get("levels") or [], "domains": found}
 
 
-# The CRD's rules see to it that the parts of a slice fit together. One object that slipped by them must not break a
-# list of all, so what is missing reads as empty here, and the round trip keeps the difference.
+# The CRD's rules ensure that the parts of a slice fit together. One object that does not obey them must not break a
+# list of all, so missing parts are read as empty here, and the round trip keeps the difference.
 def _value(level: Raw, place: int) -> str:
     if "universal" in level:
         return str(level["universal"])
@@ -55,7 +56,9 @@ def _count(counts: Raw, place: int) -> int:
 
 
 def slices(assignment: Raw) -> Raw:
-    """Domains in one slice: a value or count that all share once, else what begins and ends all values taken out."""
+    """Returns domains in one slice: a common value or count, else the common prefix and suffix removed from all
+    values.
+    """
     found = assignment.get("domains") or []
     levels = assignment.get("levels") or []
     if not found:
@@ -82,7 +85,7 @@ def _level(values: list[str]) -> Raw:
 
 
 def _common(values: list[str]) -> str:
-    """What all values begin with."""
+    """Returns the common prefix of all values."""
     first, last = min(values), max(values)
     length = next((place for place, char in enumerate(first) if char != last[place]), len(first))
     return first[:length]

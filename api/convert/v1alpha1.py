@@ -59,10 +59,10 @@ def _queue_spec_up(spec: Raw) -> Raw:
 
 
 def _unless_malformed(change: Callable[[], Raw], otherwise: Raw) -> Raw:
-    """What is of the wrong form is left out, and kept as it is in the annotation.
+    """Fields of the wrong form are left out, and kept unchanged in the annotation.
 
-    The API server has an object converted before it looks at its form; it refuses it then, in words that tell where. A
-    conversion that fails would make an internal error of it.
+    The API server converts an object before it checks its form; it then refuses it with the field's path. If the
+    conversion failed instead, the client would get an internal error.
     """
     try:
         return change()
@@ -95,7 +95,9 @@ def _resource_groups(found: Iterable[Raw], in_cohort: bool) -> list[Raw]:
 
 
 def _quota_up(name: str, quota: Raw, in_cohort: bool) -> Raw:
-    """`max` caps what is used, borrowed included; without a cohort there is nothing to borrow and it has no effect."""
+    """`max` limits usage, including borrowed quota; without a cohort there is nothing to borrow and it has no
+    effect.
+    """
     least, most = quota.get("min", "0"), quota.get("max")
     limit = {"borrowingLimit": _exact(difference, most, least)} if most is not None and in_cohort else {}
     return {"name": name, "nominalQuota": least, **limit}

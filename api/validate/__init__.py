@@ -1,9 +1,10 @@
-"""Whether an object of ours may be created or updated: all that Kueue's webhooks and CEL rules refuse, all at once.
+"""Whether an object of Seiretsu's kinds may be created or updated: everything that Kueue's webhooks and CEL rules
+refuse, reported together.
 
 Pure functions on raw objects. `create` and `update` check the form first (`api.structural`) and the rules of the kind
-only where the form is right, so they answer for any input. Where they run behind the API server, `create_rules` and
-`update_rules` spare the form, which it has checked. Some rules hold only where a feature gate is on, as in Kueue: what
-it lets through as it ships, we do.
+only if the form is right, so they answer for any input. Behind the API server, `create_rules` and `update_rules` skip
+the form, which it has checked. Some rules apply only if a feature gate is on, as in Kueue: with default gates Seiretsu
+accepts what Kueue accepts.
 """
 
 from functools import lru_cache
@@ -40,7 +41,7 @@ class Rules(Protocol):
 
 
 class GatedRules(Protocol):
-    """The module of a kind some of whose rules depend on feature gates."""
+    """The module of a kind with rules that depend on feature gates."""
 
     def validate_create(self, obj: Raw, gates: Gates) -> list[FieldError]:
         """Errors of a new object."""
@@ -63,7 +64,7 @@ _AS_SHIPPED: Final[Gates] = {}
 
 
 def create(obj: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
-    """Errors of a new object of any of our kinds, in the stored version."""
+    """Returns the errors of a new object of any of Seiretsu's kinds, in the stored version."""
     schema, errors = _form(obj)
     return errors or create_rules(structural.defaulted(schema, obj), gates)
 
@@ -75,7 +76,7 @@ def update(old: Raw, new: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
 
 
 def create_rules(obj: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
-    """The rules beyond the schema for a new object whose form is right."""
+    """Returns the errors of the rules beyond the schema for a new object whose form is right."""
     if gated := _GATED_RULES.get(obj["kind"]):
         return gated.validate_create(obj, gates)
     rules = _RULES.get(obj["kind"])
@@ -83,7 +84,7 @@ def create_rules(obj: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
 
 
 def update_rules(old: Raw, new: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldError]:
-    """The rules beyond the schema for a change between objects whose form is right."""
+    """Returns the errors of the rules beyond the schema for a change between objects whose form is right."""
     if gated := _GATED_RULES.get(new["kind"]):
         return gated.validate_update(old, new, gates)
     rules = _RULES.get(new["kind"])
@@ -91,7 +92,7 @@ def update_rules(old: Raw, new: Raw, gates: Gates = _AS_SHIPPED) -> list[FieldEr
 
 
 def form(obj: Raw) -> list[FieldError]:
-    """What the schema alone refuses of an object in the stored version."""
+    """Returns the errors of the schema alone for an object in the stored version."""
     return _form(obj)[1]
 
 
@@ -101,7 +102,7 @@ def schema_of(kind: str) -> Schema | None:
 
 
 def prepare() -> None:
-    """Make all schemas now: whoever needs the first one would wait for it (80 ms)."""
+    """Creates all schemas now, because the first client that needs one would wait for it (80 ms)."""
     _schemas()
 
 

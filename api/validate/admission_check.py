@@ -6,7 +6,7 @@ from api.validate.common import ANEW, immutable, spec_of
 
 
 def validate_create(obj: Raw) -> list[FieldError]:
-    """Errors of a new AdmissionCheck: none, the schema says all."""
+    """Returns the errors of a new AdmissionCheck: none, the schema has all rules."""
     del obj
     return []
 

@@ -1,8 +1,8 @@
-"""Whether two parts of an object say the same, however they are written.
+"""Whether two parts of an object have the same meaning, regardless of their form.
 
-Kueue's webhooks compare what they have decoded into Go types, so `1000m` of cpu is `1`, and `creationTimestamp: null`,
-`resources: {}` or an empty list say what their absence says. A client that decodes into such types writes all this
-back in its own way, with no wish to change it, where only raw documents would differ.
+Kueue's webhooks compare values that are decoded into Go types, so `1000m` of cpu equals `1`, and `creationTimestamp:
+null`, `resources: {}` or an empty list equal an absent field. A client that decodes into such types writes all this
+back in another form, without a change; only raw documents would differ.
 """
 
 from typing import Any, Final
@@ -14,11 +14,11 @@ _QUANTITIES: Final = frozenset({"requests", "limits", "overhead", "resourceUsage
 _STRUCTS: Final = frozenset(
     {"metadata", "resources", "labels", "annotations", "nodeSelector", "matchLabels", "flavors", *_QUANTITIES}
 )
-"""Objects that say nothing where they are empty; of others, as `emptyDir` and `securityContext`, being there counts."""
+"""Objects that mean nothing when empty; for others, as `emptyDir` and `securityContext`, existence counts."""
 
 
 def alike(first: Any, second: Any) -> bool:
-    """Whether both say the same; what is nested deeper than anything means is not looked into."""
+    """Whether both have the same meaning; deeper levels than any real object has are not compared."""
     try:
         return bool(first == second or _plain(first) == _plain(second))
     except RecursionError:

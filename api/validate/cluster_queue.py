@@ -52,7 +52,7 @@ def _spec(spec: Raw, gates: Gates) -> Iterator[FieldError]:
 
 
 def _namespaces(selector: Raw | None) -> list[FieldError]:
-    """A label selector, and nothing else: what is written beside its fields would be lost, and {} selects all."""
+    """A label selector: keys other than its fields would be lost, and {} selects all."""
     unknown = sorted(set(selector or ()) - set(_SELECTOR_FIELDS))
     errors = [
         forbidden(
@@ -66,7 +66,7 @@ def _namespaces(selector: Raw | None) -> list[FieldError]:
 
 
 def _meant(key: str) -> str:
-    """What somebody who wrote this key beside the fields of a selector had in mind: a label, or a field misspelt."""
+    """Returns what the author of this key probably meant: a label, or a misspelt field."""
     fields = {field.lower(): field for field in _SELECTOR_FIELDS}
     close = difflib.get_close_matches(key.lower(), fields, n=1, cutoff=0.8)
     return f"{fields[close[0]]}: ..." if close else f"matchLabels: {{{key}: ...}}"
@@ -104,7 +104,7 @@ def _checks(spec: Raw) -> list[Raw]:
 def _on_flavors(spec: Raw, old: Raw | None) -> list[FieldError]:
     """Flavors of admission checks that the queue does not have.
 
-    What was stored wrong in ``old``, before this rule existed, stays as long as neither it nor the flavors change.
+    A mistake stored in ``old``, before this rule existed, is accepted as long as neither it nor the flavors change.
     """
     flavors = _flavors(spec)
     tolerated = {}

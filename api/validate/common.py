@@ -16,12 +16,12 @@ _ANNOTATIONS_LIMIT: Final = 256 * 1024
 
 
 def spec_of(obj: Raw) -> Raw:
-    """The spec, empty where there is none."""
+    """Returns the spec, empty if there is none."""
     return obj.get("spec") or {}
 
 
 def status_of(obj: Raw) -> Raw:
-    """The status, empty where there is none."""
+    """Returns the status, empty if there is none."""
     return obj.get("status") or {}
 
 
@@ -37,12 +37,12 @@ def has_reservation(workload: Raw) -> bool:
 
 
 def immutable(path: str, old: Any, new: Any, *, instead: str = "") -> list[FieldError]:
-    """An error where the value changed, and not only the way it is written; ``instead`` is what to do about it."""
+    """Returns an error if the value changed, and not only its form; ``instead`` is the fix."""
     return [] if alike(old, new) else [invalid(path, new, f"{IMMUTABLE}: {instead}" if instead else IMMUTABLE)]
 
 
 ANEW: Final = "delete the object and create it again"
-"""What to do about a field that the definition of the kind does not let change."""
+"""The fix for a field that cannot be changed."""
 
 
 def not_negative(path: str, value: Any) -> list[FieldError]:
@@ -61,7 +61,7 @@ def fair_sharing(path: str, found: Raw | None) -> list[FieldError]:
         return []
     if errors := not_negative(path, weight):
         return errors
-    # The limit is a nano, the text of Kueue says ten; people may match on the text.
+    # the limit is a nano, Kueue's text says ten; people may match on the text
     if 0 < exact(weight) * 10**9 <= 1:
         return [invalid(path, canonical(weight), "When not 0, weight must be > 10e-9")]
     return []

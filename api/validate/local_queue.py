@@ -6,7 +6,7 @@ from api.validate.common import ANEW, immutable, spec_of
 
 
 def validate_create(obj: Raw) -> list[FieldError]:
-    """Errors of a new LocalQueue: none, the schema says all. What its weight does is feedback's to say."""
+    """Returns the errors of a new LocalQueue: none, the schema has all rules. Feedback warns about its weight."""
     del obj
     return []
 

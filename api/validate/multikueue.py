@@ -10,7 +10,7 @@ from api.validate.common import spec_of
 
 @dataclass(frozen=True, slots=True)
 class _SameForUpdate:
-    """Rules that look at the new object alone."""
+    """Returns the errors of the rules that depend only on the new object."""
 
     rules: Callable[[Raw], list[FieldError]]
 

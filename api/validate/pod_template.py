@@ -1,8 +1,8 @@
-"""The form of those parts of a pod template that decide about quota and flavors.
+"""The form of the parts of a pod template that quota and flavors depend on.
 
-The CRD leaves the template open (`api.v1beta2.workload`), as the API server has checked it where a job was made. A
-Workload that somebody makes without a job comes unchecked: what Kueue's CRD would refuse of these parts is refused
-here, in the API server's words. What nobody here reads is not looked at.
+The CRD does not define the template (`api.v1beta2.workload`), because the API server has checked it for a job. The
+template of a Workload without a job is unchecked: what Kueue's CRD would refuse in these parts is refused here, with
+the API server's texts. Other parts are not checked.
 """
 
 from typing import Final
@@ -16,5 +16,5 @@ _FORM: Final = Form(fields(spec=pod_spec({"x-kubernetes-int-or-string": True, "p
 
 
 def form(path: str, template: object) -> list[FieldError]:
-    """What of a template has not the form it should have."""
+    """Returns the parts of a template that have the wrong form."""
     return _FORM.errors(template, path)

@@ -1,4 +1,6 @@
-"""Rules of resource groups and their quotas: the same for ClusterQueues and Cohorts, but for what a limit needs."""
+"""Rules of resource groups and their quotas: the same for ClusterQueues and Cohorts, except for what a limit
+requires.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
