@@ -32,11 +32,35 @@ EACH = pytest.mark.parametrize(
 )
 
 
-def put_into_etcd(plane: ControlPlane, obj: Raw) -> None:
-    """As an API server stores a custom resource."""
+OWNER: Raw = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {
+        "name": "train",
+        "namespace": "default",
+        "uid": "00000000-0000-4000-8000-0000000000aa",
+        "creationTimestamp": "2026-05-02T07:00:00Z",
+    },
+    "spec": {
+        "suspend": True,
+        "parallelism": 1,
+        "completions": 1,
+        "selector": {"matchLabels": {"job-name": "train"}},
+        "template": {
+            "metadata": {"labels": {"job-name": "train"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
+        },
+    },
+}
+"""The Job of the Workload: the garbage collector deletes a Workload whose owner is not there."""
+
+
+def put_into_etcd(plane: ControlPlane, obj: Raw, folder: str = "") -> None:
+    """As an API server stores an object: in ``folder``, for a custom resource that of its kind."""
     namespace = obj["metadata"].get("namespace")
     scope = f"{namespace}/" if namespace else ""
-    key = f"/registry/kueue.x-k8s.io/{BY_KIND[obj['kind']].plural}/{scope}{obj['metadata']['name']}"
+    folder = folder or f"kueue.x-k8s.io/{BY_KIND[obj['kind']].plural}"
+    key = f"/registry/{folder}/{scope}{obj['metadata']['name']}"
     pair = {"key": key, "value": json.dumps(obj)}
     body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in pair.items()})
     url = f"http://127.0.0.1:{plane.ports.etcd}/v3/kv/put"
@@ -65,6 +89,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A control plane that had Kueue, and now has us."""
     with ControlPlane.start(spec=Spec(nodes=())) as plane:
         install_as_kueue(plane)
+        put_into_etcd(plane, OWNER, "jobs")
+        assert plane.kubectl("get", "job", "train", "-n", "default", "-o", "jsonpath={.spec.suspend}").stdout == "true"
         for obj in OBJECTS:
             put_into_etcd(plane, obj)
         with follower(plane, tmp_path_factory.mktemp("serve")) as process:
