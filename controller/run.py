@@ -19,6 +19,7 @@ from api.objects import Raw
 from controller import families
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
+from controller.dispatch import Dispatcher
 from controller.events import SCHEDULER, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
 from controller.jobs import JobReconciler
@@ -38,8 +39,7 @@ from controller.series import Series
 from controller.settings import Settings
 from controller.usage import UsageSampler
 from controller.waiting import WaitEvents
-from controller.wakes import Wakes
-from controller.watched import rows, wakes_of
+from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import KINDS
@@ -128,8 +128,8 @@ class Controller:
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
-        self._wakes = Wakes(self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror)
-        self.scheduler.taken_back = self._wakes.taken_back
+        self._dispatcher = Dispatcher(self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror)
+        self.scheduler.taken_back = self._dispatcher.taken_back
 
     @property
     def complaint(self) -> str:
@@ -212,9 +212,9 @@ class Controller:
     async def _lead(self) -> None:
         # Only now: the queues of a follower, which nothing empties, would grow with every change.
         self._series.connect()
-        self._wakes.connect(wakes_of(self._rows))
+        self._dispatcher.connect(dispatch_of(self._rows))
         self.waiting.connect()
-        for _ in self._wakes.everything():
+        for _ in self._dispatcher.everything():
             await asyncio.sleep(0)
         for _ in self.waiting.everything():
             await asyncio.sleep(0)

@@ -39,7 +39,7 @@ class UsageSampler:
         self.caches = caches
         self.writer = writer
         self.wake = wake
-        """Wakes the scheduler: usage changes the order."""
+        """Dispatcher the scheduler: usage changes the order."""
         self.clock = clock
 
     async def run(self) -> None:

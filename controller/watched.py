@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either
+from controller.dispatch import Dispatcher, Wake
 from controller.kube.resource import Resource
-from controller.wakes import Wake, Wakes
 from core.jobs.kind import JobKind, Served
 from core.model import Key, Labels, Raw
 from core.state.state import State
@@ -76,32 +76,32 @@ WATCHED: tuple[Watched, ...] = (
     Watched(
         resource=resources.NAMESPACES,
         enters=by_name(State.set_namespace, labels_of),
-        wakes=Wakes.namespace,
+        wakes=Dispatcher.namespace,
     ),
     Watched(
         resource=resources.LIMIT_RANGES,
         indexes={"namespace": indexes.namespace_of},
         check=lambda raw: pod_requests.limits([raw]),
         enters=Caches.limits_changed,
-        wakes=Wakes.rules,
+        wakes=Dispatcher.rules,
     ),
     Watched(
         resource=resources.PRIORITY_CLASSES,
         check=priority.value_of,
         enters=Caches.classes_changed,
-        wakes=Wakes.pod_priority_class,
+        wakes=Dispatcher.pod_priority_class,
     ),
     Watched(
         resource=resources.RUNTIME_CLASSES,
         optional=True,
         check=lambda raw: pod_requests.overheads([raw]),
         enters=Caches.overheads_changed,
-        wakes=Wakes.rules,
+        wakes=Dispatcher.rules,
     ),
     Watched(
         resource=resources.RESOURCE_FLAVORS,
         enters=Caches.flavor_changed,
-        wakes=Wakes.flavor,
+        wakes=Dispatcher.flavor,
         in_use=queues.flavor_in_use,
         writes={"": ("patch",)},
     ),
@@ -109,7 +109,7 @@ WATCHED: tuple[Watched, ...] = (
         resource=resources.ADMISSION_CHECKS,
         optional=True,
         enters=by_name(State.set_admission_check, decode.admission_check),
-        wakes=Wakes.admission_check,
+        wakes=Dispatcher.admission_check,
         in_use=queues.check_in_use,
         gets_finalizer=True,
         writes={"": ("patch",)},
@@ -118,7 +118,7 @@ WATCHED: tuple[Watched, ...] = (
         resource=resources.COHORTS,
         optional=True,
         enters=by_name(State.set_cohort, decode.cohort),
-        wakes=Wakes.cohort,
+        wakes=Dispatcher.cohort,
         status=queues.cohort_status,
         writes={STATUS: ("patch",)},
     ),
@@ -126,7 +126,7 @@ WATCHED: tuple[Watched, ...] = (
         resource=resources.CLUSTER_QUEUES,
         indexes={"cohort": indexes.cohort_of, "flavor": indexes.flavor_names, "check": indexes.check_names},
         enters=by_name(State.set_cluster_queue, decode.cluster_queue),
-        wakes=Wakes.cluster_queue,
+        wakes=Dispatcher.cluster_queue,
         status=queues.cluster_queue_status,
         in_use=queues.holds_quota,
         writes={"": ("patch",), STATUS: ("patch",)},
@@ -136,7 +136,7 @@ WATCHED: tuple[Watched, ...] = (
         resource=resources.LOCAL_QUEUES,
         indexes={"cluster-queue": indexes.cluster_queue_of},
         enters=by_key(State.set_local_queue, decode.local_queue),
-        wakes=Wakes.local_queue,
+        wakes=Dispatcher.local_queue,
         status=queues.local_queue_status,
         writes={"": ("create", "patch"), STATUS: ("patch",)},
     ),
@@ -145,7 +145,7 @@ WATCHED: tuple[Watched, ...] = (
         optional=True,
         check=priority.value_of,
         enters=Caches.classes_changed,
-        wakes=Wakes.priority_class,
+        wakes=Dispatcher.priority_class,
     ),
     Watched(
         resource=resources.WORKLOADS,
@@ -159,14 +159,14 @@ WATCHED: tuple[Watched, ...] = (
             "priority-class": indexes.priority_class,
         },
         enters=Caches.workload_changed,
-        wakes=Wakes.workload,
+        wakes=Dispatcher.workload,
         writes={"": ("create", "patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
         read_anew=True,
     ),
     Watched(
         resource=resources.QUEUES,
         optional=True,
-        wakes=Wakes.queue,
+        wakes=Dispatcher.queue,
         writes={STATUS: ("patch",)},
     ),
     # Only warnings depend on these two. A kubelet writes the rest of a Node again and again.
@@ -230,20 +230,20 @@ def _belonging(served: Served, kinds: Iterable[JobKind]) -> dict[str, Callable[[
     return {kind.framework: partial(indexes.belongs_to, kind) for kind in kinds if served in kind.related}
 
 
-def wakes_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
+def dispatch_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
     """Returns the wake-ups of each resource that has any."""
     return {row.resource: row.wakes for row in rows if row.wakes is not None}
 
 
 def _job_changed(kind: JobKind) -> Wake:
-    def changed(wakes: Wakes, old: Raw | None, new: Raw | None) -> None:
-        wakes.job(kind, old, new)
+    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
+        dispatcher.job(kind, old, new)
 
     return changed
 
 
 def _related_changed(served: Served) -> Wake:
-    def changed(wakes: Wakes, old: Raw | None, new: Raw | None) -> None:
-        wakes.related(served, old, new)
+    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
+        dispatcher.related(served, old, new)
 
     return changed

@@ -25,6 +25,7 @@ from cli.trace import Submission
 from cli.world import Rules, World, admitted
 from controller import resources
 from controller.caches import Caches
+from controller.dispatch import Dispatcher
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
@@ -35,8 +36,7 @@ from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
-from controller.wakes import Wakes
-from controller.watched import rows, wakes_of
+from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -142,7 +142,7 @@ class Controlled:
         ]
         self.scheduler._decided, self.scheduler._waits, self.workloads.queue, self.jobs.queue = self.queues
         queues, mirror = QueueStatuses(self.caches, writer), QueueMirror(self.caches, writer)
-        self.wakes = Wakes(self.caches, self.scheduler, self.workloads, queues, [self.jobs], mirror)
+        self.wakes = Dispatcher(self.caches, self.scheduler, self.workloads, queues, [self.jobs], mirror)
         self.scheduler.taken_back = self.wakes.taken_back
 
     async def play(self) -> None:
@@ -151,7 +151,7 @@ class Controlled:
         for document in self.scenario.objects:
             self._enter(RESOURCES[document.raw["kind"]], document.raw)
         self.caches.start()
-        self.wakes.connect(wakes_of(TABLE))
+        self.wakes.connect(dispatch_of(TABLE))
         self.wakes.everything()
         waiting = list(enumerate(self.scenario.submissions))
         async with asyncio.TaskGroup() as group:

@@ -12,12 +12,12 @@ from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.resource import Resource
 from controller.run import Controller
-from controller.watched import WATCHED, Watched, rows, wakes_of
+from controller.watched import WATCHED, Watched, dispatch_of, rows
 from core.jobs.kinds import BATCH_JOB, KINDS
 from core.model import Raw
 from core.state.state import State
 from tests.controller.test_caches import made
-from tests.controller.test_wakes import connected
+from tests.controller.test_dispatch import connected
 
 ALL = rows(KINDS.values())
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", namespaced=False)
@@ -41,7 +41,7 @@ def test_a_row_is_all_that_a_new_resource_needs() -> None:
     first, second = made("Gadget", "a", {"colour": "red"}), made("Gadget", "b", {"colour": "blue"})
     caches.stores[GADGETS].observe("ADDED", first)
     wakes, *_ = connected(caches)
-    wakes.connect(wakes_of(table))
+    wakes.connect(dispatch_of(table))
     caches.stores[GADGETS].observe("ADDED", second)
     assert entered == [(None, first), (None, second)], "what was listed first, then what changes"
     assert woken == [(None, second)], "what was listed is looked at as a whole"

@@ -28,11 +28,11 @@ from core.wire import decode
 
 AT_ONCE = 500
 
-Wake = Callable[["Wakes", Raw | None, Raw | None], None]
+Wake = Callable[["Dispatcher", Raw | None, Raw | None], None]
 """Called with the object before and after its change."""
 
 
-class Wakes:
+class Dispatcher:
     """Connects the changes of stores to the reconcilers of dependent objects."""
 
     def __init__(

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from controller import resources
 from controller.caches import Caches
+from controller.dispatch import Dispatcher
 from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import QueueingMetrics
@@ -14,8 +15,7 @@ from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
-from controller.wakes import Wakes
-from controller.watched import rows, wakes_of
+from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -26,7 +26,7 @@ from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
 
 
-def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, WorkloadReconciler]:
+def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, WorkloadReconciler]:
     """Nobody writes in these tests: they look at the lines."""
     caches = caches or filled()
     writer, recorder = cast(Writer, None), cast(Recorder, None)
@@ -34,14 +34,14 @@ def connected(caches: Caches | None = None) -> tuple[Wakes, QueueStatuses, Workl
     queues = QueueStatuses(caches, writer)
     workloads = WorkloadReconciler(caches, writer, recorder, Settings())
     scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
-    wakes = Wakes(caches, scheduler, workloads, queues, [], mirror)
+    dispatcher = Dispatcher(caches, scheduler, workloads, queues, [], mirror)
     caches.start()
-    return wakes, queues, workloads
+    return dispatcher, queues, workloads
 
 
 def test_a_new_leader_looks_at_everything() -> None:
-    wakes, queues, workloads = connected()
-    for _ in wakes.everything():
+    dispatcher, queues, workloads = connected()
+    for _ in dispatcher.everything():
         pass
     assert (len(queues.queue), len(workloads.queue)) == (3, 1), "a ClusterQueue, a LocalQueue, a flavor; a workload"
 
@@ -56,23 +56,23 @@ def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: st
     looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
     queues, mirror = QueueStatuses(caches, writer), QueueMirror(caches, writer)
-    for _ in Wakes(caches, scheduler, looked_after, queues, [jobs], mirror).everything():
+    for _ in Dispatcher(caches, scheduler, looked_after, queues, [jobs], mirror).everything():
         pass
     assert len(jobs.queue) == woken
 
 
 def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_object_changed() -> None:
-    wakes, queues, workloads = connected()
-    wakes.taken_back(Key("ns", "w"))
+    dispatcher, queues, workloads = connected()
+    dispatcher.taken_back(Key("ns", "w"))
     assert (len(queues.queue), len(workloads.queue)) == (2, 1)
 
 
 def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_it() -> None:
-    wakes, _, workloads = connected()
-    wakes.connect(wakes_of(rows([])))
+    dispatcher, _, workloads = connected()
+    dispatcher.connect(dispatch_of(rows([])))
     changed = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
     changed["metadata"]["resourceVersion"] = "2"
-    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", changed)
+    dispatcher.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", changed)
     assert workloads.queue.delayed == 1, "the scheduler has its say first"
 
 
@@ -83,8 +83,8 @@ def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
     caches = neighbours(State())
     spec = {**SPEC, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
     caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))
-    wakes, queues, _ = connected(caches)
-    wakes.connect(wakes_of(rows([])))
+    dispatcher, queues, _ = connected(caches)
+    dispatcher.connect(dispatch_of(rows([])))
     looked: list[object] = []
     monkeypatch.setattr(queues, "changed", lambda resource, key: looked.append((resource, key)))
     without = made("ClusterQueue", "user", {**SPEC, "admissionChecksStrategy": {"admissionChecks": checks}})
@@ -94,11 +94,11 @@ def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
 
 
 def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
-    wakes, _, _ = connected()
-    wakes.connect(wakes_of(rows([])))
-    wakes.scheduler._told_at[Key("ns", "w")] = 1.0
-    wakes.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
-    assert not wakes.scheduler._told_at
+    dispatcher, _, _ = connected()
+    dispatcher.connect(dispatch_of(rows([])))
+    dispatcher.scheduler._told_at[Key("ns", "w")] = 1.0
+    dispatcher.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
+    assert not dispatcher.scheduler._told_at
 
 
 READY = {"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit new workloads"}
@@ -138,49 +138,49 @@ def woken(queues: QueueStatuses) -> set[tuple[str, str]]:
 
 def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_does_not_change() -> None:
     """Else what is shown of a stopped LocalQueue's workloads would depend on who is busy in other trees."""
-    wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect(wakes_of(rows([])))
+    dispatcher, queues, _ = connected(neighbours(State()))
+    dispatcher.connect(dispatch_of(rows([])))
     quota = {"parentName": "theirs-root", "resourceGroups": SPEC["resourceGroups"]}
-    wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "theirs-team", quota)))
-    wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {}))
+    dispatcher.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "theirs-team", quota)))
+    dispatcher.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {}))
     assert woken(queues) == {("Cohort", "theirs-team"), ("Cohort", "ours-root")}
 
 
 def test_a_circle_of_cohorts_is_told_by_the_queues_in_it_and_no_others() -> None:
-    wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect(wakes_of(rows([])))
-    wakes.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {"parentName": "ours-team"}))
+    dispatcher, queues, _ = connected(neighbours(State()))
+    dispatcher.connect(dispatch_of(rows([])))
+    dispatcher.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {"parentName": "ours-team"}))
     assert woken(queues) == {("Cohort", "ours-root"), ("ClusterQueue", "ours"), ("LocalQueue", "ours")}
 
 
 def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_trees_it_leaves_and_enters() -> None:
-    wakes, queues, _ = connected(neighbours(State(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))))
-    wakes.connect(wakes_of(rows([])))
-    wakes.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
+    dispatcher, queues, _ = connected(neighbours(State(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))))
+    dispatcher.connect(dispatch_of(rows([])))
+    dispatcher.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
     assert ("ClusterQueue", "ours") in woken(queues)
     assert ("ClusterQueue", "theirs") not in woken(queues)
 
 
 def test_a_localqueue_that_is_stopped_or_runs_again_leaves_the_clusterqueues_count_until_a_workload_changes() -> None:
-    wakes, queues, _ = connected(neighbours(State()))
-    wakes.caches.workloads.observe("ADDED", waits("ours"))
-    wakes.connect(wakes_of(rows([])))
+    dispatcher, queues, _ = connected(neighbours(State()))
+    dispatcher.caches.workloads.observe("ADDED", waits("ours"))
+    dispatcher.connect(dispatch_of(rows([])))
     stopped = {"clusterQueue": "ours", "stopPolicy": "Hold"}
-    wakes.caches.local_queues.observe("MODIFIED", newer(made("LocalQueue", "ours", stopped, namespace="ns")))
-    wakes.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "2"))
+    dispatcher.caches.local_queues.observe("MODIFIED", newer(made("LocalQueue", "ours", stopped, namespace="ns")))
+    dispatcher.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "2"))
     assert woken(queues) == {("LocalQueue", "ours")}
     again = made("LocalQueue", "ours", {"clusterQueue": "ours"}, namespace="ns")
-    wakes.caches.local_queues.observe("MODIFIED", newer(again, "3"))
+    dispatcher.caches.local_queues.observe("MODIFIED", newer(again, "3"))
     assert woken(queues) == {("LocalQueue", "ours")}
-    wakes.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "3"))
+    dispatcher.caches.workloads.observe("MODIFIED", waits("ours", "told once more", "3"))
     assert woken(queues) == {("LocalQueue", "ours"), ("ClusterQueue", "ours")}
 
 
 def test_a_flavor_that_is_respecified_changes_no_status_and_one_that_goes_does() -> None:
-    wakes, queues, _ = connected(neighbours(State()))
-    wakes.connect(wakes_of(rows([])))
+    dispatcher, queues, _ = connected(neighbours(State()))
+    dispatcher.connect(dispatch_of(rows([])))
     flavor = made("ResourceFlavor", "default", {"nodeLabels": {"a": "b"}})
-    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", newer(flavor))
+    dispatcher.caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", newer(flavor))
     assert woken(queues) == {("ResourceFlavor", "default")}
-    wakes.caches.stores[resources.RESOURCE_FLAVORS].observe("DELETED", newer(flavor, "3"))
+    dispatcher.caches.stores[resources.RESOURCE_FLAVORS].observe("DELETED", newer(flavor, "3"))
     assert {("ClusterQueue", "ours"), ("LocalQueue", "ours")} <= woken(queues)
