@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,24 @@ def test_an_elastic_job_is_refused_where_its_kind_cannot_be_resized(kind: JobKin
 def test_the_configuration_knows_the_kinds_of_the_table() -> None:
     assert tuple(kind.framework for kind in ALL) == rules.QUEUED
     assert set(rules.QUEUED) <= set(rules.FRAMEWORKS)
+
+
+def test_the_page_lists_the_kinds_of_the_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "job-kinds.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    listed = [(row[0], row[1], row[3]) for row in rows if len(row) == 4 and "/" in row[0]]
+    assert listed == [
+        (
+            f"| `{kind.framework}`",
+            f"`{kind.api_version}` {kind.kind}",
+            f"`{dotted(kind.suspend_path)}` |",
+        )
+        for kind in ALL
+    ]
+
+
+def test_every_kind_of_the_table_has_an_example_here() -> None:
+    assert set(ALL) <= set(EXAMPLES)
 
 
 def test_kinds_differ_in_what_they_are_known_by() -> None:
