@@ -20,7 +20,7 @@ from api.objects import Raw
 from controller import resources
 from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
-from core.jobs.kind import JobKind, group_of
+from core.jobs.kind import JobKind
 from core.model import Key, Labels, Workload
 from core.model.owner import Owner, owner
 from core.state.state import State
@@ -182,7 +182,7 @@ class Caches:
         stores = (
             self.stores[resources.of_kind(kind)]
             for kind in self.kinds
-            if by is not None and (group_of(kind), kind.kind) == (by.group, by.kind)
+            if by is not None and (kind.group, kind.kind) == (by.group, by.kind)
         )
         return by is not None and any(store.get((by.namespace, by.name)) is not None for store in stores)
 

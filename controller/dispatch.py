@@ -19,7 +19,7 @@ from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
-from core.jobs.kind import JobKind, Served, group_of, owner_of
+from core.jobs.kind import JobKind, Served, owner_of
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
@@ -49,7 +49,7 @@ class Dispatcher:
         self.workloads = workloads
         self.queues = queues
         self.mirror = mirror
-        self.jobs = {(group_of(reconciler.kind), reconciler.kind.kind): reconciler for reconciler in jobs}
+        self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
     def connect(self, wakes: Mapping[Resource, Wake]) -> None:
         """Connects the listeners. To be called after ``Caches.start``, so that State has a change before any reconciler
@@ -267,7 +267,7 @@ class Dispatcher:
 
     def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
         """A job of this kind changed."""
-        reconciler = self.jobs[group_of(kind), kind.kind]
+        reconciler = self.jobs[kind.group, kind.kind]
         key = decode.key(new or old or {})
         reconciler.changed(key)
         for each in self.jobs.values():

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import orjson
+
 from api import names
 from api.errors import FieldError, forbidden
 from api.names import Condition, Label
@@ -238,21 +240,27 @@ def _not_suspended(kind: JobKind, job: Raw, request: Request, context: Context) 
     return [forbidden(path, f"a job that waits in a queue is created suspended: another webhook unset {path}")]
 
 
+def _spelt(setting: Setting) -> tuple[str, str]:
+    """The path and the value of a field, as messages have them."""
+    return dotted(setting.path), orjson.dumps(setting.value).decode()
+
+
 def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Response | None:
-    """``suspend: true``, with a warning, on an update that only admission may make; None for any other."""
+    """The job held back again, with a warning, on an update that only admission may make; None for any other."""
     old, new = request.old(), request.new()
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     if kind.skip(new) or not _started_by_hand(kind, old, new, request, context):
         return None
-    path, place, done = dotted(kind.hold(new).path), _place(new), _done(new, context)
+    path, value = _spelt(kind.hold(new))
+    place, done = _place(new), _done(new, context)
     if done:
-        warning = fitted(f"{path} stays true: the workload is finished ({done})", f"{path} stays true: {_AGAIN}")
+        warning = fitted(f"{path} stays {value}: the workload is finished ({done})", f"{path} stays {value}: {_AGAIN}")
     else:
         warning = fitted(
-            f"{path} stays true: the job {place} and starts when it is admitted",
-            f"{path} stays true: the job starts when it is admitted",
+            f"{path} stays {value}: the job {place} and starts when it is admitted",
+            f"{path} stays {value}: the job starts when it is admitted",
         )
     return allow(patch=_set(new, kind.hold(new)), warnings=[warning])
 
@@ -313,9 +321,9 @@ def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     if workload is None or not _may_run(workload):
         return ()
     hold = "to hold the job, set spec.active: false on"
+    path, value = _spelt(kind.hold(new))
     return (
-        f"{dotted(kind.hold(new).path)}: true stops the pods of this job and requeues it: it may start again"
-        f" immediately",
+        f"{path}: {value} stops the pods of this job and requeues it: it may start again immediately",
         fitted(f"{hold} Workload {workload.key.name}", f"{hold} the Workload with label job-uid={workload.job_uid}"),
     )
 

@@ -329,11 +329,6 @@ def outcome(job: Raw, *, success: str, failure: str) -> Outcome | None:
     return None
 
 
-def group_of(kind: JobKind) -> str:
-    """The API group of a kind of job."""
-    return kind.group
-
-
 def owner_of(kind: JobKind, job: Key) -> Owner:
     """A job of this kind as the owner of its Workload."""
     return Owner(kind.group, kind.kind, job.namespace, job.name)

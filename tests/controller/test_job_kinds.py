@@ -1,0 +1,145 @@
+"""Jobs that consist of objects of other kinds: who follows whom, and who is looked at when one changes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller import resources
+from controller.caches import Caches
+from controller.dispatch import Dispatcher
+from controller.events import Recorder
+from controller.jobs import JobReconciler
+from controller.metrics import QueueingMetrics
+from controller.mirror import QueueMirror
+from controller.queues import QueueStatuses
+from controller.scheduler import Scheduler
+from controller.settings import Settings
+from controller.watched import dispatch_of, rows
+from controller.workloads import WorkloadReconciler
+from controller.writes import Writer
+from core.jobs import workload
+from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Start, Stop
+from core.jobs.decide import decide
+from core.jobs.kind import Delete, JobKind
+from core.jobs.kinds import BATCH_JOB, JOB_SET
+from core.jobs.release import awaits_pods
+from core.model import Admission, Key, PodSetAssignment, Raw
+from core.state.state import State
+from core.wire import decode
+from core.workload import transitions
+from tests.controller.test_caches import made
+from tests.core.jobs.samples import FLAVORS, job, read, with_status
+from tests.core.jobs.test_jobset import job_set
+
+JOBS, SETS = resources.of_kind(BATCH_JOB), resources.of_kind(JOB_SET)
+KEY = Key("ns", "set")
+ADMISSION = Admission(
+    "cq",
+    (PodSetAssignment("driver", {"cpu": "spot"}, {}, 1), PodSetAssignment("workers", {"cpu": "spot"}, {}, 6)),
+)
+
+
+class World:
+    """A JobSet that is queued, and the reconcilers of the kinds that are enabled."""
+
+    def __init__(self, *kinds: JobKind) -> None:
+        self.caches = Caches(State(), table := rows(kinds))
+        self.caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+        if JOB_SET in kinds:
+            self.caches.stores[SETS].observe("ADDED", queued_set())
+        self.caches.start()
+        writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
+        settings = Settings()
+        common = (self.caches, writer, recorder)
+        self.jobs = {kind: JobReconciler(kind, *common, metrics, settings) for kind in kinds}
+        rest = (WorkloadReconciler(*common, settings), QueueStatuses(self.caches, writer), [*self.jobs.values()])
+        scheduler, mirror = Scheduler(*common, metrics), QueueMirror(self.caches, writer)
+        Dispatcher(self.caches, scheduler, *rest, mirror).connect(dispatch_of(table))
+
+    def admit(self, *, admitted: bool) -> Raw:
+        raw = workload.manifest(JOB_SET, queued_set(), {"spec": {"priority": 0}})
+        raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+        if admitted:
+            raw = with_status(raw, read(raw), transitions.reserved(read(raw), ADMISSION, 1.0))
+        self.caches.workloads.observe("ADDED", raw)
+        return raw
+
+    def decided(self, kind: JobKind, found: Raw) -> Any:
+        return decide(self.jobs[kind]._situation(decode.key(found), found))
+
+
+def queued_set() -> Raw:
+    return job_set(labels={"kueue.x-k8s.io/queue-name": "lq"})
+
+
+def child(name: str, *, suspend: bool, of: Raw | None = None, **template: Any) -> Raw:
+    """A Job of the JobSet, or of another Job; queued by itself if nothing above it is."""
+    found, above = job(suspend=suspend), of or job_set()
+    owner = {"apiVersion": above.get("apiVersion", "batch/v1"), "kind": above.get("kind", "Job"), "controller": True}
+    metadata = above["metadata"]
+    found["metadata"] |= {"name": name, "uid": f"{name}-uid"}
+    found["metadata"]["ownerReferences"] = [{**owner, "name": metadata["name"], "uid": metadata["uid"]}]
+    found["spec"]["template"]["metadata"] |= template
+    return found
+
+
+@pytest.mark.parametrize("suspend", [True, False], ids=["suspended", "running"])
+@pytest.mark.parametrize("admitted", [True, False, None], ids=["admitted", "waiting", "without Workload yet"])
+def test_a_job_of_a_jobset_follows_it_and_is_started_by_its_controller(admitted: bool | None, suspend: bool) -> None:
+    world = World(BATCH_JOB, JOB_SET)
+    if admitted is not None:
+        world.admit(admitted=admitted)
+    found = child("set-driver-0", suspend=suspend)
+    action = world.decided(BATCH_JOB, found)
+    assert isinstance(action, Stop if not suspend and not admitted else Nothing)
+
+
+def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_us() -> None:
+    world = World(BATCH_JOB, JOB_SET)
+    world.admit(admitted=True)
+    above = child("set-driver-0", suspend=False)
+    world.caches.stores[JOBS].observe("ADDED", above)
+    assert isinstance(world.decided(BATCH_JOB, child("below", suspend=True, of=above)), Start)
+
+
+def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself() -> None:
+    world = World(BATCH_JOB)
+    assert isinstance(world.decided(BATCH_JOB, child("set-driver-0", suspend=True)), CreateWorkload)
+
+
+@pytest.mark.parametrize("kinds", [(BATCH_JOB, JOB_SET), (JOB_SET,)], ids=["both enabled", "JobSets alone"])
+def test_a_jobset_is_looked_at_when_one_of_its_jobs_changes(kinds: tuple[JobKind, ...]) -> None:
+    world = World(*kinds)
+    assert len(world.jobs[JOB_SET].queue) == 0
+    world.caches.stores[JOBS].observe("ADDED", child("set-driver-0", suspend=True))
+    assert list(world.jobs[JOB_SET].queue._ready) == [KEY]
+    world.caches.stores[JOBS].observe("ADDED", job())
+    assert list(world.jobs[JOB_SET].queue._ready) == [KEY], "one that belongs to no JobSet matters to none"
+
+
+@pytest.mark.parametrize("kinds", [(BATCH_JOB, JOB_SET), (JOB_SET,)], ids=["both enabled", "JobSets alone"])
+def test_a_jobset_starts_without_the_jobs_of_its_earlier_start(kinds: tuple[JobKind, ...]) -> None:
+    world = World(*kinds)
+    world.admit(admitted=True)
+    world.caches.flavors.update(FLAVORS)
+    mark = {"annotations": {"kueue.x-k8s.io/workload": "jobset-set-1"}}
+    for each in (child("set-driver-0", suspend=True, **mark), child("set-workers-0", suspend=True), job()):
+        world.caches.stores[JOBS].observe("ADDED", each)
+    action = world.decided(JOB_SET, queued_set())
+    assert isinstance(action, Start)
+    deleted = [write for write in action.writes if isinstance(write, Delete)]
+    assert [(write.uid, write.target and write.target.key) for write in deleted] == [
+        ("set-driver-0-uid", Key("ns", "set-driver-0"))
+    ]
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["with its owner reference", "orphaned"])
+def test_pods_of_a_deleted_jobset_are_found_by_the_label_that_jobset_gives_them(owned: bool) -> None:
+    raw = World(JOB_SET).admit(admitted=True)
+    if not owned:
+        raw["metadata"]["ownerReferences"] = []
+    waits = awaits_pods(raw, read(raw), ())
+    assert waits == AwaitPods(decode.key(raw), "set-uid", "jobset.sigs.k8s.io/jobset-uid")

@@ -1,0 +1,131 @@
+"""Kinds of jobs at admission: what follows from the table, and what a kind may add of its own."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from api.errors import FieldError, forbidden
+from api.feature_gates import Enabled
+from api.names import Annotation, Label
+from core.jobs.fields import Setting, at
+from core.jobs.kinds import ALL
+from core.model import Raw
+from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_kinds import Gang, gang
+from tests.webhook.cluster import ask, cluster, review_of
+from webhook import jobs
+from webhook.hooks import HOOKS, Phase, hooks
+from webhook.review import Response, parse
+from webhook.settings import Context, Settings
+
+QUEUE = {Label.QUEUE_NAME: "main"}
+MUTATE, VALIDATE = (f"/{verb}-jobset-x-k8s-io-v1alpha2-jobset" for verb in ("mutate", "validate"))
+JOB_SETS = Settings(frameworks=frozenset({"jobset.x-k8s.io/jobset"}))
+
+
+class Careful(Gang):
+    """A made-up kind with all that a kind may add to admission."""
+
+    def skip(self, job: Raw) -> bool:
+        return bool(job["spec"].get("borrowed"))
+
+    def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
+        return [] if job["spec"].get("size") else [Setting(("spec", "size"), 2)]
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        return [forbidden("spec.size", "too many")] if job["spec"]["size"] > 8 else []
+
+    def warnings(self, old: Raw | None, new: Raw) -> list[str]:
+        return [] if old is None else ["gangs rarely change"]
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> Any:
+        return super().slots({**job, "spec": {"size": 2, **job["spec"]}})
+
+
+CAREFUL = Careful()
+
+
+def context() -> Context:
+    return Context(Settings(frameworks=frozenset({CAREFUL.framework})), cluster())
+
+
+def queued(**spec: Any) -> Raw:
+    found = gang(labels=QUEUE)
+    return {**found, "spec": {**found["spec"], "gates": [], **spec}}
+
+
+def created(job: Raw) -> Response:
+    return jobs.mutate(CAREFUL, parse(orjson.dumps(review_of(job, resource="gangs"))), context())
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_each_kind_has_its_hooks_where_it_is_enabled_alone(kind: Any) -> None:
+    mine = {hook.name for hook in HOOKS if (hook.group, hook.kind) == (kind.group, kind.kind)}
+    assert {f"m{kind.singular}.kb.io", f"v{kind.singular}.kb.io", f"m{kind.singular}-default.kb.io"} < mine
+    for frameworks, there in ((frozenset({kind.framework}), mine), (frozenset(), set())):
+        settings = Settings(frameworks=frozenset(frameworks))
+        assert {hook.name for phase in Phase for hook in hooks(settings, phase)} & mine == there
+
+
+def test_a_queued_jobset_starts_suspended() -> None:
+    response = ask(MUTATE, review_of(job_set(suspend=False, labels=QUEUE), resource="jobsets"), settings=JOB_SETS)
+    operations = orjson.loads(base64.b64decode(response["patch"]))
+    assert operations == [{"op": "add", "path": "/spec/suspend", "value": True}]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "error"),
+    [
+        ({Annotation.ELASTIC_JOB: "true"}, "elastic job is not supported for"),
+        ({Annotation.PREBUILT_WORKLOAD: "A B"}, Annotation.PREBUILT_WORKLOAD),
+    ],
+    ids=["a rule of its kind", "a rule of all kinds"],
+)
+def test_a_jobset_is_validated(annotations: Raw, error: str) -> None:
+    new = job_set(labels=QUEUE, annotations=annotations)
+    response = ask(VALIDATE, review_of(new, resource="jobsets"), settings=JOB_SETS)
+    assert not response["allowed"]
+    assert error in response["status"]["message"]
+
+
+def test_a_jobset_is_told_that_its_queue_does_not_exist() -> None:
+    found = cluster(default_queue_in=["ns"])
+    response = ask(VALIDATE, review_of(job_set(labels={Label.QUEUE_NAME: "defalt"}), resource="jobsets"), knows=found)
+    assert response["allowed"]
+    assert 'did you mean "default"?' in response["warnings"][0]
+
+
+def test_a_kind_that_is_held_back_by_a_list_gets_its_gate_and_its_own_defaults() -> None:
+    response = created(queued(gates=["other"], size=None))
+    assert response.allowed
+    settings = {operation.path: operation.value for operation in response.patch}
+    assert settings == {("spec", "gates"): ["other", "queue"], ("spec", "size"): 2}
+
+
+def test_a_job_that_its_kind_skips_is_not_touched() -> None:
+    assert created(queued(borrowed=True)).patch == ()
+    review = review_of(queued(borrowed=True, size=99), resource="gangs")
+    assert jobs.validate(CAREFUL, parse(orjson.dumps(review)), context()).allowed
+
+
+def test_a_kind_has_rules_and_warnings_of_its_own() -> None:
+    large = review_of(queued(size=9, gates=["queue"]), resource="gangs")
+    refused = jobs.validate(CAREFUL, parse(orjson.dumps(large)), context())
+    assert [str(cause) for cause in refused.causes] == ["spec.size: Forbidden: too many"]
+    changed = review_of(queued(size=8, gates=["queue"]), old=queued(size=7, gates=["queue"]), resource="gangs")
+    warned = jobs.validate(CAREFUL, parse(orjson.dumps(changed)), context())
+    assert warned.allowed
+    assert "gangs rarely change" in warned.warnings
+
+
+def test_a_job_is_kept_waiting_by_the_field_that_its_kind_names() -> None:
+    old, new = queued(gates=["queue"]), queued(gates=[])
+    response = jobs.mutate(CAREFUL, parse(orjson.dumps(review_of(new, old=old, resource="gangs"))), context())
+    assert [(operation.path, operation.value) for operation in response.patch] == [(("spec", "gates"), ["queue"])]
+    assert response.warnings[0].startswith('spec.gates stays ["queue"]: the job waits in LocalQueue "main"')
+    assert at(new, ("spec", "gates")) == []
