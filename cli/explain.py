@@ -143,7 +143,7 @@ def _by_status(workload: Raw) -> Explanation:
 
 
 def _by_job(kind: JobKind, job: Raw) -> Explanation:
-    """What a job says whose Workload is not shown."""
+    """Returns an explanation from a job whose Workload is not readable."""
     key = decode.key(job)
     outcome = kind.finished(job)
     if outcome is not None:
@@ -161,7 +161,7 @@ def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
 
 
 def _without_workload(kind: JobKind | None, here: list[Raw], wanted: str, namespace: str) -> str:
-    """Why there is nothing to explain: no such job, one that is not ours, or one whose Workload is not made."""
+    """Returns why there is nothing to explain: no such job, one that is not managed, or one without a Workload yet."""
     if kind is None:
         return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"
     jobs = [each for each in here if each["kind"] == kind.kind]

@@ -50,10 +50,10 @@ def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -
 
 
 def seen(kubeconfig: Path | None, kinds: Sequence[Resource], namespace: str, job: tuple[str, str] | None) -> Seen:
-    """All objects of some kinds that the user may read: in the whole cluster, else in one namespace.
+    """Returns all objects of some kinds that the user may read: in the whole cluster, else in one namespace.
 
-    With them the events about a job there (its kind and name), where something is not shown. Raises LiveError where
-    nobody answers.
+    If something is not readable, also the events about a job there (its kind and name). Raises LiveError if the API
+    server does not answer.
     """
     return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job))
 

@@ -1,6 +1,6 @@
-"""Our own section, `seiretsu`: what admission says about objects that Kueue would let through and leave waiting.
+"""The section `seiretsu`: feedback about objects that Kueue would accept and leave waiting.
 
-Kueue does not know the section: a Configuration that has it is ours alone.
+Kueue does not know the section: only Seiretsu reads a Configuration that has it.
 """
 
 from typing import Annotated, Literal
@@ -11,56 +11,57 @@ from api.configuration.base import Section
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
-"""What a rule that finds something does."""
+"""The action of a rule."""
 
 
 RuleName = Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """The name of a rule."""
 
 ExpressionResource = Literal["jobs", "workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors"]
-"""What a rule of the operator's own may look at."""
+"""The objects that a rule of the operator may check."""
 
 
 class FeedbackRule(Section):
-    """What one rule does in some namespaces."""
+    """The action of one rule in some namespaces."""
 
     name: RuleName
     """The rule."""
     action: Action
-    """Ignore says nothing, Warn lets the object in with a warning, Deny refuses it."""
+    """Ignore does nothing, Warn accepts the object with a warning, Deny refuses it."""
     namespace_selector: LabelSelector | None = None
     """The namespaces this holds for; absent is all. Of several entries for a rule the first that matches counts."""
 
 
 class FeedbackExpression(Section):
-    """A rule of the operator's own. What it does is said as for any other rule, by its name among `rules`."""
+    """A rule of the operator. Its action is set as for any other rule, by its name under `rules`."""
 
     name: RuleName
     """The rule."""
     resources: list[ExpressionResource] = Field(["jobs"], min_length=1)
-    """What it looks at: `jobs` are jobs of every kind that name a queue, `workloads` those made without a job."""
+    """The objects that it checks: `jobs` are jobs of every kind with a queue name, `workloads` those without a job."""
     expression: Annotated[str, Field(min_length=1, max_length=4096)]
-    """CEL that is true of what is fine. It sees `object`, `oldObject` (null on create), `request` (`operation`,
-    `namespace`, `name`, `username`, `dryRun`), `namespaceObject` and, of jobs and workloads, `job` (`queue`,
-    `priorityClass`, `pods`, `requests` by resource: cpu in thousandths, the rest in units, as
-    `amount(resource, quantity)` reads them)."""
+    """A CEL expression that is true for correct objects. It can use `object`, `oldObject` (null on create), `request`
+    (`operation`, `namespace`, `name`, `username`, `dryRun`), `namespaceObject` and, for jobs and workloads, `job`
+    (`queue`, `priorityClass`, `pods`, `requests` by resource: cpu in thousandths, the rest in units, as
+    `amount(resource, quantity)` returns them).
+    """
     message: Annotated[str, Field(min_length=1, max_length=120)]
-    """What to say where it is false: say what to do."""
+    """The message when it is false; it should name the fix."""
     message_expression: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    """CEL that makes the message; `message` is said where it fails."""
+    """A CEL expression that returns the message; `message` is used if it fails."""
 
 
 class Feedback(Section):
-    """What admission says."""
+    """Feedback of admission."""
 
     expressions: list[FeedbackExpression] = Field(default_factory=list)
-    """Rules of the operator's own."""
+    """Rules of the operator."""
     rules: list[FeedbackRule] = Field(default_factory=list)
     """Rules that differ from their default, which is Warn."""
 
 
 class SeiretsuSection(Section):
-    """What Kueue's Configuration has no place for."""
+    """Settings that Kueue's Configuration does not have."""
 
     feedback: Feedback = Field(default_factory=Feedback)
-    """What admission says about objects that would wait for ever."""
+    """Feedback about objects that would wait for ever."""

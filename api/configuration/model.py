@@ -53,7 +53,7 @@ class LocalQueueMetrics(Section):
 
 
 class Metrics(Section):
-    """Where and what is measured."""
+    """The metrics server and its options."""
 
     bind_address: str = ":8443"
     enable_cluster_queue_resources: bool = False
@@ -77,7 +77,7 @@ class Controller(Section):
 
 
 class InternalCertManagement(Section):
-    """Certificates of our own making."""
+    """Certificates that Seiretsu creates."""
 
     enable: bool = True
     webhook_service_name: str = "kueue-webhook-service"
@@ -85,7 +85,7 @@ class InternalCertManagement(Section):
 
 
 class RequeuingStrategy(Section):
-    """How a workload whose pods do not get ready is put back."""
+    """How a workload whose pods do not become ready is requeued."""
 
     timestamp: Literal["Creation", "Eviction"] = "Eviction"
     backoff_limit_count: Int32 | None = None
@@ -105,7 +105,7 @@ class WaitForPodsReady(Section):
 
 
 class ClientConnection(Section):
-    """Limits on our calls to the API server."""
+    """Limits on calls to the API server."""
 
     qps: float = 300.0
     burst: Int32 = 500
@@ -126,7 +126,7 @@ class FairSharing(Section):
 
 
 class AdmissionFairSharing(Section):
-    """Order among LocalQueues by what they used before."""
+    """Order among LocalQueues by their past usage."""
 
     usage_half_life_time: Duration = timedelta()
     usage_sampling_interval: Duration = timedelta(minutes=5)
@@ -134,20 +134,20 @@ class AdmissionFairSharing(Section):
 
 
 class WorkloadRetention(Section):
-    """How long workloads are kept that nobody needs; `None` is for ever."""
+    """How long finished and deactivated workloads are kept; `None` means without limit."""
 
     after_finished: Duration | None = None
     after_deactivated_by_kueue: Duration | None = None
 
 
 class ObjectRetentionPolicies(Section):
-    """How long objects are kept that nobody needs."""
+    """How long objects are kept that are no longer needed."""
 
     workloads: WorkloadRetention = Field(default_factory=WorkloadRetention)
 
 
 class Tls(Section):
-    """What our servers accept."""
+    """TLS options of the servers."""
 
     min_version: Literal["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"] = ""
     cipher_suites: list[str] = Field(default_factory=list)
@@ -162,7 +162,7 @@ class VisibilityServer(Section):
 
 
 def managed_by_default(namespace: str) -> LabelSelector:
-    """All namespaces but the system's and our own."""
+    """All namespaces except those of the system and of Seiretsu."""
     excluded = LabelSelectorRequirement(
         key=NAMESPACE_NAME_LABEL, operator="NotIn", values=list(dict.fromkeys(("kube-system", namespace)))
     )
@@ -170,7 +170,7 @@ def managed_by_default(namespace: str) -> LabelSelector:
 
 
 class Configuration(Section):
-    """What an administrator decides for the whole installation. `api.configuration.load` reads one."""
+    """The settings of the administrator for the whole installation. `api.configuration.load` reads one."""
 
     api_version: str = "config.kueue.x-k8s.io/v1beta2"
     kind: Literal["Configuration"] = "Configuration"
@@ -198,7 +198,7 @@ class Configuration(Section):
     object_retention_policies: ObjectRetentionPolicies = Field(default_factory=ObjectRetentionPolicies)
     visibility_server: VisibilityServer = Field(default_factory=VisibilityServer)
     seiretsu: SeiretsuSection = Field(default_factory=SeiretsuSection)
-    """Ours alone: Kueue does not know it."""
+    """Only for Seiretsu: Kueue does not know it."""
 
     @property
     def managed_namespaces(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from api.names import DISPATCHER_ALL_AT_ONCE
 
 
 class ExternalFramework(Section):
-    """A kind of job that an adapter of somebody else's handles."""
+    """A kind of job that an adapter of another vendor handles."""
 
     name: str
     """Kind.version.group"""

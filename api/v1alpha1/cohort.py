@@ -12,7 +12,7 @@ class CohortSpec(Model):
     parent: Reference | None = None
     """The parent cohort; absent is a root."""
     resource_groups: ResourceGroups | None = None
-    """Quota the members share, beside their own."""
+    """Quota that the members share, in addition to their own."""
 
 
 class Cohort(Model):

@@ -25,7 +25,7 @@ class Quota(Model):
     """How much of a resource there is in a flavor."""
 
     max: Quantity | None = None
-    """The most that may be used with what others in the cohort leave unused; absent is no limit."""
+    """The maximum usage, including quota that other members of the cohort do not use; absent means no limit."""
     min: Quantity | None = None
     """How much is there for this queue at any time."""
 
@@ -39,8 +39,8 @@ QUOTA_RULE = (
 class Flavor(Model):
     """The quota of a resource in one flavor."""
 
-    # `min` and `max` beside the name are how slides abbreviate it. Unknown, they would be dropped, and the quota be 0:
-    # so they are known, and refused.
+    # `min` and `max` next to the name are a common abbreviation. As unknown fields they would be dropped, and the quota
+    # would be 0: so they are defined, and refused.
     model_config = ruled(QUOTA_RULE)
     name: Reference = "default"
     """The ResourceFlavor."""
@@ -69,9 +69,10 @@ class ClusterQueueSpec(Model):
     namespace_selector: NamespaceSelector | None = None
     """The namespaces that may submit here: absent is none, {} is all."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
-    """Whether a head that does not fit blocks those behind it (StrictFIFO) or not."""
-    # Atomic, as resourceGroups are, which it becomes: who applies it server-side has it as a whole. Merged element by
-    # element, what is taken out of a manifest would come back while somebody else writes the stored version (status).
+    """Whether a head that does not fit blocks the workloads behind it (StrictFIFO) or not."""
+    # Atomic, like resourceGroups, into which it is converted: server-side apply owns it as a whole. If it were merged
+    # element by element, an element that is removed from a manifest would come back while another client writes the
+    # stored version (status).
     resources: Annotated[list[Resource], Field(max_length=64, json_schema_extra=ATOMIC)] | None = None
     """Resources, flavors and quotas."""
 
@@ -82,7 +83,7 @@ class Usage(Model):
     borrowing: Quantity | None = None
     """How much of the total is above the minimum."""
     total: Quantity | None = None
-    """How much is used, what is borrowed included."""
+    """How much is used, including borrowed quota."""
 
 
 class ClusterQueueStatus(Model):

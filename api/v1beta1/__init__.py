@@ -1,1 +1,1 @@
-"""The version before the stored one: only what is spelled differently there."""
+"""The version before the stored one: only kinds with different fields."""

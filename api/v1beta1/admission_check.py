@@ -10,7 +10,7 @@ class AdmissionCheckSpec(admission_check.AdmissionCheckSpec):
     """The desired state of an AdmissionCheck."""
 
     retry_delay_minutes: Int64 | None = 15
-    """Has no effect: a check that wants a retry says when itself."""
+    """Has no effect: a check that needs a retry sets the time itself."""
 
 
 class AdmissionCheck(Model):

@@ -22,7 +22,7 @@ from api.v1beta2.quotas import FlavorsUsage, ResourceGroups
 
 
 class FlavorFungibility(Model):
-    """When the search for a flavor goes on to the next one."""
+    """When the search for a flavor continues with the next one."""
 
     model_config = ruled(
         (
@@ -62,17 +62,17 @@ class ClusterQueueSpec(Model):
     flavor_fungibility: FlavorFungibility | None = Field(
         default_factory=FlavorFungibility, json_schema_extra=EMPTY_DEFAULT
     )
-    """When the search for a flavor goes on to the next one."""
+    """When the search for a flavor continues with the next one."""
     namespace_selector: NamespaceSelector | None = None
     """The namespaces that may submit here: absent is none, {} is all."""
     preemption: Preemption | None = Field(default_factory=Preemption, json_schema_extra=EMPTY_DEFAULT)
-    """Whom pending workloads may preempt."""
+    """Which workloads pending workloads may preempt."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
-    """Whether a head that does not fit blocks those behind it (StrictFIFO) or not."""
+    """Whether a head that does not fit blocks the workloads behind it (StrictFIFO) or not."""
     resource_groups: ResourceGroups | None = None
     """Resources, flavors and quotas."""
     stop_policy: StopPolicy | None = "None"
-    """Hold admits nothing more; HoldAndDrain also evicts what was admitted."""
+    """Hold admits nothing more; HoldAndDrain also evicts admitted workloads."""
 
 
 class PendingWorkload(Model):
@@ -85,10 +85,10 @@ class PendingWorkload(Model):
 
 
 class PendingWorkloadsStatus(Model):
-    """The head of the line; no longer filled in, the visibility API has it."""
+    """The first workloads of the queue; no longer set, the visibility API has them."""
 
     cluster_queue_pending_workload: list[PendingWorkload] | None = None
-    """The first workloads in the line."""
+    """The first workloads of the queue."""
     last_change_time: Time
     """When that was."""
 
@@ -99,7 +99,7 @@ class ClusterQueueStatus(Model):
     admitted_workloads: Int32 | None = None
     """Workloads admitted and not finished."""
     conditions: Conditions | None = None
-    """Active tells whether the queue admits, and if not, why."""
+    """Active reports whether the queue admits, and if not, why."""
     fair_sharing: LocalQueueFairSharingStatus | None = None
     """Fair sharing as observed."""
     flavors_reservation: FlavorsUsage | None = None
@@ -109,13 +109,13 @@ class ClusterQueueStatus(Model):
     pending_workloads: Int32 | None = None
     """Workloads that wait."""
     pending_workloads_status: PendingWorkloadsStatus | None = None
-    """The head of the line; no longer filled in."""
+    """The first workloads of the queue; no longer set."""
     reserving_workloads: Int32 | None = None
     """Workloads that hold a reservation."""
 
 
 class ClusterQueue(Model):
-    """A queue of the cluster: quotas by flavor, a place in a cohort, and rules of ordering and preemption."""
+    """A queue of the cluster: quotas by flavor, a cohort, and rules of ordering and preemption."""
 
     api_version: str | None = None
     kind: str | None = None

@@ -1,4 +1,4 @@
-"""LocalQueue as v1beta1 spells it: `flavorUsage`, and what its flavors look like."""
+"""LocalQueue of v1beta1: `flavorUsage`, and descriptions of its flavors."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ class TopologyInfo(Model):
 
 
 class LocalQueueFlavorStatus(Model):
-    """What a flavor looks like to users; no longer filled in."""
+    """The description of a flavor for users; no longer set."""
 
     name: Reference
     """The ResourceFlavor."""
@@ -39,7 +39,7 @@ class LocalQueueStatus(Model):
     admitted_workloads: Int32 | None = None
     """Workloads admitted and not finished."""
     conditions: Conditions | None = None
-    """Active tells whether the queue accepts workloads, and if not, why."""
+    """Active reports whether the queue accepts workloads, and if not, why."""
     fair_sharing: LocalQueueFairSharingStatus | None = None
     """Fair sharing as observed."""
     flavor_usage: LocalQueueFlavorsUsage | None = None
@@ -47,7 +47,7 @@ class LocalQueueStatus(Model):
     flavors: (
         Annotated[list[LocalQueueFlavorStatus], Field(max_length=64, json_schema_extra=list_map("name"))] | None
     ) = None
-    """What its flavors look like; no longer filled in."""
+    """Descriptions of its flavors; no longer set."""
     flavors_reservation: LocalQueueFlavorsUsage | None = None
     """Quota reserved by workloads of this queue."""
     pending_workloads: Int32 | None = None

@@ -12,7 +12,7 @@ class KubeConfig(Model):
     """Where the kubeconfig of a worker cluster is; an empty location is none."""
 
     location: str
-    """The Secret in our namespace (its key is kubeconfig), or the path."""
+    """The Secret in Seiretsu's namespace (its key is kubeconfig), or the path."""
     location_type: Literal["Secret", "Path"] = "Secret"
     """Whether the location is a Secret or a path."""
 

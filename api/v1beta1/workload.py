@@ -74,7 +74,7 @@ class PodSet(Model):
 
 
 class WorkloadSpec(Model):
-    """What is asked for."""
+    """The request."""
 
     model_config = ruled(
         (
@@ -89,9 +89,9 @@ class WorkloadSpec(Model):
     pod_sets: Annotated[list[PodSet], Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))]
     """The pods of the job, equal ones together."""
     priority: Int32 | None = None
-    """The priority: higher goes first. May be changed at any time."""
+    """The priority: a higher value is first. May be changed at any time."""
     priority_class_name: Reference | None = None
-    """The class the priority comes from."""
+    """The class that the priority comes from."""
     priority_class_source: Literal["kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass", ""] = ""
     """The kind of the class."""
     queue_name: Reference | None = None
@@ -119,7 +119,7 @@ class TopologyAssignment(Model):
 
 
 class PodSetAssignment(workload_status.PodSetAssignment):
-    """What one pod set was given."""
+    """The assignment of one pod set."""
 
     topology_assignment: TopologyAssignment | None = None  # type: ignore[assignment]  # spelled otherwise, same meaning
     """Where its pods are to run."""
@@ -129,13 +129,13 @@ class Admission(Model):
     """The quota a workload holds."""
 
     cluster_queue: Reference
-    """The ClusterQueue whose quota it is."""
+    """The ClusterQueue whose quota is used."""
     pod_set_assignments: Annotated[list[PodSetAssignment], Field(max_length=18, json_schema_extra=list_map("name"))]
-    """What each pod set was given."""
+    """The assignment of each pod set."""
 
 
 class WorkloadStatus(Model):
-    """What was decided about a workload."""
+    """The decisions about a workload."""
 
     model_config = ruled(*workload_status.STATUS_RULES)
     accumulated_past_exexcution_time_seconds: Int32 | None = None
@@ -155,21 +155,21 @@ class WorkloadStatus(Model):
     requeue_state: workload_status.RequeueState | None = None
     """How often and until when it was put back."""
     resource_requests: workload_status.PodSetRequests | None = None
-    """What it asks for, while it holds no quota."""
+    """The request, while it holds no quota."""
     scheduling_stats: workload_status.SchedulingStats | None = None
-    """What happened to it so far."""
+    """The history of the workload."""
     unhealthy_nodes: workload_status.UnhealthyNodes | None = None
     """Nodes of its assignment that failed."""
 
 
 class Workload(Model):
-    """A job's place in the line: the pods it asks for, and the quota it was given."""
+    """The queue entry of a job: the pods that it requests, and the quota that it was assigned."""
 
     model_config = ruled(*_WHOLE_WORKLOAD_RULES)
     api_version: str | None = None
     kind: str | None = None
     metadata: dict[str, Any] | None = None
     spec: WorkloadSpec | None = None
-    """What is asked for."""
+    """The request."""
     status: WorkloadStatus | None = None
-    """What was decided."""
+    """The decisions."""

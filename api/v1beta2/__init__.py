@@ -1,1 +1,3 @@
-"""The stored version of our kinds, as pydantic models: the source of the CRDs. Hot paths read raw objects instead."""
+"""The stored version of Seiretsu's kinds, as pydantic models: the source of the CRDs. Hot paths read raw objects
+instead.
+"""

@@ -31,7 +31,7 @@ class AdmissionCheckStatus(Model):
     """The observed state of an AdmissionCheck."""
 
     conditions: Conditions | None = None
-    """Active tells whether the check can be used."""
+    """Active reports whether the check can be used."""
 
 
 class AdmissionCheck(Model):

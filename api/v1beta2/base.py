@@ -1,4 +1,6 @@
-"""What all our kinds are built of: the model base, names, quantities, conditions, selectors, taints, tolerations."""
+"""The building blocks of Seiretsu's kinds: the model base, names, quantities, conditions, selectors, taints,
+tolerations.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -22,7 +24,7 @@ Extra = dict[str, Any]
 
 
 class Model(BaseModel):
-    """A part of our wire: camelCase outside, unknown fields are errors, attribute docstrings are the descriptions."""
+    """A part of the API: camelCase outside, unknown fields are errors, attribute docstrings are the descriptions."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -34,7 +36,7 @@ class Model(BaseModel):
 
 
 def list_map(*keys: str) -> Extra:
-    """A list whose elements are told apart by `keys`: merged by them, and none may appear twice."""
+    """A list whose elements are identified by `keys`: merged by them, without duplicates."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
@@ -52,7 +54,7 @@ ATOMIC: Extra = {"x-kubernetes-list-type": "atomic"}
 SET: Extra = {"x-kubernetes-list-type": "set"}
 ATOMIC_MAP: Extra = {"x-kubernetes-map-type": "atomic"}
 EMPTY_DEFAULT: Extra = {"default": {}}
-"""The object appears, with the defaults of its own fields."""
+"""The object is created, with the defaults of its own fields."""
 KEEP_UNKNOWN: Extra = {"x-kubernetes-preserve-unknown-fields": True}
 IMMUTABLE = ("field is immutable: delete the object and create it again", "self == oldSelf")
 
@@ -135,7 +137,7 @@ class LabelSelector(Model):
 
     model_config = ConfigDict(json_schema_extra=ATOMIC_MAP)
     match_expressions: Annotated[list[LabelSelectorRequirement], Field(json_schema_extra=ATOMIC)] | None = None
-    """Expressions, all of which must hold."""
+    """Expressions, all of which must be true."""
     match_labels: dict[str, str] | None = None
     """Labels that must be there with these values."""
 

@@ -26,7 +26,7 @@ FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
 
 
 class FlavorFungibility(Model):
-    """When the search for a flavor goes on to the next one."""
+    """When the search for a flavor continues with the next one."""
 
     model_config = ruled(
         (
@@ -53,7 +53,7 @@ class BorrowWithinCohort(Model):
 
 
 class Preemption(Model):
-    """Whom pending workloads of this ClusterQueue may preempt."""
+    """Which workloads pending workloads of this ClusterQueue may preempt."""
 
     model_config = ruled(
         (
@@ -78,7 +78,7 @@ class AdmissionCheckStrategyRule(Model):
     name: AdmissionCheckName
     """The AdmissionCheck."""
     on_flavors: Annotated[list[Reference], Field(max_length=64, json_schema_extra=SET)] | None = None
-    """The flavors whose assignment needs the check; empty is all."""
+    """The flavors whose assignment needs the check; empty means all."""
 
 
 class AdmissionChecksStrategy(Model):
@@ -147,17 +147,17 @@ class ClusterQueueSpec(Model):
     flavor_fungibility: FlavorFungibility | None = Field(
         default_factory=FlavorFungibility, json_schema_extra=EMPTY_DEFAULT
     )
-    """When the search for a flavor goes on to the next one."""
+    """When the search for a flavor continues with the next one."""
     namespace_selector: NamespaceSelector | None = None
     """The namespaces that may submit here: absent is none, {} is all."""
     preemption: Preemption | None = Field(default_factory=Preemption, json_schema_extra=EMPTY_DEFAULT)
-    """Whom pending workloads may preempt."""
+    """Which workloads pending workloads may preempt."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
-    """Whether a head that does not fit blocks those behind it (StrictFIFO) or not."""
+    """Whether a head that does not fit blocks the workloads behind it (StrictFIFO) or not."""
     resource_groups: ResourceGroups | None = None
     """Resources, flavors and quotas."""
     stop_policy: StopPolicy | None = "None"
-    """Hold admits nothing more; HoldAndDrain also evicts what was admitted."""
+    """Hold admits nothing more; HoldAndDrain also evicts admitted workloads."""
 
 
 class ClusterQueueStatus(Model):
@@ -166,7 +166,7 @@ class ClusterQueueStatus(Model):
     admitted_workloads: Int32 | None = None
     """Workloads admitted and not finished."""
     conditions: Conditions | None = None
-    """Active tells whether the queue admits, and if not, why."""
+    """Active reports whether the queue admits, and if not, why."""
     fair_sharing: FairSharingStatus | None = None
     """Fair sharing as observed."""
     flavors_reservation: FlavorsUsage | None = None
@@ -180,7 +180,7 @@ class ClusterQueueStatus(Model):
 
 
 class ClusterQueue(Model):
-    """A queue of the cluster: quotas by flavor, a place in a cohort, and rules of ordering and preemption."""
+    """A queue of the cluster: quotas by flavor, a cohort, and rules of ordering and preemption."""
 
     api_version: str | None = None
     kind: str | None = None

@@ -14,7 +14,7 @@ class CohortSpec(Model):
     parent_name: Reference | None = None
     """The parent cohort; absent is a root. A cycle stops all its members."""
     resource_groups: ResourceGroups | None = None
-    """Quota the members share, beside their own; limits need a parent."""
+    """Quota that the members share, in addition to their own; limits need a parent."""
 
 
 class CohortStatus(Model):
@@ -25,7 +25,7 @@ class CohortStatus(Model):
 
 
 class Cohort(Model):
-    """A group of ClusterQueues and cohorts that lend each other quota. One without own quota needs no object."""
+    """A group of ClusterQueues and cohorts that lend each other quota. A group without own quota needs no object."""
 
     api_version: str | None = None
     kind: str | None = None

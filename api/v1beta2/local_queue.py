@@ -1,4 +1,4 @@
-"""LocalQueue: what users name in their jobs; it leads to a ClusterQueue."""
+"""LocalQueue: named by users in their jobs; it points to a ClusterQueue."""
 
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ class LocalQueueSpec(Model):
     fair_sharing: FairSharing | None = None
     """How this queue competes with the other LocalQueues of its ClusterQueue."""
     stop_policy: StopPolicy | None = "None"
-    """Hold admits nothing more; HoldAndDrain also evicts what was admitted."""
+    """Hold admits nothing more; HoldAndDrain also evicts admitted workloads."""
 
 
 class AdmissionFairSharingStatus(Model):
@@ -57,7 +57,7 @@ class LocalQueueStatus(Model):
     admitted_workloads: Int32 | None = None
     """Workloads admitted and not finished."""
     conditions: Conditions | None = None
-    """Active tells whether the queue accepts workloads, and if not, why."""
+    """Active reports whether the queue accepts workloads, and if not, why."""
     fair_sharing: LocalQueueFairSharingStatus | None = None
     """Fair sharing as observed."""
     flavors_reservation: LocalQueueFlavorsUsage | None = None

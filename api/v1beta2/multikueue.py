@@ -35,7 +35,7 @@ class KubeConfig(Model):
     """Where the kubeconfig of a worker cluster is."""
 
     location: Annotated[str, Field(min_length=1, max_length=256)]
-    """The Secret in our namespace (its key is kubeconfig), or the path."""
+    """The Secret in Seiretsu's namespace (its key is kubeconfig), or the path."""
     location_type: Literal["Secret", "Path"] = "Secret"
     """Whether the location is a Secret or a path."""
 
@@ -73,7 +73,7 @@ class MultiKueueClusterStatus(Model):
     """The observed state of a MultiKueueCluster."""
 
     conditions: Conditions | None = None
-    """Active tells whether the cluster is connected."""
+    """Active reports whether the cluster is connected."""
 
 
 class MultiKueueCluster(Model):

@@ -28,7 +28,7 @@ class NodeSelectorUpdate(Model):
 
 
 class PodSetUpdates(Model):
-    """What the answer to the request adds to the pods."""
+    """The additions of the request's answer to the pods."""
 
     node_selector: (
         Annotated[list[NodeSelectorUpdate], Field(max_length=8, json_schema_extra=list_map("key"))] | None
@@ -46,7 +46,7 @@ class ProvisioningRequestConfigSpec(Model):
     pod_set_merge_policy: Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"] | None = None
     """Which pod sets share one request."""
     pod_set_updates: PodSetUpdates | None = None
-    """What the answer adds to the pods."""
+    """The additions to the pods."""
     provisioning_class_name: Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN_PATTERN)]
     """The provisioning class."""
     retry_strategy: RetryStrategy | None = Field(

@@ -55,7 +55,7 @@ class ResourceFlavorSpec(Model):
 
 
 class ResourceFlavor(Model):
-    """A kind of node that quota is given for. One without labels and taints stands for all nodes."""
+    """A kind of nodes with quota. One without labels and taints means all nodes."""
 
     api_version: str | None = None
     kind: str | None = None

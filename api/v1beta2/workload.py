@@ -1,4 +1,4 @@
-"""Workload: one job's place in the line. What is asked (here), what was decided (workload_status)."""
+"""Workload: the queue entry of one job. The request (here), the decisions (workload_status)."""
 
 from typing import Annotated, Any, Literal
 
@@ -98,8 +98,10 @@ POD_TEMPLATE_SCHEMA: dict[str, Any] = {
         },
     },
 }
-"""The pod template by its outline. The API server checked the template when the job was made; spelling all of a pod's
-fields here once more costs a fifth of the Workload writes a second, and drops fields of pods newer than this schema."""
+"""The outline of the pod template. The API server checked the template when the job was created; all fields of a pod in
+this schema would reduce the Workload writes a second by a fifth, and drop fields of pods that are newer than the
+schema.
+"""
 
 
 class TopologyConstraint(Model):
@@ -188,7 +190,7 @@ class PreemptionGate(Model):
 
 
 class WorkloadSpec(Model):
-    """What is asked for."""
+    """The request."""
 
     model_config = ruled(
         (
@@ -209,21 +211,21 @@ class WorkloadSpec(Model):
     ) = None
     """Gates that hold back preemptions for this workload."""
     priority: Int32 | None = None
-    """The priority: higher goes first. May be changed at any time."""
+    """The priority: a higher value is first. May be changed at any time."""
     priority_class_ref: PriorityClassRef | None = None
-    """The class the priority comes from."""
+    """The class that the priority comes from."""
     queue_name: Reference | None = None
     """The LocalQueue; immutable while quota is reserved."""
 
 
 class Workload(Model):
-    """A job's place in the line: the pods it asks for, and the quota it was given."""
+    """The queue entry of a job: the pods that it requests, and the quota that it was assigned."""
 
     model_config = ruled(*WHOLE_WORKLOAD_RULES)
     api_version: str | None = None
     kind: str | None = None
     metadata: dict[str, Any] | None = None
     spec: WorkloadSpec | None = None
-    """What is asked for."""
+    """The request."""
     status: WorkloadStatus | None = None
-    """What was decided."""
+    """The decisions."""

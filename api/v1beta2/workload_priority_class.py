@@ -16,4 +16,4 @@ class WorkloadPriorityClass(Model):
     kind: str | None = None
     metadata: dict[str, Any] | None = None
     value: Int32
-    """The priority: higher goes first."""
+    """The priority: a higher value is first."""

@@ -1,4 +1,4 @@
-"""The status of a Workload: its admission, its conditions, its checks, and what happened to it so far."""
+"""The status of a Workload: its admission, its conditions, its checks, and its history."""
 
 from typing import Annotated, Literal
 
@@ -28,14 +28,14 @@ ClusterNames = Annotated[list[ClusterName], Field(max_length=20, json_schema_ext
 
 
 class IndividualValues(Model):
-    """Values that differ between domains, with what they have in common taken out."""
+    """Values that differ between domains, without their common parts."""
 
     prefix: _Value | None = None
-    """What all values start with."""
+    """The common prefix of all values."""
     roots: Annotated[list[_Value], Field(min_length=1, max_length=100000, json_schema_extra=ATOMIC)]
-    """What is left of each value, one a domain."""
+    """The rest of each value, one for each domain."""
     suffix: _Value | None = None
-    """What all values end with."""
+    """The common suffix of all values."""
 
 
 class LevelValues(Model):
@@ -110,7 +110,7 @@ class TopologyAssignment(Model):
 
 
 class PodSetAssignment(Model):
-    """What one pod set was given."""
+    """The assignment of one pod set."""
 
     count: Count | None = None
     """How many pods may run."""
@@ -123,7 +123,7 @@ class PodSetAssignment(Model):
     name: PodSetName = "main"
     """The pod set."""
     resource_usage: dict[str, Quantity] | None = None
-    """What all its pods together use, by resource."""
+    """The total usage of its pods, by resource."""
     topology_assignment: TopologyAssignment | None = None
     """Where its pods are to run."""
 
@@ -132,18 +132,18 @@ class Admission(Model):
     """The quota a workload holds."""
 
     cluster_queue: Reference | None = None
-    """The ClusterQueue whose quota it is."""
+    """The ClusterQueue whose quota is used."""
     pod_set_assignments: (
         Annotated[list[PodSetAssignment], Field(max_length=18, json_schema_extra=list_map("name"))] | None
     ) = None
-    """What each pod set was given."""
+    """The assignment of each pod set."""
 
 
 _Tolerations = Annotated[list[Toleration], Field(max_length=8, json_schema_extra=ATOMIC | TOLERATION_RULES)]
 
 
 class PodSetUpdate(Model):
-    """What an admission check adds to the pods of a pod set."""
+    """The additions of an admission check to the pods of a pod set."""
 
     annotations: dict[str, str] | None = None
     """Annotations to add."""
@@ -167,7 +167,7 @@ class AdmissionCheckState(Model):
     name: AdmissionCheckName
     """The AdmissionCheck."""
     pod_set_updates: Annotated[list[PodSetUpdate], Field(max_length=18, json_schema_extra=ATOMIC)] | None = None
-    """What it adds to the pods."""
+    """The additions to the pods."""
     requeue_after_seconds: Count | None = None
     """How long to wait before the check is tried again."""
     retry_count: Count | None = None
@@ -208,16 +208,16 @@ class RequeueState(Model):
     count: Count | None = None
     """How often it was put back after a timeout or a retry."""
     requeue_at: Time | None = None
-    """When it is back in the line."""
+    """When it is requeued."""
 
 
 class PodSetRequest(Model):
-    """What the pods of a set ask for, as the queue counts it."""
+    """The request of a pod set's pods, as the queue counts it."""
 
     name: PodSetName
     """The pod set."""
     resources: dict[str, Quantity] | None = None
-    """What all its pods together ask for, by resource, after limits, overhead and transformations."""
+    """The total request of its pods, by resource, after limits, overhead and transformations."""
 
 
 PodSetRequests = Annotated[list[PodSetRequest], Field(max_length=18, json_schema_extra=list_map("name"))]
@@ -231,11 +231,11 @@ class Eviction(Model):
     reason: Annotated[str, Field(max_length=316)]
     """The reason of the Evicted condition."""
     underlying_cause: Annotated[str, Field(max_length=316)]
-    """What led to it; empty where the reason says all."""
+    """The cause; empty if the reason is complete."""
 
 
 class SchedulingStats(Model):
-    """What happened to the workload so far."""
+    """The history of the workload."""
 
     evictions: (
         Annotated[list[Eviction], Field(max_length=256, json_schema_extra=list_map("reason", "underlyingCause"))] | None
@@ -267,7 +267,7 @@ STATUS_RULES = (
 
 
 class WorkloadStatus(Model):
-    """What was decided about a workload."""
+    """The decisions about a workload."""
 
     model_config = ruled(*STATUS_RULES)
     accumulated_past_execution_time_seconds: Int32 | None = None
@@ -291,8 +291,8 @@ class WorkloadStatus(Model):
     requeue_state: RequeueState | None = None
     """How often and until when it was put back."""
     resource_requests: PodSetRequests | None = None
-    """What it asks for, while it holds no quota."""
+    """The request, while it holds no quota."""
     scheduling_stats: SchedulingStats | None = None
-    """What happened to it so far."""
+    """The history of the workload."""
     unhealthy_nodes: UnhealthyNodes | None = None
     """Nodes of its assignment that failed."""

@@ -49,7 +49,7 @@ def _quotas(
 ) -> Iterator[FieldError]:
     for index, (quota, name) in enumerate(zip_longest(quotas, covered)):
         if quota is None:
-            return  # too few: said once for the group
+            return  # too few: reported once for the group
         at = f"{path}.resources[{index}]"
         if quota["name"] != name:
             yield invalid(f"{at}.name", quota["name"], "must match the name in coveredResources")
@@ -71,7 +71,7 @@ def _lending(path: str, quotas: Sequence[Raw]) -> list[FieldError]:
         try:
             exceeds = exact(lending) > exact(quota["nominalQuota"])
         except ValueError:
-            continue  # said already, with the reason
+            continue  # reported already, with the reason
         if exceeds:
             errors.append(
                 invalid(

@@ -131,7 +131,7 @@ def _resources(path: str, resources: object, gates: Gates) -> list[FieldError]:
 
 
 def _is_quantity(value: object) -> bool:
-    """Whether it is of the form of one; what is not, the form of the template tells."""
+    """Whether it has the right form; other values are reported by the form of the template."""
     try:
         exact(value)
     except ValueError:

@@ -57,7 +57,7 @@ def _admission(obj: Raw, old: Raw | None) -> list[FieldError]:
     admission = status_of(obj).get("admission")
     if admission is None:
         if old is not None and has_reservation(old) and status_of(old).get("admission") is None:
-            return []  # it was like this already: let it come to rest
+            return []  # unchanged: the transition may complete
         return [required(_ADMISSION, "must be set while the QuotaReserved condition is true")]
     known = _pod_sets(obj)
     assignments = _assignments(obj)

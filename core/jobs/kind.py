@@ -1,25 +1,24 @@
-"""What Seiretsu needs to know of a kind of job: ``JobKind``, with one subclass a kind in a file of ``core/jobs/kinds``.
+"""The interface of a kind of job: ``JobKind``, with one subclass for each kind in a file of ``core/jobs/kinds``.
 
-All else follows from the table of kinds (``core.jobs.kinds``): the rules (``core.jobs.decide``), webhooks and their
-match conditions, rights, watches, ``simulate`` and ``explain``. A kind says where its API is served, where its pod
-templates are and what its status means; what it does not say has the default here. Jobs stay raw dicts: they are read,
-and patched with what differs, never rebuilt. Everything is a pure function of the job and of ``related`` objects.
+Everything else follows from the table of kinds (``core.jobs.kinds``): the rules (``core.jobs.decide``), webhooks and
+their match conditions, rights, watches, ``simulate`` and ``explain``. A kind defines where its API is served, where its
+pod templates are and what its status means; everything else has a default here. Jobs stay raw dicts: they are read and
+patched, never rebuilt. Everything is a pure function of the job and of ``related`` objects.
 
-How other shapes of jobs are carried:
+How other forms of jobs are supported:
 
 * Several pod sets: ``slots`` names one template each. A list that holds templates is patched as a whole.
-* What keeps a job from running is one field and its value (``hold``, ``release``): by default ``spec.suspend``; for
-  pods the list ``spec.schedulingGates`` with and without our gate; ``managedBy`` where it decides who runs the job.
-* Counts, readiness or templates that another object has: its kind is in ``related``, ``belongs_to`` leads from it to
-  the job, and it is passed to every function. As long as what is needed is not there, ``pod_sets`` returns nothing, and
-  no Workload is made.
-* Start and stop that are more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion
-  of the job or of a related object. ``stop`` is asked again until it returns none, so it may take several rounds. What
-  a start overwrites and the Workload does not hold is kept in an annotation of the job by that same start.
-* One Workload for many objects (a pod group): the job is the member by whose name the group is known, the others are
+* A job is kept from running by one field and its value (``hold``, ``release``): by default ``spec.suspend``; for pods
+  the list ``spec.schedulingGates`` with and without Seiretsu's gate; ``managedBy`` if it selects the controller.
+* Counts, readiness or templates of another object: its kind is in ``related``, ``belongs_to`` returns its job, and it
+  is passed to every function. Until the needed objects exist, ``pod_sets`` returns nothing, and no Workload is created.
+* Start and stop of more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion of
+  the job or of a related object. ``stop`` is called again until it returns none, so it may take several rounds. Values
+  that a start overwrites and the Workload does not have are kept in an annotation of the job by the same start.
+* One Workload for many objects (a pod group): the job is the member whose name the group has, the others are
   ``related`` to it, ``slots`` counts them, and start and stop return a write for each.
-* Owners to any depth: the controller walks up through the kinds of the table; ``runs_children`` says who starts what a
-  job of this kind owns.
+* Owners to any depth: the controller walks up through the kinds of the table; ``runs_children`` is whether the own
+  controller of a job starts the jobs that it owns.
 * A kind whose CRD is installed later is ``optional``: its watch begins when the API server serves it.
 """
 

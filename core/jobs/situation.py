@@ -22,16 +22,16 @@ from core.workload.priority import PriorityClasses
 
 @dataclass(frozen=True)
 class Situation:
-    """All that the rules look at. ``workloads`` are those whose controller bears the job's name, oldest first.
+    """The input of the rules. ``workloads`` are those whose controller has the job's name, oldest first.
 
     ``decoded``: the values that the rest of the controller has of them, and of ``prebuilt``, by key.
 
-    ``managed``: whether the job is ours at all (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
-    ``ancestor_admitted``: None for a job of its own; for the child of a managed job, whether that one is admitted.
-    ``reclaimable_pods``: the feature gate ReclaimablePods.
-    ``prebuilt_name`` is the Workload that the job brings along, by label or annotation, and ``prebuilt`` that Workload.
-    ``related``: the objects of other kinds that belong to the job (``JobKind.related``).
-    ``pods_gone``: uids of deleted jobs of which no pod is left, as far as somebody asked (``AwaitPods``).
+    ``managed``: whether the job is managed (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
+    ``ancestor_admitted``: None for a job that is queued itself; for the child of a managed job, whether that job is
+    admitted. ``reclaimable_pods``: the feature gate ReclaimablePods. ``prebuilt_name`` is the Workload that the job
+    names by label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of other kinds that belong to
+    the job (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is left, if that was checked
+    (``AwaitPods``).
     """
 
     kind: JobKind

@@ -55,7 +55,7 @@ def flavor_not_found(flavor: str) -> str:
 
 
 def not_nominated(flavor: str, resource: str) -> str:
-    """When an assignment is worked out again in the same cycle, only the flavors chosen at first count."""
+    """When an assignment is computed again in the same cycle, only the flavors chosen at first count."""
     return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
 
 
@@ -75,7 +75,7 @@ def pending_preemption(number: int) -> str:
 
 
 def behind(head: str, cluster_queue: str, *, strict: bool, blocked: bool = False) -> str:
-    """A workload that is not looked at for as long as another one keeps the first position.
+    """A workload is not decided while another one keeps the first position.
 
     ``blocked``: that one waits until the pods of other workloads are ready.
     """

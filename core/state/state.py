@@ -1,8 +1,8 @@
-"""Everything that scheduling depends on, kept up to date as objects change; owned by one event loop, no I/O.
+"""All input of scheduling, updated as objects change; owned by one event loop, no I/O.
 
 Separate from the cycle, which works on a snapshot of it. State counts each workload where it belongs (in the
-reservations, in a queue, or nowhere), and decides who is looked at again. Nothing is looked at only because time has
-passed, except a workload whose backoff ends (``next_wake``).
+reservations, in a queue, or nowhere), and chooses which heads are decided again. Time alone causes no decision, except
+the end of a backoff (``next_wake``).
 
 A tree of cohorts is READY or IDLE; only heads of ready trees go into a cycle. A pending workload is AWAKE (it may
 become the head), PARKED ALONE, or PARKED with its group (all of equal demand and priority in its ClusterQueue):
@@ -12,7 +12,7 @@ become the head), PARKED ALONE, or PARKED with its group (all of equal demand an
 | a workload arrives or changes                  | ready if it is the head | waits with its group if that is parked |
 | quota is released                              | ready    | groups that ask for it are awake soon (1)    |
 | a waiting workload leaves its queue            | ready    | all groups are awake soon (1)                |
-| a ClusterQueue, Cohort, flavor, check changes  | built anew, ready | all groups soon (1), those alone at once |
+| a ClusterQueue, Cohort, flavor, check changes  | built again, ready | all groups soon (1), those alone at once |
 | a LocalQueue is opened or moved                | ready    | its workloads join their queue awake         |
 | labels of a namespace change                   | ready    | those of the namespace, parked alone: awake  |
 | a backoff ends                                 | ready    | that workload is awake                       |
@@ -25,7 +25,7 @@ become the head), PARKED ALONE, or PARKED with its group (all of equal demand an
 (2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
 
 ``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
-(``status.requeueState``), of a write that failed (``unassume``), or of somebody preempted again and again
+(``status.requeueState``), of a write that failed (``unassume``), or of a workload preempted again and again
 (``preempted``).
 """
 

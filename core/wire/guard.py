@@ -1,7 +1,8 @@
-"""The guard of a patch: what a decision was made on is what it changes, or the API server answers 409 Conflict.
+"""The guard of a patch: it applies only to the version on which the decision was made, or the API server answers 409
+Conflict.
 
-Separate because every patch of an object that is not ours alone needs it, and because a merge patch replaces lists
-whole: without the version it would undo what others wrote meanwhile.
+Separate because every patch of an object that others write too needs it, and because a merge patch replaces lists as a
+whole: without the version it would undo the writes of others.
 """
 
 from __future__ import annotations

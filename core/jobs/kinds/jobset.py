@@ -1,8 +1,8 @@
 """JobSet (jobset.x-k8s.io/v1alpha2): several groups of Jobs, one pod set for each, started and stopped together.
 
-The JobSet controller makes the Jobs suspended as long as the JobSet is. When it resumes them it merges the JobSet's
+The JobSet controller creates the Jobs suspended while the JobSet is. When it resumes them it merges the JobSet's
 templates into theirs, so that node selectors of an earlier start would stay: those Jobs are deleted before the next
-start, and made anew from the templates as they are then (seen with v0.12.0; ``restarts`` does not count it).
+start, and created again from the templates (seen with v0.12.0; ``restarts`` does not count it).
 """
 
 from __future__ import annotations
