@@ -13,7 +13,7 @@ from typing import Final
 
 from api.names import GROUP, Annotation, Label
 from core.feedback.change import Change
-from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, distance, findings, fitted, never, shortened
+from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, findings, fitted, never, resembles, shortened
 from core.model import Labels
 from core.state.lookup import Lookup
 
@@ -98,7 +98,7 @@ def _meant_for_us(key: str) -> bool:
     prefix = key.partition("/")[0]
     if prefix.endswith(f".{GROUP}"):
         return False
-    return prefix == GROUP or prefix.startswith("kueue.") or distance(prefix, GROUP, 2) is not None
+    return prefix == GROUP or prefix.startswith("kueue.") or resembles(prefix, GROUP, 2)
 
 
 def names_queue(labels: Labels) -> str:

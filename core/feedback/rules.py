@@ -5,10 +5,12 @@ from __future__ import annotations
 import bisect
 import heapq
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
 from core.state.lookup import Lookup
 
@@ -17,9 +19,6 @@ LIMIT = 120
 
 LONGEST = 63
 """Letters of a name for which a similar one is looked for: a label of DNS, which nearly all names are."""
-
-CANDIDATES = 200
-"""Names that one name is compared with at most."""
 
 EACH = 3
 """Findings of one rule about one object."""
@@ -152,32 +151,17 @@ def _cut(name: str, length: int) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Returns the known name that was probably meant (at most a third of the letters changed, ignoring case), the first
-    of several equal ones.
+    """Returns the known name that was probably meant: at most a third of the letters changed, ignoring case; the
+    first in the alphabet among equals.
 
-    Runs within an admission request, so its cost is bounded: it returns None if the name is longer than ``LONGEST``,
-    and compares at most ``CANDIDATES`` names, those first that share most letters.
+    Runs within an admission request, so its cost is bounded: nothing is compared with a name longer than ``LONGEST``.
     """
     if len(name) > LONGEST:
         return None
-    name, limit = name.lower(), max(1, len(name) // 3)
-    letters = Counter(name).items()
-    alike = []
-    for candidate in known:
-        if abs(len(candidate) - len(name)) <= limit:
-            lowered = candidate.lower()
-            shared = sum(min(count, lowered.count(letter)) for letter, count in letters)
-            least = max(len(name), len(candidate)) - shared
-            if least <= limit:
-                alike.append((least, candidate))
-    best = None
-    for least, candidate in heapq.nsmallest(CANDIDATES, alike):
-        if least > limit:
-            break
-        changed = distance(name, candidate.lower(), limit)
-        if changed is not None and (best is None or (changed, candidate) < best):
-            best, limit = (changed, candidate), changed
-    return best[1] if best else None
+    limit = max(1, len(name) // 3)
+    alike = [each for each in known if abs(len(each) - len(name)) <= limit]
+    found = process.extract_iter(name.lower(), alike, scorer=OSA.distance, processor=str.lower, score_cutoff=limit)
+    return min(((changed, each) for each, changed, _ in found), default=(0, None))[1]
 
 
 def missing(kind: str, name: str, known: Iterable[str], *sentences: str, several: str) -> str:
@@ -208,38 +192,10 @@ def _hints(meant: str | None, known: Collection[str], several: str) -> list[str]
     return [*found, f"; see kubectl get {several.lower()}"]
 
 
-def distance(one: str, other: str, limit: int) -> int | None:
-    """Returns how many letters to insert, delete, replace or swap with a neighbour to make one text of the other; None
-    above the limit.
+def resembles(one: str, other: str, limit: int) -> bool:
+    """Returns whether at most ``limit`` changes make one of the other: a letter inserted, deleted, replaced or swapped
+    with its neighbour.
 
-    The textbook algorithm, with the columns of the table as bits of integers (Hyyrö, "A bit-vector algorithm for
-    computing Levenshtein and Damerau edit distances", 2003): a few operations for each letter of ``other``, stopped as
-    soon as the rest cannot bring the distance back to the limit. Texts whose lengths differ by more than the limit are
-    not compared: any user can send megabytes, and each column would be an integer of that many bits.
+    Texts whose lengths differ by more are not compared: any user can send megabytes.
     """
-    if abs(len(one) - len(other)) > limit:
-        return None
-    # Names of one cluster mostly begin alike: that part costs next to nothing.
-    pairs = enumerate(zip(one, other, strict=False))
-    start = next((at for at, (letter, against) in pairs if letter != against), min(len(one), len(other)))
-    one, other = one[start:], other[start:]
-    if not one:
-        return len(other) if len(other) <= limit else None
-    full, last = (1 << len(one)) - 1, 1 << (len(one) - 1)
-    places: dict[str, int] = {}
-    for at, letter in enumerate(one):
-        places[letter] = places.get(letter, 0) | 1 << at
-    # Of the column before: where it rises and falls downwards by one, and where going diagonally cost nothing.
-    rises, falls, free, before = full, 0, 0, 0
-    total = len(one)
-    for left, letter in zip(range(len(other) - 1, -1, -1), other, strict=True):
-        here = places.get(letter, 0)
-        swapped = ((~free & here) << 1) & before
-        free = ((((here & rises) + rises) ^ rises) | here | falls | swapped) & full
-        more, less = falls | (full & ~(free | rises)), free & rises
-        total += bool(more & last) - bool(less & last)
-        if total - left > limit:
-            return None
-        more, less = more << 1 | 1, less << 1
-        rises, falls, before = (less | ~(free | more)) & full, more & free, here
-    return total if total <= limit else None
+    return abs(len(one) - len(other)) <= limit and OSA.distance(one, other, score_cutoff=limit) <= limit

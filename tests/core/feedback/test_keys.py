@@ -211,7 +211,7 @@ def test_however_many_keys_come_the_cost_is_bounded(monkeypatch: pytest.MonkeyPa
 
         return compare
 
-    for name in ("closest", "distance"):
+    for name in ("closest", "resembles"):
         monkeypatch.setattr(feedback_keys, name, counted(getattr(feedback_keys, name)))
     labels, annotations = (
         {f"{prefix}queue-{number}": "x" for number in range(5000)} for prefix in (PREFIX, "kueu.x-k8s.io/")
