@@ -1,39 +1,102 @@
-"""The ASGI application: the webhooks' routes, the probes and the metrics, behind the limits."""
+"""The ASGI application of a listener: calls of hooks, answered without a framework between, and pages by Starlette.
+
+An admission call takes the steps of `Application._call`, one after the other; docs/architecture.md lists them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.routing import Route as Page
+from starlette.types import Receive, Scope, Send
 
-from app.limits import Guard, Limits
-from app.metrics import Measured, ProcessMetrics
+from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, refuse
+from app.metrics import ProcessMetrics
+from webhook.routes import Route
 
 
-def create_app(
-    hooks: Sequence[Route],
-    others: Iterable[Route],
-    metrics: ProcessMetrics,
-    limits: Limits | None = None,
-    *,
-    called: Callable[[str], None] = lambda path: None,
-) -> ASGIApp:
-    """The application of a listener. `hooks` take reviews by POST, `others` are read with GET; `called` is called with
-    the path when a call of a hook arrives.
+class Application:
+    """`hooks` take reviews by POST, `pages` are read with GET; `called` gets the path of each call of a hook when it
+    comes.
     """
-    paths = {route.path for route in hooks}
-    return Measured(Guard(Starlette(routes=[*hooks, *others]), paths, limits), paths, metrics, called)
+
+    def __init__(
+        self,
+        hooks: Mapping[str, Route],
+        pages: Iterable[Page],
+        metrics: ProcessMetrics,
+        limits: Limits | None = None,
+        *,
+        called: Callable[[str], None] = lambda path: None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.bodies = Bodies(self.limits)
+        self._places = Places(self.limits)
+        self._hooks = hooks
+        self._pages = Starlette(routes=[*pages])
+        self._metrics = metrics
+        self._called = called
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request within the limits, or refuse it."""
+        if scope["type"] != "http":
+            return
+        try:
+            route = self._hooks.get(scope["path"])
+            if route is not None:
+                await self._call(route, scope, receive, send)
+                return
+            check_page(scope, self.limits)
+            await self._pages(scope, receive, send)
+        except RefusedError as refusal:
+            await refuse(refusal, receive, send, self.limits.linger_seconds)
+
+    async def _call(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the call of a hook, and count it."""
+        path: str = scope["path"]
+        started = time.perf_counter()
+        self._called(path)
+        self._metrics.in_flight.inc()
+        status, body = 0, bytearray()
+        try:
+            check_call(scope, self.limits)
+            await self.bodies.read(receive, body)
+            await self._places.take()
+            try:
+                status, content = await route(body)
+                await _answer(send, status, content)
+            except Exception:
+                if not status:
+                    status = 500
+                    await _answer(send, status, b"Internal Server Error")
+                raise
+            finally:
+                self._places.leave()
+        except RefusedError as refusal:
+            status = refusal.status
+            raise
+        finally:
+            self.bodies.release(body)
+            self._metrics.in_flight.dec()
+            self._metrics.answered(path, status, time.perf_counter() - started)
 
 
-def metrics_route(metrics: ProcessMetrics) -> Route:
+async def _answer(send: Send, status: int, content: bytes) -> None:
+    media_type = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
+    headers = [(b"content-type", media_type), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def metrics_page(metrics: ProcessMetrics) -> Page:
     """`/metrics`."""
 
     async def endpoint(request: Request) -> Response:
         return Response(await metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
-    return Route("/metrics", endpoint)
+    return Page("/metrics", endpoint)

@@ -10,7 +10,7 @@ import structlog
 
 from api.crds import CONVERSION_PATH
 from api.objects import Raw
-from app.application import create_app, metrics_route
+from app.application import Application, metrics_page
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
@@ -33,7 +33,7 @@ from controller.kube.resource import Resource
 from core.state.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
-from webhook.conversion import conversion_route
+from webhook.conversion import convert
 from webhook.routes import routes
 from webhook.settings import Account, Context
 
@@ -196,14 +196,14 @@ class Composition:
             probe(ready, {"tls": remembered(self._tls), "ca-bundle": self._trusted, "shutdown": self._serving}),
             probe(f"{ready}/controller", {"caches": self._synced, "writes": self._allowed}),
         ]
-        exposed = [metrics_route(self.metrics)]
+        exposed = [metrics_page(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
         main = [*probes, *(exposed if self.setup.install else [])]
-        app = create_app([*hooks, conversion_route()], main, self.metrics, called=self._called)
+        app = Application({**hooks, CONVERSION_PATH: convert}, main, self.metrics, called=self._called)
         found = [Listener(app, self.setup.bind, self.live.context)]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]
-            found.append(Listener(create_app([], served, self.metrics), address))
+            found.append(Listener(Application({}, served, self.metrics), address))
         return found
 
     def _called(self, path: str) -> None:

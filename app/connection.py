@@ -3,6 +3,9 @@
 Hypercorn's protocol is used as it is; its socket layer is not, because there a head that is dripped byte by byte is
 waited for, a client may switch to HTTP/2 by asking (`Upgrade: h2c`), and a response whose request body was not read
 to its end waits for ever. Here every state of a connection has a deadline, and a connection that misses it is cut.
+
+The protocol is no public interface of Hypercorn: this is the only module that imports Hypercorn, and
+`tests/app/test_hypercorn.py` fails for a version that it was not tried with.
 """
 
 from __future__ import annotations
@@ -13,16 +16,19 @@ import enum
 import logging
 import traceback
 from dataclasses import dataclass
+from typing import cast
 
 import h11
 import structlog
+from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
-from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.typing import ASGIFramework, ConnectionState
 from hypercorn.utils import parse_socket_addr
+from starlette.types import ASGIApp
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -57,20 +63,34 @@ class State(enum.Enum):
     CLOSING = enum.auto()
 
 
+class Protocol:
+    """What the connections of one server have in common."""
+
+    def __init__(self) -> None:
+        self.config = _config()
+        self.context = WorkerContext(None)
+
+    def drain(self) -> None:
+        """From now on every answer says `Connection: close`, and ends its connection."""
+        self.config.keep_alive_max_requests = 0
+
+    async def end(self) -> None:
+        """No connection is used again after the call that it carries."""
+        await self.context.terminated.set()
+
+
 class Connection:
     """Serves the requests of one socket, one after the other; `await run()` ends with the socket closed."""
 
     def __init__(
         self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
+        app: ASGIApp,
+        protocol: Protocol,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         deadlines: Deadlines,
     ) -> None:
-        self._app = app
-        self._config = config
-        self._context = context
+        self._app = ASGIWrapper(cast(ASGIFramework, app))
+        self._shared = protocol
         self._reader, self._writer = streams
         self._deadlines = deadlines
         self._task = asyncio.current_task()
@@ -134,8 +154,8 @@ class Connection:
         async with TaskGroup(self._loop) as tasks:
             self._protocol = H11Protocol(
                 self._app,
-                self._config,
-                self._context,
+                self._shared.config,
+                self._shared.context,
                 tasks,
                 ConnectionState({}),
                 self._writer.get_extra_info("ssl_object") is not None,
@@ -226,7 +246,7 @@ def release(error: BaseException) -> None:
             release(inner)
 
 
-def protocol_config() -> Config:
+def _config() -> Config:
     """Hypercorn's settings: its limits on heads, and none on how many requests a connection may carry.
 
     The default of 1,000 requests makes the API server's calls in flight fail at every thousandth.

@@ -2,17 +2,16 @@
 
 Anybody who reaches the port may call, so every request is read under a cap and a deadline and refused with the status
 that says why. A body is read to its end before the handler runs: a handler that is given bytes can neither wait for
-more of them nor leave some unread.
+more of them nor leave some unread. `app.application` calls these in their order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
 from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +39,20 @@ class RefusedError(Exception):
         self.allow = allow
 
 
-class Guard:
-    """ASGI middleware. `hooks` are the paths that take a JSON body by POST; every other path takes none, by GET."""
+class Bodies:
+    """Reads the bodies of one listener; ``held`` is how many bytes of them are in memory."""
 
-    def __init__(self, app: ASGIApp, hooks: Collection[str], limits: Limits | None = None) -> None:
-        self.app = app
-        self.hooks = frozenset(hooks)
-        self.limits = limits or Limits()
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self.held = 0
-        self._places = asyncio.Semaphore(self.limits.calls)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request within the limits, or refuse it."""
-        if scope["type"] != "http":
-            return
-        body = bytearray()
+    async def read(self, receive: Receive, body: bytearray) -> None:
+        """Read a whole body into ``body``, counted as it comes, whatever its Content-Length said. Whether it raises or
+        not, ``release`` ends it.
+        """
+        limits = self._limits
         try:
-            _check_head(scope, self.hooks, self.limits)
-            await self._read(receive, body)
-            if scope["path"] in self.hooks:
-                await self._call(scope, receive, send, body)
-            else:
-                await self.app(scope, _given(b"", receive), send)
-        except RefusedError as refusal:
-            await _refuse(refusal, receive, send, self.limits.linger_seconds)
-        finally:
-            self.held -= len(body)
-
-    async def _read(self, receive: Receive, body: bytearray) -> None:
-        """Read the whole body into `body`, counted as it comes, whatever its Content-Length said."""
-        try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            async with asyncio.timeout(limits.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -78,39 +60,57 @@ class Guard:
                     chunk = message.get("body", b"")
                     body += chunk
                     self.held += len(chunk)
-                    if len(body) > self.limits.body_bytes:
-                        raise RefusedError(413, f"the body is larger than {self.limits.body_bytes} bytes")
-                    if self.held > self.limits.held_bytes:
+                    if len(body) > limits.body_bytes:
+                        raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")
+                    if self.held > limits.held_bytes:
                         raise RefusedError(429, "too many large requests at once: try again")
                     if not message.get("more_body", False):
                         return
         except TimeoutError:
-            seconds = f"{self.limits.body_seconds:g}"
+            seconds = f"{limits.body_seconds:g}"
             raise RefusedError(408, f"the body was not complete within {seconds} seconds") from None
 
-    async def _call(self, scope: Scope, receive: Receive, send: Send, body: bytearray) -> None:
+    def release(self, body: bytearray) -> None:
+        """Free the memory of a body, of which an error may still hold the frame."""
+        self.held -= len(body)
+        body.clear()
+
+
+class Places:
+    """How many calls are answered at once."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._free = asyncio.Semaphore(limits.calls)
+
+    async def take(self) -> None:
+        """Wait for a place; ``leave`` gives it back."""
+        if not self._free.locked():
+            await self._free.acquire()
+            return
         try:
-            async with asyncio.timeout(self.limits.wait_seconds):
-                await self._places.acquire()
+            async with asyncio.timeout(self._limits.wait_seconds):
+                await self._free.acquire()
         except TimeoutError:
-            raise RefusedError(429, f"{self.limits.calls} calls are being answered already: try again") from None
-        try:
-            await self.app(scope, _given(body, receive), send)
-        finally:
-            self._places.release()
+            raise RefusedError(429, f"{self._limits.calls} calls are being answered already: try again") from None
+
+    def leave(self) -> None:
+        """Give the place to another call."""
+        self._free.release()
 
 
-def _check_head(scope: Scope, hooks: Collection[str], limits: Limits) -> None:
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or int(length[:20]) > limits.body_bytes:
-        raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")
-    if scope["path"] not in hooks:
-        if scope["method"] not in ("GET", "HEAD"):
-            raise RefusedError(405, "this path is read with GET", allow="GET, HEAD")
-        if length.strip(b"0") or b"transfer-encoding" in headers:
-            raise RefusedError(413, "this path takes no body")
-        return
+def check_page(scope: Scope, limits: Limits) -> None:
+    """Refuses what does not read a page: another method, or a body."""
+    length, headers = _length(scope, limits)
+    if scope["method"] not in ("GET", "HEAD"):
+        raise RefusedError(405, "this path is read with GET", allow="GET, HEAD")
+    if length.strip(b"0") or b"transfer-encoding" in headers:
+        raise RefusedError(413, "this path takes no body")
+
+
+def check_call(scope: Scope, limits: Limits) -> None:
+    """Refuses what is no call of a hook: another method, encoding or media type, or too long a body."""
+    _, headers = _length(scope, limits)
     if scope["method"] != "POST":
         raise RefusedError(405, "this path takes AdmissionReviews by POST", allow="POST")
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
@@ -121,21 +121,15 @@ def _check_head(scope: Scope, hooks: Collection[str], limits: Limits) -> None:
         raise RefusedError(415, "send the body as Content-Type: application/json")
 
 
-def _given(body: bytes | bytearray, receive: Receive) -> Receive:
-    """`receive` of a request whose body has been read: the body once, as it was read, then what the connection says."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
+def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length[:20]) > limits.body_bytes:
+        raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")
+    return length, headers
 
 
-async def _refuse(refusal: RefusedError, receive: Receive, send: Send, linger_seconds: float) -> None:
+async def refuse(refusal: RefusedError, receive: Receive, send: Send, linger_seconds: float) -> None:
     """Answer and close. What is still being sent is read and dropped for a moment: a connection that is closed on
     unread data is reset, and the caller would see that in place of the answer.
     """

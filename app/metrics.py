@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -15,7 +15,6 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -69,6 +68,13 @@ class ProcessMetrics:
             registry=self.registry,
         )
 
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count a call of a hook and its answer (`0`: none)."""
+        self.calls.labels(path, str(status)).inc()
+        self.seconds.labels(path).observe(seconds)
+        if 400 <= status < 500:
+            self.refused.labels(str(status)).inc()
+
     async def page(self) -> bytes:
         """Returns all series as text, rendered in a thread: thousands take longer than a webhook may wait."""
         families: list[Metric] = []
@@ -114,47 +120,3 @@ class ClientCalls(Collector):
         for (verb, resource, status), count in sorted(self._answers.items()):
             family.add_metric([verb, resource, str(status)], count)
         yield family
-
-
-class Measured:
-    """ASGI middleware that counts the calls to `hooks`, and calls `called` when one arrives; other paths are never a
-    label.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        hooks: Collection[str],
-        metrics: ProcessMetrics,
-        called: Callable[[str], None] = lambda path: None,
-    ) -> None:
-        self.app = app
-        self.hooks = frozenset(hooks)
-        self.metrics = metrics
-        self.called = called
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the call on and note how it was answered (`0`: not at all)."""
-        if scope["type"] != "http" or scope["path"] not in self.hooks:
-            await self.app(scope, receive, send)
-            return
-        path: str = scope["path"]
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        started = time.perf_counter()
-        self.called(path)
-        self.metrics.in_flight.inc()
-        try:
-            await self.app(scope, receive, noting)
-        finally:
-            self.metrics.in_flight.dec()
-            self.metrics.calls.labels(path, str(status)).inc()
-            self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
-            if 400 <= status < 500:
-                self.metrics.refused.labels(str(status)).inc()

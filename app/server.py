@@ -13,15 +13,11 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import structlog
-from hypercorn.asyncio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ASGIFramework
-from hypercorn.utils import wrap_app
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from app.connection import Connection, Deadlines, State, protocol_config, release
+from app.connection import Connection, Deadlines, Protocol, State, release
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -83,8 +79,7 @@ class Server:
         self.listeners = tuple(listeners)
         self.draining = False
         self._deadlines = deadlines or Deadlines()
-        self._config = protocol_config()
-        self._context = WorkerContext(None)
+        self._protocol = Protocol()
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._greeting: set[asyncio.Task[None]] = set()
@@ -102,9 +97,10 @@ class Server:
     async def stop(self, farewell: Farewell) -> None:
         """End as the module says; returns within `farewell.total` seconds, with no socket open."""
         self.draining = True
+        self._protocol.drain()
         await asyncio.sleep(farewell.lame_duck)
         await self._close_doors()
-        await self._context.terminated.set()
+        await self._protocol.end()
         for connection in self._connections.values():
             if connection.state is State.IDLE:
                 connection.close()
@@ -116,11 +112,10 @@ class Server:
             await asyncio.wait(self._connections, timeout=1)
 
     async def _listen(self, listener: Listener) -> None:
-        app = wrap_app(cast(ASGIFramework, self._closing_at_the_end(listener.app)), 0, "asgi")
         opened = _open(listener.address)
         self._sockets.append(opened)
         listener.bound = Address(*opened.getsockname()[:2])
-        self._accepting.append(asyncio.create_task(self._accept(opened, app, listener.tls)))
+        self._accepting.append(asyncio.create_task(self._accept(opened, listener.app, listener.tls)))
 
     async def _close_doors(self) -> None:
         """Accept nobody any more. The loop lets go of a socket before that closes: its number is soon another's."""
@@ -132,7 +127,7 @@ class Server:
         for opened in self._sockets:
             opened.close()
 
-    async def _accept(self, opened: socket.socket, app: AppWrapper, tls: ssl.SSLContext | None) -> None:
+    async def _accept(self, opened: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -149,22 +144,8 @@ class Server:
                 async with asyncio.timeout(GREETING_SECONDS):
                     await greeted.wait()
 
-    def _closing_at_the_end(self, app: ASGIApp) -> ASGIApp:
-        """The app, each of whose answers says `Connection: close` while the server is draining."""
-
-        async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-            async def say(message: Message) -> None:
-                if self.draining and message["type"] == "http.response.start":
-                    headers = [*message.get("headers", ()), (b"connection", b"close")]
-                    message = {**message, "headers": headers}
-                await send(message)
-
-            await app(scope, receive, say)
-
-        return closing
-
     async def _serve(
-        self, app: AppWrapper, accepted: socket.socket, tls: ssl.SSLContext | None, greeted: asyncio.Event
+        self, app: ASGIApp, accepted: socket.socket, tls: ssl.SSLContext | None, greeted: asyncio.Event
     ) -> None:
         """One connection, from its handshake to its end."""
         task = asyncio.current_task()
@@ -177,7 +158,7 @@ class Server:
         finally:
             greeted.set()
             self._greeting.discard(task)
-        connection = Connection(app, self._config, self._context, streams, self._deadlines)
+        connection = Connection(app, self._protocol, streams, self._deadlines)
         self._connections[task] = connection
         try:
             await connection.run()

@@ -26,7 +26,7 @@ import yaml
 from api.crds import CONVERSION_PATH, definition
 from api.kinds import KINDS
 from api.objects import Raw
-from app.application import create_app
+from app.application import Application
 from app.metrics import ProcessMetrics
 from app.server import Address, Listener, Server
 from bench.caches import workload
@@ -42,7 +42,7 @@ from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
-from webhook.conversion import conversion_route
+from webhook.conversion import convert
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", namespaced=False)
 NAME = "workloads.kueue.x-k8s.io"
@@ -83,9 +83,8 @@ def _converter(pipe: Pipe) -> None:
         authority = pki.new_authority(now, policy.authority_life)
         leaf = pki.new_leaf(authority, ("localhost", "127.0.0.1"), now, policy.leaf_life)
         live.load(leaf, authority.chain_pem, "localhost", now)
-        listener = Listener(
-            create_app([conversion_route()], [], ProcessMetrics()), Address("127.0.0.1", 0), live.context
-        )
+        app = Application({CONVERSION_PATH: convert}, [], ProcessMetrics())
+        listener = Listener(app, Address("127.0.0.1", 0), live.context)
         await Server([listener]).start()
         pipe.send((str(listener.bound), authority.chain_pem))
         await asyncio.Event().wait()

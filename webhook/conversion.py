@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import orjson
-from starlette.concurrency import run_in_threadpool
-from starlette.routing import Route
 
 from api.convert.review import BadReviewError
 from api.convert.review import answer as reviewed
-from api.crds import CONVERSION_PATH
-from webhook.asgi import Answer, Body, posted
+from webhook.routes import Answer, Body
 
-PATH: Final = CONVERSION_PATH
 _LONG: Final = 256 * 1024
 """Bytes from which on a review (a list of many objects) is converted in a thread, so that no admission call waits."""
 
 
-def conversion_route() -> Route:
-    """The route of the conversion webhook."""
-
-    async def endpoint(body: Body) -> Answer:
-        return await run_in_threadpool(answer, body) if len(body) > _LONG else answer(body)
-
-    return posted(PATH, "convert", endpoint)
+async def convert(body: Body) -> Answer:
+    """Returns the answer to a call of the conversion webhook."""
+    return await asyncio.to_thread(answer, body) if len(body) > _LONG else answer(body)
 
 
 def answer(body: Body) -> Answer:

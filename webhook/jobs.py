@@ -50,22 +50,19 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
         return bad_request("; ".join(map(str, errors)))
     if kind.skip(job):
         return allow()
-    operations = _defaults(kind, job, request, context)
-    again = _defaults(kind, patch.apply(job, operations), request, context)
-    if again:
-        raise RuntimeError(f"the defaults of {request.resource} {request.name} do not settle: {again}")
-    if _to_be_queued(patch.apply(job, operations), request, context):
+    defaulted, operations = _defaults(kind, job, request, context)
+    if _to_be_queued(defaulted, request, context):
         return allow(patch=operations)
     return _of_keys(kind, None, job, request, context).response(patch=operations)  # it is not used again
 
 
-def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    """Each default is computed after the previous one was applied."""
+def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Raw, tuple[Operation, ...]]:
+    """Returns the job with its defaults, each of which sees the ones before, and the operations that add them."""
     operations: tuple[Operation, ...] = ()
     for default in (_default_queue, _default_priority_class, _suspension, _of_the_kind):
         found = default(kind, job, request, context)
         job, operations = patch.apply(job, found), operations + found
-    return operations
+    return job, operations
 
 
 def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:

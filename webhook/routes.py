@@ -1,15 +1,17 @@
-"""The ASGI side: one route a hook. Everything below ``answer`` is a pure function of bytes."""
+"""What answers a call of each hook: a function from the body of the request to status and body, by path.
+
+Everything below ``answer`` is a pure function of bytes. The body is never copied: it may be megabytes, and everybody
+else would wait for each copy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 import structlog
-from starlette.routing import Route
 
 from api import validate
-from webhook.asgi import Answer, Body, posted
 from webhook.hooks import HOOKS, Hook
 from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
 from webhook.settings import Context
@@ -23,26 +25,28 @@ _INTERNAL: Final = Response(
     " changed and the request can be repeated",
 )
 
-Observer = Callable[[Hook, Request, Response], None]
-"""Called with each answer, for metrics and logs."""
+Body: TypeAlias = bytes | bytearray
+Answer: TypeAlias = tuple[int, bytes]
+"""HTTP status and body: JSON with 200, a sentence with any other."""
+Route: TypeAlias = Callable[[Body], Awaitable[Answer]]
 
 
-def routes(context: Context, *, observe: Observer | None = None) -> list[Route]:
-    """Returns the routes of all hooks, also of those that the settings do not use. What their rules need is created
-    here, not while the first client waits.
+def routes(context: Context) -> dict[str, Route]:
+    """Returns the routes of all hooks by path, also of those that the settings do not use. What their rules need is
+    created here, not while the first client waits.
     """
     validate.prepare()
-    return [_route(hook, context, observe) for hook in HOOKS]
+    return {hook.path: _route(hook, context) for hook in HOOKS}
 
 
-def _route(hook: Hook, context: Context, observe: Observer | None) -> Route:
-    async def endpoint(body: Body) -> Answer:
-        return answer(hook, body, context, observe=observe)
+def _route(hook: Hook, context: Context) -> Route:
+    async def route(body: Body) -> Answer:
+        return answer(hook, body, context)
 
-    return posted(hook.path, hook.name, endpoint)
+    return route
 
 
-def answer(hook: Hook, body: Body, context: Context, *, observe: Observer | None = None) -> Answer:
+def answer(hook: Hook, body: Body, context: Context) -> Answer:
     """Returns HTTP status and body. 400 if there is no review to answer; an internal failure is a refusal, never a 500.
 
     If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
@@ -54,10 +58,7 @@ def answer(hook: Hook, body: Body, context: Context, *, observe: Observer | None
         if not bad.uid:
             return 400, f"{bad}\n".encode()
         return 200, encode(bad.uid, bad_request(str(bad)))
-    response = _judged(hook, request, context)
-    if observe is not None:
-        observe(hook, request, response)
-    return 200, encode(request.uid, response)
+    return 200, encode(request.uid, _judged(hook, request, context))
 
 
 def _judged(hook: Hook, request: Request, context: Context) -> Response:

@@ -9,19 +9,21 @@ from datetime import UTC, datetime
 
 import pytest
 import uvloop
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from app.application import Application
 from app.connection import Deadlines
-from app.limits import Guard, Limits
+from app.limits import Limits
+from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
 from certs import pki
 from certs.live import LiveContext
 from certs.plan import RenewalPolicy
 from tests.app.http import Wire
+from webhook.routes import Answer, Body
 
 SHORT = Deadlines(handshake=0.3, idle=0.3, head=0.3, call=2.0, closing=0.2)
 NAMES = ("localhost", "127.0.0.1")
@@ -44,7 +46,7 @@ class Served:
 
     server: Server
     listener: Listener
-    guard: Guard
+    app: Application
     trust: ssl.SSLContext | None
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,29 +65,24 @@ async def serving(
 ) -> AsyncIterator[Served]:
     served: Served
 
-    async def echo(request: Request) -> PlainTextResponse:
-        return PlainTextResponse(str(len(await request.body())))
+    async def echo(body: Body) -> Answer:
+        return 200, str(len(body)).encode()
 
-    async def slow(request: Request) -> PlainTextResponse:
+    async def slow(body: Body) -> Answer:
         served.entered.set()
         await served.release.wait()
-        return PlainTextResponse("at last")
+        return 200, b"at last"
 
     async def page(request: Request) -> PlainTextResponse:
         return PlainTextResponse("page")
 
-    async def broken(request: Request) -> PlainTextResponse:
+    async def broken(body: Body) -> Answer:
         raise RuntimeError("a mistake of ours")
 
-    routes = [
-        Route("/echo", echo, methods=["POST"]),
-        Route("/slow", slow, methods=["POST"]),
-        Route("/broken", broken, methods=["POST"]),
-        Route("/page", page),
-    ]
-    guard = Guard(Starlette(routes=routes), {"/echo", "/slow", "/broken"}, limits)
-    async with listening(guard, deadlines=deadlines, tls=tls) as (server, listener, trust):
-        served = Served(server, listener, guard, trust)
+    hooks = {"/echo": echo, "/slow": slow, "/broken": broken}
+    app = Application(hooks, [Route("/page", page)], ProcessMetrics(), limits)
+    async with listening(app, deadlines=deadlines, tls=tls) as (server, listener, trust):
+        served = Served(server, listener, app, trust)
         yield served
 
 

@@ -75,7 +75,7 @@ async def test_a_chunked_body_over_the_limit_is_cut_off_when_it_passes_it(serve:
         await wire.send(head + (b"64\r\n" + b"x" * 100 + b"\r\n") * 10)
         assert (await wire.call(b"64\r\n" + b"x" * 100 + b"\r\n")).status == 413
         assert await wire.closed()
-    assert served.guard.held == 0
+    assert served.app.bodies.held == 0
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["by its length", "in chunks"])
@@ -103,7 +103,7 @@ async def test_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, c
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
             assert grown < 40, f"{grown} MiB for a body of which at most 7 MiB may be held"
             assert (await other.call(post("/echo", b"{}"))).body == b"2"
-        assert served.guard.held == 0
+        assert served.app.bodies.held == 0
 
 
 async def test_a_caller_who_goes_on_sending_after_the_refusal_reads_it_and_is_no_mistake_of_ours(serve: Serve) -> None:
@@ -123,11 +123,11 @@ async def test_many_bodies_at_once_share_one_allowance(serve: Serve) -> None:
         async with served.wire() as one, served.wire() as two, served.wire() as three:
             await one.send(half)
             await two.send(half)
-            await eventually(lambda: served.guard.held >= 1798)
+            await eventually(lambda: served.app.bodies.held >= 1798)
             assert (await three.call(half)).status == 429
             assert (await one.call(b"x")).body == b"900"
             assert (await two.call(b"x")).body == b"900"
-        assert served.guard.held == 0
+        assert served.app.bodies.held == 0
 
 
 async def test_a_call_waits_for_a_place_and_is_told_to_come_again(serve: Serve) -> None:

@@ -9,7 +9,7 @@ from itertools import cycle
 
 import orjson
 
-from app.application import create_app, metrics_route
+from app.application import Application, metrics_page
 from app.metrics import ProcessMetrics
 from app.server import Address
 from tests.app.conftest import listening
@@ -84,7 +84,7 @@ def counted(page: str) -> dict[str, float]:
 async def test_calls_under_load_fail_none() -> None:
     metrics = ProcessMetrics()
     hooks = routes(Context(Settings(), cluster(namespaces={"team-a": {}})))
-    app = create_app(hooks, [metrics_route(metrics)], metrics)
+    app = Application(hooks, [metrics_page(metrics)], metrics)
     async with listening(app) as (_, listener, trust):
         assert listener.bound is not None
         asked, failed = await call_under_load(listener.bound, trust, CALLS)

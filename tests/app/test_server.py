@@ -29,8 +29,8 @@ def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
 async def test_an_address_in_use_is_named_and_nothing_listens(serve: Serve) -> None:
     async with serve() as served:
         assert served.listener.bound is not None
-        free = Listener(served.guard, Address("127.0.0.1", 0))
-        second = Server([free, Listener(served.guard, served.listener.bound)])
+        free = Listener(served.app, Address("127.0.0.1", 0))
+        second = Server([free, Listener(served.app, served.listener.bound)])
         with pytest.raises(OSError, match=f"cannot listen on {served.listener.bound}: Address already in use"):
             await second.start()
         assert free.bound is not None

@@ -1,17 +1,9 @@
 """`/convert` as the API server calls it."""
 
-import httpx
 import orjson
 import pytest
-from starlette.applications import Starlette
 
-from webhook.conversion import PATH, answer, conversion_route
-
-
-async def called(body: bytes) -> httpx.Response:
-    transport = httpx.ASGITransport(app=Starlette(routes=[conversion_route()]))
-    async with httpx.AsyncClient(transport=transport, base_url="http://webhook") as client:
-        return await client.post(PATH, content=body)
+from webhook.conversion import answer, convert
 
 
 def review(count: int) -> bytes:
@@ -22,10 +14,9 @@ def review(count: int) -> bytes:
 
 @pytest.mark.parametrize("count", [0, 1, 5000])
 async def test_reviews_of_any_length_are_answered(count: int) -> None:
-    response = await called(review(count))
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "application/json"
-    converted = response.json()["response"]["convertedObjects"]
+    status, content = await convert(review(count))
+    assert status == 200
+    converted = orjson.loads(content)["response"]["convertedObjects"]
     assert [one["apiVersion"] for one in converted] == ["kueue.x-k8s.io/v1beta2"] * count
 
 
