@@ -42,7 +42,7 @@ def define(world: World) -> None:
     world.until("JobSets are served", lambda: world.get("jobsets"))
 
 
-def run(world: World, directory: Path, *, hooks: bool = True) -> Path:
+def run(world: World, directory: Path) -> Path:
     """Run its controller with a service account that may do anything, and its webhooks; returns the path of its log."""
     plane, namespace = world.plane, world.namespace
     plane.kubectl("create", "serviceaccount", "jobset", "-n", namespace, check=True)
@@ -57,9 +57,8 @@ def run(world: World, directory: Path, *, hooks: bool = True) -> Path:
     kubeconfig = kubeconfig_of(plane, namespace, "jobset", directory)
     command: list[str | Path] = [program, f"--kubeconfig={kubeconfig}", f"--config={directory / 'config.yaml'}"]
     log = plane.run("jobset-controller", command)
-    if hooks:
-        world.until("JobSet's webhooks listen", lambda: _listens(port))
-        _install_hooks(plane, port, authority)
+    world.until("JobSet's webhooks listen", lambda: _listens(port))
+    _install_hooks(plane, port, authority)
     return log
 
 

@@ -5,7 +5,6 @@ managed, with or without a queue. (The controller of CronJobs: test_admission.py
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -16,9 +15,8 @@ import pytest
 
 from api.names import Label
 from core.model import Raw
-from devcluster import build
-from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
+from tests.cluster import jobset
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.world import World, done
 from tests.serving import Served, serving
@@ -32,17 +30,6 @@ manageJobsWithoutQueueName: true
 managedJobsNamespaceSelector: {matchLabels: {managed: "yes"}}
 integrations: {externalFrameworks: [Lease.v1.coordination.k8s.io]}
 """
-JOB_SETS = """
-apiVersion: config.jobset.x-k8s.io/v1alpha1
-kind: Configuration
-leaderElection: {leaderElect: false}
-internalCertManagement: {enable: false}
-metrics: {bindAddress: "0"}
-health: {healthProbeBindAddress: "0"}
-webhook: {port: PORT, certDir: DIRECTORY}
-"""
-JOB_SET_NAMES = {"kind": "JobSet", "listKind": "JobSetList", "plural": "jobsets", "singular": "jobset"}
-ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 MUTATING = "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration"
 MANAGED, FREE = "managed", "free"
 JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u-1", "controller": True}
@@ -95,27 +82,10 @@ def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job_sets(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """JobSet's own controller, with a service account that may do anything; returns the path of its log."""
-    version = {"name": "v1alpha2", "served": True, "storage": True, "subresources": {"status": {}}}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANYTHING, "status": ANYTHING}}}
-    spec = {"group": "jobset.x-k8s.io", "scope": "Namespaced", "names": JOB_SET_NAMES}
-    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    name = {"name": "jobsets.jobset.x-k8s.io"}
-    create(plane, {**crd, "metadata": name, "spec": {**spec, "versions": [{**version, "schema": schema}]}})
-    plane.kubectl("wait", "--for=condition=Established", f"crd/{name['name']}", check=True)
-    plane.kubectl("create", "serviceaccount", "jobset", "-n", MANAGED, check=True)
-    account = f"--serviceaccount={MANAGED}:jobset"
-    plane.kubectl("create", "clusterrolebinding", "jobset", "--clusterrole=cluster-admin", account, check=True)
-    directory = tmp_path_factory.mktemp("jobset")
-    Authority("jobset").server("localhost").write(directory / "tls")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    (directory / "config.yaml").write_text(JOB_SETS.replace("PORT", port).replace("DIRECTORY", str(directory)))
-    program = build.ensure("jobset-controller")["jobset-controller"]
-    kubeconfig = kubeconfig_of(plane, MANAGED, "jobset", directory)
-    command: list[str | Path] = [program, f"--kubeconfig={kubeconfig}", f"--config={directory / 'config.yaml'}"]
-    return plane.run("jobset-controller", command)
+def job_sets(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """JobSet's definition, webhooks and controller; returns the path of the controller's log."""
+    jobset.define(world)
+    return jobset.run(world, tmp_path_factory.mktemp("jobset"))
 
 
 def job(name: str, *, queue: str = "", namespace: str = MANAGED, cpu: str = "1", **metadata: Any) -> Raw:
@@ -162,13 +132,10 @@ def test_a_pod_may_not_start_what_waits_either(world: World, pod: Path) -> None:
 
 
 def job_set(name: str, queue: str) -> Raw:
-    """A JobSet of two Jobs, with what its own webhooks would fill in."""
+    """A JobSet of two Jobs, which name a queue if one is given."""
     made = job("unused", queue=queue)
     template: Raw = {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"]}
-    template["spec"] |= {"completionMode": "Indexed", "completions": 1, "parallelism": 1}
-    each = {"name": "workers", "replicas": 2, "template": template}
-    policies = {"successPolicy": {"operator": "All"}, "startupPolicy": {"startupPolicyOrder": "AnyOrder"}}
-    spec = {"replicatedJobs": [each], "network": {"enableDNSHostnames": False}, **policies}
+    spec = {"replicatedJobs": [{"name": "workers", "replicas": 2, "template": template}]}
     metadata = {"name": name, "namespace": MANAGED}
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
 

@@ -191,8 +191,9 @@ def test_a_deactivated_jobset_is_stopped_and_its_templates_are_as_they_were(worl
 
 def test_changes_that_admission_alone_may_make_are_refused(world: World) -> None:
     queue(world, "fourth", one=5)
-    world.create(job_set("runs", "fourth", seconds=600), job_set("queued", "fourth", seconds=600))
+    world.create(job_set("runs", "fourth", seconds=600))
     world.until("the first runs", lambda: running(world, "runs"))
+    world.create(job_set("queued", "fourth", seconds=600))
     world.until("the second waits", lambda: world.told("queued", "QuotaReserved")[0] == "False")
 
     def patch(name: str, change: Raw) -> tuple[int, str]:
