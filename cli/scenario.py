@@ -22,6 +22,7 @@ from controller.watched import WATCHED, rows
 from core.jobs import fields
 from core.jobs.kind import JobKind
 from core.jobs.kinds import KINDS, kind_of
+from core.wire.merge import merged
 from core.wire.timestamps import epoch
 
 __all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
@@ -126,20 +127,6 @@ def changed(scenario: Scenario, patch: Path) -> Scenario:
     named = tuple(_named(sorted(jobs.values(), key=lambda s: s.at), mistakes))
     mistakes.raise_any()
     return replace(scenario, objects=tuple(objects.values()), submissions=named)
-
-
-def merged(target: Raw, patch: Raw) -> Raw:
-    """JSON merge patch (RFC 7386)."""
-    result = dict(target)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            below = result.get(key)
-            result[key] = merged(below if isinstance(below, dict) else {}, value)
-        else:
-            result[key] = value
-    return result
 
 
 def _merged_object(base: Document | None, patch: Document, mistakes: Mistakes) -> Document | None:

@@ -9,11 +9,11 @@ validates nothing.
 import asyncio
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from api.objects import Raw
+from core.wire.merge import merged
 from tests.faults import Reply, Request
 
 JSON = {"Content-Type": "application/json"}
@@ -130,7 +130,7 @@ class StandIn:
         expected = body.get("metadata", {}).get("resourceVersion")
         if expected not in (None, self.objects[path]["metadata"]["resourceVersion"]):
             return _status(409, "Conflict")
-        return 200, self.put(path, body if request.method == "PUT" else _merged(self.objects[path], body))
+        return 200, self.put(path, body if request.method == "PUT" else merged(self.objects[path], body))
 
     def _is_object(self, path: str) -> bool:
         parts = path.strip("/").split("/")
@@ -226,16 +226,3 @@ def _status(code: int, reason: str) -> tuple[int, Raw]:
         "reason": reason,
         "message": reason,
     }
-
-
-def _merged(target: Any, patch: Raw) -> Raw:
-    """A JSON merge patch (RFC 7386), applied to a copy."""
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        elif isinstance(value, dict):
-            merged[name] = _merged(merged.get(name), value)
-        else:
-            merged[name] = value
-    return merged

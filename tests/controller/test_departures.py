@@ -23,7 +23,8 @@ from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import name
 from core.model import Key, Raw
 from core.state.state import State
-from tests.core.jobs.samples import job, merged, workload_of
+from core.wire.merge import merged
+from tests.core.jobs.samples import job, workload_of
 from tests.core.jobs.test_decide import admitted
 
 KEY = Key("ns", name(BATCH_JOB, job()))

@@ -27,9 +27,10 @@ from core.model import Key, Raw
 from core.model.owner import Owner
 from core.state.state import State
 from core.wire import decode
+from core.wire.merge import merged
 from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
-from tests.core.jobs.samples import ADMISSION, job, merged, read, with_status, workload_of
+from tests.core.jobs.samples import ADMISSION, job, read, with_status, workload_of
 from tests.core.jobs.test_decide import admitted
 
 KEY = Key("ns", "j")

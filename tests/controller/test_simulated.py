@@ -43,6 +43,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
+from core.wire.merge import merged
 from core.wire.timestamps import stamp
 from tests.effort import cases
 
@@ -87,7 +88,7 @@ class Memory:
         if body["metadata"].get("resourceVersion") not in (None, found["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", "the object has been modified")
         metadata = {key: value for key, value in body["metadata"].items() if key not in ("uid", "resourceVersion")}
-        return self.put(resource, _merged(found, {**body, "metadata": metadata}))
+        return self.put(resource, merged(found, {**body, "metadata": metadata}))
 
     async def delete(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
         assert "delete" in WRITES[resource][""]
@@ -99,17 +100,6 @@ class Memory:
         if (resource, namespace, name) not in self.objects:
             raise NotFound(404, "NotFound", name)
         return self.objects[resource, namespace, name]
-
-
-def _merged(target: Any, patch: Raw) -> Raw:
-    """A JSON merge patch, applied to a copy."""
-    merged = copy.deepcopy(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value) if isinstance(value, dict) else copy.deepcopy(value)
-    return merged
 
 
 class Silent:

@@ -9,6 +9,7 @@ from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, Key, PodSetAssignment, Raw, Workload
 from core.wire import conditions, decode
+from core.wire.merge import merged
 from core.workload import priority
 
 NOW = 1000.0
@@ -74,19 +75,6 @@ def patches(writes: Sequence[Write]) -> list[Patch]:
     found = [each for each in writes if isinstance(each, Patch)]
     assert len(found) == len(writes)
     return found
-
-
-def merged(target: Raw, patch: Raw) -> Raw:
-    """The target after a JSON merge patch (RFC 7386), as the API server would have it."""
-    result = dict(target)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            result[key] = merged(result[key] if isinstance(result.get(key), dict) else {}, value)
-        else:
-            result[key] = value
-    return result
 
 
 def with_status(raw: Raw, before: Workload, after: Workload) -> Raw:

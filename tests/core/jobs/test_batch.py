@@ -10,7 +10,8 @@ from core.jobs import meta, template, workload
 from core.jobs.kind import Outcome, Patch
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
-from tests.core.jobs.samples import job, merged
+from core.wire.merge import merged
+from tests.core.jobs.samples import job
 
 INJECTION = Injection("main", 3, {"kueue.x-k8s.io/podset": "main"}, {}, {"kind": "spot"}, [{"key": "spot"}])
 

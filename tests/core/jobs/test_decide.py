@@ -25,6 +25,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
 from core.model import Admission, PodSetAssignment, Raw, Workload
 from core.wire import decode
+from core.wire.merge import merged
 from core.workload import transitions
 from tests.core.jobs.samples import (
     ADMISSION,
@@ -33,7 +34,6 @@ from tests.core.jobs.samples import (
     NOW,
     decoded,
     job,
-    merged,
     patches,
     read,
     with_status,

@@ -23,8 +23,9 @@ from core.jobs.decide import decide, earlier, orphan
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.release import remain
 from core.model import Key, Raw
+from core.wire.merge import merged
 from core.workload import transitions
-from tests.core.jobs.samples import NOW, job, merged, patches, read, workload_of
+from tests.core.jobs.samples import NOW, job, patches, read, workload_of
 from tests.core.jobs.test_decide import admitted, after, evicted, facts, situation, started
 
 UID = "job-uid"

@@ -20,7 +20,8 @@ from core.jobs.kind import JobKind, Outcome, Served, Slot, outcome
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Raw
-from tests.core.jobs.samples import job, merged, patches
+from core.wire.merge import merged
+from tests.core.jobs.samples import job, patches
 from tests.core.jobs.test_jobset import job_set
 
 

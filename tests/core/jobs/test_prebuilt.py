@@ -21,6 +21,7 @@ from core.jobs.decide import decide, earlier
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
 from core.model import Raw
+from core.wire.merge import merged
 from core.workload import transitions
 from tests.core.jobs.samples import (
     ADMISSION,
@@ -29,7 +30,6 @@ from tests.core.jobs.samples import (
     NOW,
     decoded,
     job,
-    merged,
     read,
     with_status,
     workload_of,
