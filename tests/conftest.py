@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +21,8 @@ from tests.effort import cases
 
 if TYPE_CHECKING:
     from devcluster.controlplane import ControlPlane
+    from tests.faults import FaultProxy
+    from tests.standin import StandIn
 
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=cases(50, 1_000))
 settings.load_profile("suite")
@@ -41,6 +43,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 """`kubectl(*arguments, stdin=None, check=False, timeout=60.0)`, in the test's own namespace."""
+
+
+@pytest.fixture
+def server() -> StandIn:
+    """A stand-in for an API server, empty."""
+    from tests.standin import StandIn
+
+    return StandIn()
+
+
+@pytest.fixture
+async def proxy(server: StandIn) -> AsyncIterator[FaultProxy]:
+    """The way to ``server``, on which faults can be injected."""
+    from tests.faults import FaultProxy
+
+    async with FaultProxy(server) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="session")

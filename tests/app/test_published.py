@@ -60,17 +60,6 @@ def hook(bundle: bytes) -> Raw:
 
 
 @pytest.fixture
-def server() -> StandIn:
-    return StandIn()
-
-
-@pytest.fixture
-async def proxy(server: StandIn) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(server) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 async def world(server: StandIn, proxy: FaultProxy) -> AsyncIterator[World]:
     async with Client(proxy.connection) as client:
         made = World(server, client)

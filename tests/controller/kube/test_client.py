@@ -27,17 +27,6 @@ THINGS = Resource("example.com", "v1", "things", "Thing")
 PATH = "/apis/example.com/v1/namespaces/ns/things"
 
 
-@pytest.fixture
-def server() -> StandIn:
-    return StandIn()
-
-
-@pytest.fixture
-async def proxy(server: StandIn) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(server) as proxy:
-        yield proxy
-
-
 class Sleeps(list[float]):
     """Records the waits instead of waiting."""
 
