@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from api.kinds import KINDS
 from controller import resources
 from controller.kube.events import EVENTS
 from controller.watched import READ, Watched, rows
-from core.jobs.kinds import KINDS
+from core.jobs import kinds
 from core.model import Raw
 
 UNWATCHED: Final = (
@@ -21,6 +22,14 @@ UNWATCHED: Final = (
     (EVENTS, ("create", "patch")),
 )
 """Resources that are used without a watch."""
+
+DEFINITIONS: Final[Raw] = {
+    "apiGroups": ["apiextensions.k8s.io"],
+    "resources": ["customresourcedefinitions"],
+    "verbs": ["get", "patch"],
+    "resourceNames": [kind.crd_name for kind in KINDS if len(kind.versions) > 1],
+}
+"""The CA's bundle is kept in step with the certificate in every definition whose versions are converted."""
 
 HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
@@ -50,9 +59,11 @@ def rules(table: Iterable[Watched]) -> list[Raw]:
 def template() -> str:
     """The chart's template of these rules, for every kind of job there is."""
     lines = []
-    for rule in rules(rows(KINDS.values())):
-        groups, names, verbs = (", ".join(each or '""' for each in words) for words in rule.values())
-        lines += [f"- apiGroups: [{groups}]\n", f"  resources: [{names}]\n", f"  verbs: [{verbs}]\n"]
+    for rule in (*rules(rows(kinds.KINDS.values())), DEFINITIONS):
+        written = {name: ", ".join(each or '""' for each in words) for name, words in rule.items()}
+        lines += [
+            f"{'  ' if place else '- '}{name}: [{words}]\n" for place, (name, words) in enumerate(written.items())
+        ]
     return HEAD + "".join(lines) + TAIL
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from api import crds
 from controller.kube.resource import Resource
-from controller.rights import rules, template
+from controller.rights import DEFINITIONS, rules, template
 from controller.watched import Watched, rows
 from core.jobs.kinds import KINDS
 
@@ -25,6 +26,12 @@ def granted(table: tuple[Watched, ...], group: str, name: str) -> set[str]:
 
 def test_the_template_in_the_chart_is_the_one_that_the_table_gives() -> None:
     assert (CHART / "templates" / "_rules.tpl").read_text() == template(), "run `make generate`"
+
+
+def test_the_definitions_that_convert_between_versions_may_be_patched_and_no_others() -> None:
+    converted = {each["metadata"]["name"] for each in crds.definitions({"url": "x"}) if "conversion" in each["spec"]}
+    assert set(DEFINITIONS["resourceNames"]) == converted
+    assert DEFINITIONS["verbs"] == ["get", "patch"]
 
 
 def test_a_row_brings_its_rights_along() -> None:
