@@ -183,8 +183,8 @@ CASES = [
             (
                 "nobody-lends",
                 job(asks={"memory": "40Gi"}),
-                'never starts: asks for 40Gi memory, "team-a" has 32Gi, cohort "research" lends none; ask for 32Gi'
-                " or less",
+                'never starts: asks for 40Gi memory, ClusterQueue "team-a" has 32Gi,'
+                ' cohort "research" lends none; ask for 32Gi or less',
             ),
             (
                 "request-too-large",
@@ -221,8 +221,8 @@ CASES = [
                 job("busy", asks={"cpu": "9"}),
                 "asks for 9 cpu, own quota in standard is 8: starts only when 1 can be borrowed"
                 ' in cohort "pair"; ask for 8 or less\n'
-                'will wait: asks for 9 cpu, 6 free in "busy", 3 missing; queue position 2; LocalQueue "main" has'
-                " free quota",
+                'will wait: asks for 9 cpu, 6 free in ClusterQueue "busy", 3 missing; queue position 2;'
+                ' LocalQueue "main" has free quota',
             ),
             ("only-by-borrowing", job(asks={"cpu": "10"}), ""),
             (
@@ -240,8 +240,8 @@ CASES = [
             (
                 "will-wait",
                 job("busy", asks={"cpu": "7"}),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; queue position 2; LocalQueue "main" has'
-                " free quota",
+                'will wait: asks for 7 cpu, 6 free in ClusterQueue "busy", 1 missing; queue position 2;'
+                ' LocalQueue "main" has free quota',
             ),
             (
                 "will-wait",
@@ -257,7 +257,7 @@ CASES = [
             (
                 "will-wait",
                 job("preempts", asks={"cpu": "4"}),
-                'will wait: asks for 4 cpu, 2 free in ClusterQueue "preempts", 2 missing; queue position 1;'
+                'will wait: asks for 4 cpu, 2 free in "preempts", 2 missing; queue position 1;'
                 ' LocalQueue "checked" has free quota',
             ),
             ("will-wait", job("preempts", asks={"cpu": "4"}, urgent="urgent"), ""),
@@ -320,8 +320,8 @@ CASES = [
             (
                 "will-wait",
                 workload(queue="busy", cpu="7"),
-                'will wait: asks for 7 cpu, 6 free in "busy", 1 missing; queue position 2; LocalQueue "main" has'
-                " free quota",
+                'will wait: asks for 7 cpu, 6 free in ClusterQueue "busy", 1 missing; queue position 2;'
+                ' LocalQueue "main" has free quota',
             ),
         )
     ),
@@ -332,7 +332,7 @@ CASES = [
                 "unknown-key",
                 job(annotations={f"{KUEUE}job-min-paralelism": "1"}),
                 "annotation kueue.x-k8s.io/job-min-paralelism is unknown and ignored: did you mean"
-                " job-min-parallelism?",
+                " kueue.x-k8s.io/job-min-parallelism?",
             ),
             (
                 "key-without-effect",
