@@ -209,7 +209,7 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             continue
         most = {name: lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors}
         each = [f"{quantity.text(resource, most[name])} in {shortened(name)}" for name in flavors]
-        own = _quota(queue, flavors[0], resource).nominal
+        own = quota(queue, flavors[0], resource).nominal
         split = f" ({quantity.text(resource, own)} own, {quantity.text(resource, most[flavors[0]] - own)} borrowed)"
         detail = split if len(flavors) == 1 and most[flavors[0]] > own else ""
         best = max(flavors, key=lambda name: (most[name], -flavors.index(name)))
@@ -256,10 +256,11 @@ def at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQue
 
     ways = [found for name in flavors if (found := left(name)) and min(found.values()) > 0]
     best = min((way for way in ways if PODS_RESOURCE not in way), key=len, default={})
-    return _amounts(best, resource)
+    return amounts(best, resource)
 
 
-def _amounts(asked: dict[str, int], resource: str) -> str:
+def amounts(asked: dict[str, int], resource: str) -> str:
+    """Returns ``2``, or ``2 cpu and 4Gi memory`` where it is not about this resource alone."""
     if list(asked) == [resource]:
         return quantity.text(resource, asked[resource])
     return " and ".join(f"{quantity.text(name, each)} {shortened(name)}" for name, each in asked.items())
@@ -323,7 +324,8 @@ def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tup
             yield demand, (common or sorted(short[0]))[0], flavors
 
 
-def _quota(queue: ClusterQueue, flavor: str, resource: str) -> Quota:
+def quota(queue: ClusterQueue, flavor: str, resource: str) -> Quota:
+    """The quota of a ClusterQueue for a resource in a flavor; without any, none at all."""
     return queue.quotas.get(FlavorResource(flavor, resource), Quota())
 
 
@@ -331,9 +333,9 @@ def _unlent(queue: ClusterQueue, resource: str, flavors: list[str], lookup: Look
     """Whether the queue may borrow, but its cohort lends it nothing."""
 
     def alone(flavor: str) -> bool:
-        quota = _quota(queue, flavor, resource)
-        own = lookup.most(queue.name, FlavorResource(flavor, resource)) <= quota.nominal
-        return own and quota.borrowing_limit != 0
+        given = quota(queue, flavor, resource)
+        own = lookup.most(queue.name, FlavorResource(flavor, resource)) <= given.nominal
+        return own and given.borrowing_limit != 0
 
     return bool(queue.cohort) and all(alone(flavor) for flavor in flavors)
 
@@ -342,7 +344,7 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
     """The request exceeds the own quota in every flavor, and the cohort lends nothing."""
     for demand, resource, flavors in _never(job, queue, lookup):
         if not demand.partial and _unlent(queue, resource, flavors, lookup):
-            own = max(_quota(queue, name, resource).nominal for name in flavors)
+            own = max(quota(queue, name, resource).nominal for name in flavors)
             owned, cohort = quantity.text(resource, own), shortened(queue.cohort)
             fix = _another(job, lookup) or _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
@@ -353,31 +355,3 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
                 f"never starts: {demand.asks(resource)}, own quota is {owned}, its cohort lends none; {fix}",
                 f"never starts: {demand.asks(resource)}, own quota is {owned}, cohort lends none; {fix}",
             )
-
-
-def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """The request exceeds the own quota of every flavor and cannot be borrowed now, but fits with what can be
-    borrowed.
-    """
-    for demand in demands(job, queue):
-        flavors = suitable(demand, lookup)
-        able = [name for name in flavors if not lacking(demand.least, name, queue, lookup.most)]
-        beyond = {name: _borrowed(demand, name, queue) for name in flavors}
-        if not able or not all(beyond.values()) or holds(demand, flavors, queue, lookup.available):
-            continue
-        flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of the requested resources
-        resource = min(beyond[flavor])
-        own, missing = _quota(queue, flavor, resource).nominal, quantity.text(resource, beyond[flavor][resource])
-        asks = f"{demand.asks(resource)}, own quota in {shortened(flavor)} is {quantity.text(resource, own)}"
-        owned = {name: _quota(queue, flavor, name).nominal for name in sorted(beyond[flavor])}
-        fix = f"; ask for {_amounts(owned, resource)} or less" if all(owned.values()) else ""
-        yield fitted(
-            f'{asks}: starts only when {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{fix}',
-            f"{asks}: starts only when {missing} can be borrowed{fix}",
-        )
-
-
-def _borrowed(demand: Demand, flavor: str, queue: ClusterQueue) -> dict[str, int]:
-    """Returns the part of the request above the own quota of a flavor."""
-    own = {resource: _quota(queue, flavor, resource).nominal for resource in demand.least}
-    return {resource: amount - own[resource] for resource, amount in demand.least.items() if amount > own[resource]}

@@ -312,7 +312,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     Rule(
         "only-by-borrowing",
         "The request is larger than the ClusterQueue's own quota, and the rest cannot be borrowed now.",
-        _of_queue(capacity.only_by_borrowing),
+        _of_queue(waiting.only_by_borrowing),
         example="asks for 10 cpu, own quota in standard is 8: starts only when 2 can be borrowed"
         ' in cohort "research"; ask for 8 or less',
     ),

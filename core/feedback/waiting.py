@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 from api import quantity
-from api.names import PreemptionPolicy
+from api.names import Fungibility, PreemptionPolicy
 from core.feedback import capacity
 from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
@@ -45,11 +45,20 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}; {fix}",
             or_else=[f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}"],
         )
+    elif not ahead and _reorders_flavors(queue) and _preempting(job, queue, lookup) is False:
+        yield fitted(f"will wait: {where} cannot admit it now, by borrowing or preemption; starts automatically")
+
+
+def _reorders_flavors(queue: ClusterQueue) -> bool:
+    """Whether the search may pass over a flavor that fits by borrowing, for one where preemption seems possible. If it
+    is not, the workload waits, in Kueue too.
+    """
+    return queue.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING and preempts(queue)
 
 
 def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | None:
-    """Whether the job, which is younger than all others, would be admitted immediately by preemption; None if
-    unknown.
+    """Whether the job, which is younger than all others, would be admitted immediately, if need be by preemption; None
+    if unknown.
     """
     key = Key(job.namespace, "")
     newcomer = Workload(key, "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
@@ -107,6 +116,39 @@ def _with_room(job: Submission, lookup: Lookup) -> str:
         return not lookup.pending(queue.name) and capacity.could_run(job, queue, lookup, lookup.available)
 
     return elsewhere(job, lookup, room, "has free quota")
+
+
+def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """The request exceeds the own quota of every flavor and cannot be borrowed now, but fits with what can be
+    borrowed; nothing where preemption could make room.
+    """
+    for demand in capacity.demands(job, queue):
+        flavors = capacity.suitable(demand, lookup)
+        able = [name for name in flavors if not capacity.lacking(demand.least, name, queue, lookup.most)]
+        beyond = {name: _borrowed(demand, name, queue) for name in flavors}
+        if not able or not all(beyond.values()) or capacity.holds(demand, flavors, queue, lookup.available):
+            continue
+        if preempts(queue) and _preempting(job, queue, lookup) is not False:
+            continue
+        flavor = min(able, key=lambda name: len(beyond[name]))  # the first that has most of the requested resources
+        resource = min(beyond[flavor])
+        own, missing = (
+            capacity.quota(queue, flavor, resource).nominal,
+            quantity.text(resource, beyond[flavor][resource]),
+        )
+        asks = f"{demand.asks(resource)}, own quota in {shortened(flavor)} is {quantity.text(resource, own)}"
+        owned = {name: capacity.quota(queue, flavor, name).nominal for name in sorted(beyond[flavor])}
+        fix = f"; ask for {capacity.amounts(owned, resource)} or less" if all(owned.values()) else ""
+        yield fitted(
+            f'{asks}: starts only when {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{fix}',
+            f"{asks}: starts only when {missing} can be borrowed{fix}",
+        )
+
+
+def _borrowed(demand: capacity.Demand, flavor: str, queue: ClusterQueue) -> dict[str, int]:
+    """Returns the part of the request above the own quota of a flavor."""
+    own = {resource: capacity.quota(queue, flavor, resource).nominal for resource in demand.least}
+    return {resource: amount - own[resource] for resource, amount in demand.least.items() if amount > own[resource]}
 
 
 def preempts(queue: ClusterQueue) -> bool:

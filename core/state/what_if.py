@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from api.names import Fungibility
 from core.model import FlavorResource, Reserve, Workload
 from core.scheduling.cycle import schedule
 from core.scheduling.preemption.candidates import Preemptor
@@ -28,7 +29,8 @@ def starts(
     more: Mapping[str, Mapping[FlavorResource, int]] | None = None,
 ) -> bool | None:
     """Whether the new workload would be admitted now, if necessary by preemption; None if the computation takes too
-    long. ``more`` is additional usage, by ClusterQueue.
+    long. ``more`` is additional usage, by ClusterQueue. A workload that does not fit beside the others, and for which
+    nobody can be preempted, costs no copy of the tree (unless its queue prefers preemption to borrowing).
     """
     reservations = state.reservations
     root = reservations.roots.get(cluster_queue)
@@ -37,7 +39,8 @@ def starts(
     tree, demand = reservations.trees[root], state.pending.demands.of(newcomer)
     node = tree.queues[cluster_queue]
     head = Head(newcomer, cluster_queue, demand, newcomer.created)
-    if Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
+    reorders = node.spec.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING
+    if not reorders and Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
         return False
     if len(tree.queues) > QUEUES or sum(len(queue.reserved) for queue in tree.queues.values()) > HOLDERS:
         return None

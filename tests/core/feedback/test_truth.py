@@ -143,3 +143,53 @@ def test_to_be_told_leaves_no_trace() -> None:
         of_job(job(requests={"cpu": "4"}, priority_class="urgent"), lookup)
     lookup.state.check()
     assert (dict(tree.queues["team-a"].usage), tree.readers) == (before, 0)
+
+
+PREFERS_PREEMPTION = """
+- kind: ResourceFlavor
+  metadata: {name: spot}
+- kind: ClusterQueue
+  metadata: {name: team-a}
+  spec:
+    namespaceSelector: {}
+    cohortName: all
+    preemption: {reclaimWithinCohort: LowerPriority}
+    flavorFungibility: {whenCanBorrow: TryNextFlavor, preference: PreemptionOverBorrowing}
+    resourceGroups:
+      - coveredResources: [cpu]
+        flavors:
+          - {name: standard, resources: [{name: cpu, nominalQuota: 0}]}
+          - {name: spot, resources: [{name: cpu, nominalQuota: 4}]}
+- kind: ClusterQueue
+  metadata: {name: lender}
+  spec:
+    namespaceSelector: {}
+    cohortName: all
+    resourceGroups:
+      - coveredResources: [cpu]
+        flavors:
+          - {name: standard, resources: [{name: cpu, nominalQuota: 8}]}
+          - {name: spot, resources: [{name: cpu, nominalQuota: 0}]}
+"""
+BORROWER = running("theirs", "team-b", "lender", "4", flavor="spot")
+
+
+@pytest.mark.parametrize(
+    ("preference", "admits", "texts"),
+    [
+        ("PreemptionOverBorrowing", True, []),
+        (
+            "PreemptionOverBorrowing",
+            False,
+            ['will wait: ClusterQueue "team-a" cannot admit it now, by borrowing or preemption; starts automatically'],
+        ),
+        ("BorrowingOverPreemption", False, []),
+    ],
+)
+def test_where_preemption_is_preferred_to_borrowing_the_cycle_itself_is_asked(
+    preference: str, admits: bool, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(what_if, "starts", lambda *_: admits)
+    queues = PREFERS_PREEMPTION.replace("PreemptionOverBorrowing", preference)
+    found = of_job(job(requests={"cpu": "4"}), world(queues + BORROWER))
+    assert [each.message for each in found] == texts
