@@ -213,6 +213,7 @@ def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World
             reserves = "Admitted" if name == "queued" else "QuotaReserved"
             world.until("it was looked at", partial(_told, world, name, reserves))
         made = job(f"of-{name}", queue="others", cpu="9", ownerReferences=[owner])
+        made["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "600s"}}
         made["spec"]["suspend"] = name == "waiting"
         stored = create(world.plane, made, "--kubeconfig", str(pod))
         assert stored["spec"]["suspend"] is (name != "queued")

@@ -287,7 +287,7 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
     put(desk, "create", local_queue("tenant-a"))
     select = ("patch", "clusterqueue", "tenant-a", "--type=merge", "-p", '{"spec":{"namespaceSelector":{}}}')
     desk.plane.kubectl(*select, check=True)
-    owns = "asks for 11 nvidia.com/gpus, own quota is 10, its cohort lends none"
+    owns = 'asks for 11 nvidia.com/gpus, "tenant-a" has 10, cohort "borrowing-cohort" lends none'
     warned(desk, job("a", **asks_11), f"never starts: {owns}; ask for 10 or less")
     put(desk, "apply", other)
     nodeless = 'no node has the labels of flavor "k80": its pods stay pending until such a node is added'
