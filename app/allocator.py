@@ -1,9 +1,9 @@
-"""Returns the memory of large requests to the system.
+"""Makes the C library return the memory of large requests to the system.
 
-The C library allocates a block above a limit in its own pages, which are released with it; but glibc raises that limit
-to the size of the last freed block, up to 32 MiB. After the first review of some megabytes all blocks came from the
-heap, which cannot shrink while smaller blocks at its end are in use: `bench.abuse` shows the effect. A limit that is
-set explicitly stays as it is.
+The C library allocates a block above a limit in separate pages, which are released with it; but glibc raises that limit
+to the size of the last freed block, up to 32 MiB. After the first review of some megabytes all blocks would come from
+the heap, which cannot shrink while smaller blocks at its end are in use: `bench.abuse` shows the effect. glibc does not
+change a limit that is set explicitly.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import ctypes
 from typing import Final
 
 OWN_PAGES_BYTES: Final = 256 * 1024
-"""Larger than one read from a socket, so that only large bodies cost new pages."""
+"""The limit for separate pages: larger than one read from a socket, so that only large bodies need new pages."""
 ARENAS: Final = 1
 """The number of heaps. glibc would create one for each thread; with one interpreter lock threads rarely wait for a
 heap.
 """
 _M_ARENA_MAX: Final = -8
 _M_MMAP_THRESHOLD: Final = -3
-"""As in glibc's malloc.h."""
+"""Both numbers are those of glibc's malloc.h."""
 
 
 def settle() -> bool:
-    """Set both limits for this process; False where the C library is another one, which needs neither."""
+    """Sets both limits for this process. Returns False if the C library is not glibc, and so needs neither."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except AttributeError:

@@ -1,6 +1,6 @@
-"""The ASGI application of a listener: calls of hooks, answered without a framework between, and pages by Starlette.
+"""The ASGI application of a listener: it answers calls of hooks without a framework, and pages through Starlette.
 
-An admission call takes the steps of `Application._call`, one after the other; docs/architecture.md lists them.
+`Application._call` has the steps of an admission call in order; docs/architecture.md lists them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from webhook.routes import Route
 
 
 class Application:
-    """`hooks` take reviews by POST, `pages` are read with GET; `called` gets the path of each call of a hook when it
-    comes.
+    """Serves `hooks`, which take reviews by POST, and `pages`, which are read with GET. `called` gets the path of each
+    call of a hook when it arrives.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Application:
         self._called = called
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request within the limits, or refuse it."""
+        """Serves a request within the limits, or refuses it."""
         if scope["type"] != "http":
             return
         try:
@@ -57,7 +57,7 @@ class Application:
             await refuse(refusal, receive, send, self.limits.linger_seconds)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the call of a hook, and count it."""
+        """Answers the call of a hook and counts it."""
         path: str = scope["path"]
         started = time.perf_counter()
         self._called(path)
@@ -94,7 +94,7 @@ async def _answer(send: Send, status: int, content: bytes) -> None:
 
 
 def metrics_page(metrics: ProcessMetrics) -> Page:
-    """`/metrics`."""
+    """Returns the page `/metrics`."""
 
     async def endpoint(request: Request) -> Response:
         return Response(await metrics.page(), media_type=CONTENT_TYPE_LATEST)

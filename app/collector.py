@@ -1,11 +1,11 @@
-"""When garbage is collected: never while the caches are read, then never among their objects, and never for long.
+"""Decides when garbage is collected: not while the caches are read, then without their objects, in short steps.
 
-Objects read at the start live as long as the process. A collection would visit each of them again and again (135 ms at
-a time over 50,000 Workloads, 12 ms without), so the collector is off until they are frozen. A collection before that
-would stall the webhooks for a second or two.
+Objects read at the start live as long as the process. Each collection would visit all of them (135 ms for 50,000
+Workloads, 12 ms without them), so the collector is off until they are frozen. A collection before that would block the
+webhooks for a second or two.
 
 Afterwards a collection takes about a millisecond for a thousand objects, and all tasks wait for it. So young objects
-are collected in small lots, and old ones, whose number grows with the cluster, when no calls arrive.
+are collected in small numbers, and old objects, whose number grows with the cluster, when no calls arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUIET_POLL_SECONDS: Final = 1.0
 MANY: Final = 100_000
 """The number of survivors of a full collection above which they are frozen: this saves 0.1 s in the next one."""
 PATIENCE: Final = 6
-"""After this multiple of the time it is done even while calls arrive: once an hour."""
+"""After this multiple of ``SWEEP_SECONDS`` a full collection runs even while calls arrive: once an hour."""
 
 
 def settle() -> None:
@@ -34,18 +34,17 @@ def settle() -> None:
 
 
 async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS, *, patience: float = PATIENCE) -> None:
-    """Runs a full collection from time to time, after ``patience`` times as long even at a moment that is not
-    ``quiet``. Never returns.
+    """Runs a full collection at intervals when ``quiet``, and after ``patience`` intervals in any case. Never returns.
 
-    If many objects survive they are frozen, like those read at the start, so that the next collection takes only as
-    long as there are new objects. Reference cycles among them would stay; those that grow with the cluster have none
-    (``tests/core/test_trees.py``).
+    If many objects survive they are frozen, like those read at the start, so that the next collection visits only new
+    objects. Reference cycles among frozen objects would never be freed; objects whose number grows with the cluster
+    have none (``tests/core/test_trees.py``).
     """
     while True:
         await asyncio.sleep(every_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(every_seconds * (patience - 1)):
-                while not quiet():  # noqa: ASYNC110 - whether anybody calls is known by asking
+                while not quiet():  # noqa: ASYNC110 - nothing signals that no calls arrive
                     await asyncio.sleep(min(every_seconds, QUIET_POLL_SECONDS))
         gc.collect()
         if len(gc.get_objects()) > MANY:
@@ -54,8 +53,8 @@ async def sweep(quiet: Callable[[], bool], every_seconds: float = SWEEP_SECONDS,
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Context in which permanent objects are read. Afterwards the collector is on again, because it alone frees objects
-    that refer to themselves (an exception and its frames).
+    """Returns a context in which permanent objects are read. Afterwards the collector is on again, because only it
+    frees objects that refer to themselves (an exception and its frames).
     """
     gc.disable()
     try:

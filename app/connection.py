@@ -1,11 +1,11 @@
-"""One connection, from its handshake to its end: Hypercorn's HTTP/1.1 protocol under deadlines of our own.
+"""One connection, from its handshake to its end: Hypercorn's HTTP/1.1 protocol with a deadline for each state.
 
-Hypercorn's protocol is used as it is; its socket layer is not, because there a head that is dripped byte by byte is
-waited for, a client may switch to HTTP/2 by asking (`Upgrade: h2c`), and a response whose request body was not read
-to its end waits for ever. Here every state of a connection has a deadline, and a connection that misses it is cut.
+Hypercorn's protocol is used unchanged, but not its socket layer: that layer waits without limit for a request head that
+is sent byte by byte, lets a client switch to HTTP/2 (`Upgrade: h2c`), and blocks forever on a response whose request
+body was not read completely. Here every state of a connection has a deadline; a connection that exceeds it is aborted.
 
-The protocol is no public interface of Hypercorn: this is the only module that imports Hypercorn, and
-`tests/app/test_hypercorn.py` fails for a version that it was not tried with.
+The protocol is not a public interface of Hypercorn. So this is the only module that imports Hypercorn, and
+`tests/app/test_hypercorn.py` fails for a version with which it was not tested.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ log = structlog.get_logger("seiretsu.http")
 
 READ_SIZE = 2**16
 DRIPPED = 1024
-"""Who sends fewer bytes at a time does not hurry to get rid of a body."""
+"""After its answer, a client that sends fewer bytes at a time is cut off: it is not just finishing a large body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds a connection may spend in each state.
+    """The seconds that a connection may spend in each state.
 
-    `idle` between requests: longer than the 90 s for which the API server keeps a connection, so that it is the one to
-    close, never in the middle of a call it is just sending. A new connection that says nothing is idle too: the API
-    server opens some in reserve. `head` from the first byte of a request to the end of its headers, `call` from there
-    to the end of the answer, `closing` until a connection that was told to close is cut.
+    `idle`: between requests. This is longer than the 90 s for which the API server keeps a connection, so that the API
+    server closes it first and no connection is closed while a call is being sent on it. A new connection without data
+    is idle too: the API server opens some in advance. `head`: from the first byte of a request to the end of its
+    headers. `call`: from there to the end of the answer. `closing`: from an orderly close until the connection is
+    aborted.
     """
 
     handshake: float = 5.0
@@ -55,7 +56,7 @@ class Deadlines:
 
 
 class State(enum.Enum):
-    """What a connection is doing."""
+    """The state of a connection; each has a deadline."""
 
     IDLE = enum.auto()
     HEAD = enum.auto()
@@ -64,23 +65,23 @@ class State(enum.Enum):
 
 
 class Protocol:
-    """What the connections of one server have in common."""
+    """The settings and the state that the connections of one server share."""
 
     def __init__(self) -> None:
         self.config = _config()
         self.context = WorkerContext(None)
 
     def drain(self) -> None:
-        """From now on every answer says `Connection: close`, and ends its connection."""
+        """Makes every answer from now on say `Connection: close` and end its connection."""
         self.config.keep_alive_max_requests = 0
 
     async def end(self) -> None:
-        """No connection is used again after the call that it carries."""
+        """Ends each connection after the call that it serves now."""
         await self.context.terminated.set()
 
 
 class Connection:
-    """Serves the requests of one socket, one after the other; `await run()` ends with the socket closed."""
+    """Serves the requests of one socket, one after the other. When `run()` returns, the socket is closed."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Connection:
         self.state = State.IDLE
 
     async def run(self) -> None:
-        """Serve until either side closes. Never raises: what goes wrong on one socket is no concern of the server."""
+        """Serves until either side closes. Never raises: an error on one socket must not affect the server."""
         try:
             try:
                 await self._serve()
@@ -110,9 +111,9 @@ class Connection:
                 release(error)
                 raise
         except* asyncio.CancelledError:
-            pass  # cut: by a deadline or at the end of the shutdown
+            pass  # aborted: by a deadline or at the end of the shutdown
         except* (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):  # in groups, from the protocol's tasks
-            pass  # gone, or asking for a protocol that is not spoken here
+            pass  # the client has closed the connection, or asked for a protocol that is not supported
         except* Exception:
             log.exception("A connection was closed because of a bug in Seiretsu")
         finally:
@@ -120,31 +121,31 @@ class Connection:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Refer to nothing that refers to us: garbage is looked for by the number of objects, and a thousand ended
-        connections, each with half a megabyte of TLS buffers, would wait for it.
+        """Breaks all reference cycles through this connection. The garbage collector starts by the number of objects:
+        a thousand closed connections, each with half a megabyte of TLS buffers, would wait for it.
         """
         if self._protocol is not None:
-            self._protocol.send = _unheard  # an error of the HTTP library keeps its protocol
+            self._protocol.send = _unheard  # an exception of the HTTP library refers to its protocol
         self._protocol = self._task = None
 
     def close(self) -> None:
-        """Close in an orderly way, then cut."""
+        """Closes in an orderly way; aborts if that exceeds its deadline."""
         self._flush()
         self._enter(State.CLOSING)
         self._writer.close()
 
     def _end(self) -> None:
-        """Close after the last answer. A caller who is still sending has a moment to read it: a connection that is
-        closed on unread data is reset, and that is all the caller would see.
+        """Closes after the last answer. A client that is still sending gets time to read the answer: closing a socket
+        with unread data resets the connection, and the client would see only the reset.
         """
         if self._protocol is not None and self._protocol.connection.their_state is h11.SEND_BODY:
             self._flush()
-            self._enter(State.CLOSING)  # what still comes is read and forgotten, until its deadline
+            self._enter(State.CLOSING)  # data that still arrives is read and discarded, until the deadline
         else:
             self.close()
 
     def cut(self) -> None:
-        """End now, whatever is in flight."""
+        """Aborts the connection immediately, with any call in flight."""
         self._writer.transport.abort()
         if self._task is not None:
             self._task.cancel()
@@ -166,7 +167,7 @@ class Connection:
             self._enter(State.IDLE)
             while not self._reader.at_eof():
                 data = await self._reader.read(READ_SIZE)
-                if self.state is State.CLOSING:  # an answer was given already: what still comes is read and forgotten
+                if self.state is State.CLOSING:  # the answer has been sent: data that still arrives is discarded
                     if len(data) < DRIPPED:
                         break
                     continue
@@ -176,8 +177,8 @@ class Connection:
             await self._protocol.handle(Closed())
 
     async def _send(self, event: Event) -> None:
-        """What the protocol asks of the socket. Head and body of an answer leave as one: a write is the dearest step of
-        a call.
+        """Does what the protocol asks of the socket. Head and body of an answer are sent in one write, because a write
+        is the most expensive step of a call.
         """
         if isinstance(event, RawData):
             if event.data:
@@ -198,8 +199,8 @@ class Connection:
             self._unsent.clear()
 
     def _enter(self, state: State) -> None:
-        """Begin a state and its deadline. A timer that is set already and rings in time is left alone: it finds the new
-        deadline when it does, and most calls never see one.
+        """Enters a state and sets its deadline. A timer that expires before the deadline is kept: it reads the new
+        deadline when it expires. So most calls neither set nor cancel a timer.
         """
         if self.state is State.CLOSING and self._deadline:
             return
@@ -235,11 +236,11 @@ class Connection:
 
 
 async def _unheard(event: Event) -> None:
-    """What is said to a socket that is gone."""
+    """Discards an event for a socket that is closed."""
 
 
 def release(error: BaseException) -> None:
-    """Let go of what the frames hold that an error went through: by way of them it may refer to itself, and to us."""
+    """Clears the local variables of the error's frames: through them it may refer to itself and to the connection."""
     traceback.clear_frames(error.__traceback__)
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
@@ -247,9 +248,9 @@ def release(error: BaseException) -> None:
 
 
 def _config() -> Config:
-    """Hypercorn's settings: its limits on heads, and none on how many requests a connection may carry.
+    """Returns Hypercorn's settings: a limit for request heads, and none for the number of requests of a connection.
 
-    The default of 1,000 requests makes the API server's calls in flight fail at every thousandth.
+    With the default of 1,000 requests, calls of the API server that are in flight fail at every thousandth request.
     """
     config = Config()
     config.h11_max_incomplete_size = 16 * 1024

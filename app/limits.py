@@ -1,8 +1,8 @@
-"""What a caller may send, decided before any of our code sees it. The app server below has no such limits.
+"""Limits on requests, checked before a handler runs. The ASGI server has no such limits.
 
-Anybody who reaches the port may call, so every request is read under a cap and a deadline and refused with the status
-that says why. A body is read to its end before the handler runs: a handler that is given bytes can neither wait for
-more of them nor leave some unread. `app.application` calls these in their order.
+Any client that reaches the port can send requests, so every request is read with a size limit and a deadline, and is
+refused with the status that says why. A body is read completely before the handler runs, so that a handler can neither
+wait for data nor leave data unread. `app.application` calls these functions in their order.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`body_bytes` fits two objects of the API server's 3 MiB each and the rest of a review (controller-runtime's cap).
+    """The limits of one listener.
 
-    `held_bytes` is for all bodies together. `wait_seconds` is how long a call may wait for one of the `calls` places,
-    `body_seconds` how long a body may take to come in.
+    `body_bytes` is controller-runtime's limit: enough for a review with two objects of 3 MiB, the most that the API
+    server takes. `held_bytes` is for all bodies together. `body_seconds` is the time for a body to arrive,
+    `wait_seconds` the time that a call may wait for one of `calls` places, `linger_seconds` the time that a client gets
+    to read a refusal.
     """
 
     body_bytes: int = 7 * 1024 * 1024
@@ -31,7 +33,7 @@ class Limits:
 
 
 class RefusedError(Exception):
-    """A request that goes no further: its status and a sentence for the caller."""
+    """A request is refused, with an HTTP status and a sentence for the client."""
 
     def __init__(self, status: int, message: str, allow: str = "") -> None:
         super().__init__(message)
@@ -40,15 +42,15 @@ class RefusedError(Exception):
 
 
 class Bodies:
-    """Reads the bodies of one listener; ``held`` is how many bytes of them are in memory."""
+    """Reads the request bodies of one listener. ``held`` is the number of their bytes in memory."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.held = 0
 
     async def read(self, receive: Receive, body: bytearray) -> None:
-        """Read a whole body into ``body``, counted as it comes, whatever its Content-Length said. Whether it raises or
-        not, ``release`` ends it.
+        """Reads a whole body into ``body`` and counts the bytes that arrive, regardless of Content-Length. The caller
+        must call ``release`` afterwards, also if this raises.
         """
         limits = self._limits
         try:
@@ -71,20 +73,20 @@ class Bodies:
             raise RefusedError(408, f"the body was not complete within {seconds} seconds") from None
 
     def release(self, body: bytearray) -> None:
-        """Free the memory of a body, of which an error may still hold the frame."""
+        """Frees the memory of a body: the frames of an exception may still refer to it."""
         self.held -= len(body)
         body.clear()
 
 
 class Places:
-    """How many calls are answered at once."""
+    """Limits the number of calls that are answered at once."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._free = asyncio.Semaphore(limits.calls)
 
     async def take(self) -> None:
-        """Wait for a place; ``leave`` gives it back."""
+        """Waits for a place; ``leave`` releases it."""
         if not self._free.locked():
             await self._free.acquire()
             return
@@ -95,12 +97,12 @@ class Places:
             raise RefusedError(429, f"{self._limits.calls} calls are being answered already: try again") from None
 
     def leave(self) -> None:
-        """Give the place to another call."""
+        """Releases the place for another call."""
         self._free.release()
 
 
 def check_page(scope: Scope, limits: Limits) -> None:
-    """Refuses what does not read a page: another method, or a body."""
+    """Refuses a request for a page that has another method than GET or HEAD, or a body."""
     length, headers = _length(scope, limits)
     if scope["method"] not in ("GET", "HEAD"):
         raise RefusedError(405, "this path is read with GET", allow="GET, HEAD")
@@ -109,7 +111,7 @@ def check_page(scope: Scope, limits: Limits) -> None:
 
 
 def check_call(scope: Scope, limits: Limits) -> None:
-    """Refuses what is no call of a hook: another method, encoding or media type, or too long a body."""
+    """Refuses a request to a hook that has another method, encoding or media type, or too long a body."""
     _, headers = _length(scope, limits)
     if scope["method"] != "POST":
         raise RefusedError(405, "this path takes AdmissionReviews by POST", allow="POST")
@@ -130,8 +132,8 @@ def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 async def refuse(refusal: RefusedError, receive: Receive, send: Send, linger_seconds: float) -> None:
-    """Answer and close. What is still being sent is read and dropped for a moment: a connection that is closed on
-    unread data is reset, and the caller would see that in place of the answer.
+    """Sends the refusal and closes. For ``linger_seconds``, data that still arrives is read and discarded: closing a
+    socket with unread data resets the connection, and the client would see the reset instead of the answer.
     """
     text = f"{refusal}\n".encode()
     headers = [

@@ -69,7 +69,7 @@ class ProcessMetrics:
         )
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a call of a hook and its answer (`0`: none)."""
+        """Counts a call of a hook and its answer (status `0`: no answer)."""
         self.calls.labels(path, str(status)).inc()
         self.seconds.labels(path).observe(seconds)
         if 400 <= status < 500:
@@ -92,17 +92,17 @@ class ProcessMetrics:
 
 
 class _Read(Collector):
-    """Families that have been read."""
+    """A collector of metric families that have been read already."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: names are not compared."""
+        """Yields nothing, so that the registry does not compare names."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Themselves."""
+        """Returns the families."""
         return iter(self._families)
 
 
@@ -113,7 +113,7 @@ class ClientCalls(Collector):
         self._answers = answers
 
     def collect(self) -> Iterator[Metric]:
-        """One series for each verb, resource and status; the status of a call that nothing answered is `0`."""
+        """Yields one series for each verb, resource and status; a call without an answer has status `0`."""
         family = CounterMetricFamily(
             "rest_client_requests_total", "Calls to the API server", labels=["method", "resource", "code"]
         )

@@ -1,11 +1,12 @@
-"""Whether this process is alive and whether it is ready, each as a list of named checks with a sentence for a failure.
+"""The probes for liveness and readiness, each a list of named checks with a sentence for a failure.
 
-Alive (`/healthz`) depends on the event loop only: if it depended on the API server, its outage would restart every
-replica. Ready (`/readyz`) is what the API server needs: a TLS handshake with the process's own port that verifies with
-the clients' bundle, that bundle in the webhook configurations, and no shutdown. Any client can ask, as often as it
-likes, so the result of a handshake is cached for a moment. It does not wait for caches: the first LIST of Seiretsu's
-kinds may need the conversion webhook, which a Service offers only when it is ready. `/readyz/controller` reports
-whether the caches are read and whether the API server denies the controller any write.
+Liveness (`/healthz`) depends only on the event loop: if it depended on the API server, an outage of that would restart
+every replica. Readiness (`/readyz`) checks what the API server needs: a TLS handshake with the process's own port
+verifies with the clients' bundle, the webhook configurations have that bundle, and the process is not shutting down.
+Any client can send requests, as many as it likes, so the result of a handshake is cached for a short time. Readiness
+does not wait for the caches: the first LIST of Seiretsu's kinds may need the conversion webhook, which a Service offers
+only when the pod is ready. `/readyz/controller` reports whether the caches have been read and whether the API server
+denies the controller any write.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from app.metrics import ProcessMetrics
 from app.server import Address
 
 Check = Callable[[], Awaitable[str]]
-"""Why the check fails, in a sentence; empty where it passes."""
+"""Returns a sentence that says why the check fails; empty if it passes."""
 
 BEAT_SECONDS = 0.25
 DEAD_SECONDS = 30.0
@@ -41,7 +42,7 @@ class Heartbeat:
         self._last = time.monotonic()
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Measures until cancelled."""
         while True:
             self._last = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
@@ -52,16 +53,16 @@ class Heartbeat:
         return max(time.monotonic() - self._last - BEAT_SECONDS, 0.0)
 
     async def check(self) -> str:
-        """The loop ran its timers in the last half minute."""
+        """Passes if the loop has run its timers in the last half minute."""
         late = self.late()
         return f"the event loop has been busy for {late:.0f} s" if late > DEAD_SECONDS else ""
 
 
 async def dial(address: Address, bundle: bytes, name: str) -> str:
-    """Makes a TLS handshake with the process's own port as the API server would, with `bundle` as trust and `name` as
-    the host name.
+    """Makes a TLS handshake with the process's own port as the API server would, with `bundle` as the trusted CAs and
+    `name` as the host name. Returns why it fails; empty if it succeeds.
 
-    Without checking the time: OpenSSL would use the local clock, and the API server's is what counts.
+    The validity period is not checked: OpenSSL would use the local clock, but the API server uses its own.
     """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
     try:
@@ -77,7 +78,7 @@ async def dial(address: Address, bundle: bytes, name: str) -> str:
 
 
 def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Check:
-    """The check, with a result that is valid for `REMEMBERED_SECONDS`, regardless of the number of requests."""
+    """Returns the check with its result cached for `REMEMBERED_SECONDS`, regardless of the number of requests."""
     answer, until = "", float("-inf")
     one_at_a_time = asyncio.Lock()
 
@@ -93,13 +94,15 @@ def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Che
 
 
 async def failing(checks: Mapping[str, Check]) -> dict[str, str]:
-    """The checks that fail, with their sentences."""
+    """Returns the checks that fail, with their sentences."""
     found = {name: await check() for name, check in checks.items()}
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
 def probe(path: str, checks: Mapping[str, Check]) -> Route:
-    """A path that answers 200 if every check passes, else 503, with one line for each check, as the API server does."""
+    """Returns a page that answers 200 if every check passes, else 503, with one line for each check, as the API server
+    does.
+    """
 
     async def endpoint(request: Request) -> Response:
         failed = await failing(checks)

@@ -1,8 +1,8 @@
-"""Whether the API server calls with a bundle that verifies the served certificate, according to the live webhook
-configurations.
+"""Checks that the caBundle in the live webhook configurations verifies the served certificate.
 
-They are watched, so a probe costs no call, and a bundle that is removed or replaced is detected and restored
-immediately. While they cannot be watched, the result of the last pass over the certificates counts (`certs.keeper`).
+The configurations are watched, so a probe costs no call, and a bundle that is removed or replaced is detected and
+restored immediately. While they cannot be watched, the result of the last pass over the certificates is used
+(`certs.keeper`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from controller.kube.store import Store, verbatim
 
 
 class Published:
-    """Follows the configurations ``names`` (one of each resource), whose webhooks the API server calls as ``called``.
+    """Watches the configurations ``names`` (one of each resource). The API server calls their webhooks by the host name
+    ``called``.
 
-    ``required``: a missing one is an error. ``spoiled`` is called at each change that leaves an error.
+    ``required``: a missing configuration is an error. ``spoiled`` is called after each change that leaves an error.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class Published:
 
     @property
     def known(self) -> bool:
-        """Every configuration has been looked for by the watch."""
+        """Whether the watch has listed every configuration."""
         return all(store.synced for store in self._stores.values())
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Watches until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
@@ -93,7 +94,7 @@ class Published:
         except (binascii.Error, ValueError):
             return "has a caBundle that is not base64"
         if not bundle.strip():
-            # Without a bundle the API server uses the CAs of its machine: right if no CA is known here either.
+            # Without a bundle the API server uses its system's CAs: correct if no CA is known here either.
             return "has no caBundle" if self._live.bundle else ""
         if self._live.pair is None:
             return "trusts a CA, but no certificate is served yet"

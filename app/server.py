@@ -1,8 +1,9 @@
-"""The listening sockets, and how they end: first word, last calls, then nothing left.
+"""The listening sockets, and how they are shut down without losing a call.
 
-The API server holds connections open and does not repeat a call that was cut, so a server that closes at the first
-SIGTERM fails users' requests (measured: 4 of 2,300). Here it goes on answering for a while as a lame duck: not ready
-any more, each answer says `Connection: close`, and only then the listeners close and calls in flight are waited for.
+The API server keeps connections open and does not repeat a call whose connection was closed, so a server that closes
+at the first SIGTERM fails users' requests (measured: 4 of 2,300). This server goes on answering for a while as a lame
+duck: it reports that it is not ready, and each answer says `Connection: close`. Then it closes the listeners and waits
+for the calls in flight.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ log = structlog.get_logger("seiretsu.http")
 
 BACKLOG = 1024
 GREETING_SECONDS = 0.002
-"""For how long the next connection waits for the handshake of the one before. A handshake costs as much as a call or
-two: hundreds at once would keep everybody waiting who is connected."""
+"""How long the next connection waits at most for the handshake of the previous one. A handshake costs as much as one or
+two calls: hundreds at once would delay the calls of all other connections."""
 AGAIN_SECONDS = 0.1
-"""After a connection could not be accepted (no descriptors left, or it is gone already)."""
+"""The pause after a connection could not be accepted (no file descriptor is free, or the client has closed it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. Port 0 takes a free one."""
+    """The address to listen on. Port 0 selects a free port."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`host:port`, `[v6]:port` or `:port` (every address). Raises `ValueError` with what is wrong."""
+        """Parses `host:port`, `[v6]:port` or `:port` (every address). Raises a `ValueError` that says why."""
         host, separator, port = text.rpartition(":")
         if not separator or not port.isdigit() or int(port) > 65535:
             raise ValueError(f"{text!r} is not an address: write HOST:PORT, e.g. 127.0.0.1:9443")
@@ -51,20 +52,20 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """Seconds of each part of the shutdown: as a lame duck, and then for the calls still in flight."""
+    """The seconds of each part of the shutdown: as a lame duck, then waiting for the calls in flight."""
 
     lame_duck: float = 1.0
     calls: float = 4.0
 
     @property
     def total(self) -> float:
-        """The longest the shutdown takes."""
+        """The longest time that the shutdown takes."""
         return self.lame_duck + self.calls
 
 
 @dataclass(slots=True)
 class Listener:
-    """One app on one address, with TLS where `tls` is given. `bound` is known once it listens."""
+    """One ASGI application on one address, with TLS if `tls` is given. `bound` is set when it listens."""
 
     app: ASGIApp
     address: Address
@@ -73,7 +74,7 @@ class Listener:
 
 
 class Server:
-    """Serves its listeners from `start()` to `stop()`; `draining` from the first moment of `stop()` on."""
+    """Serves its listeners from `start()` to `stop()`. `draining` is true from the beginning of `stop()`."""
 
     def __init__(self, listeners: Sequence[Listener], deadlines: Deadlines | None = None) -> None:
         self.listeners = tuple(listeners)
@@ -86,7 +87,7 @@ class Server:
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def start(self) -> None:
-        """Listen on every address. Raises `OSError` naming the address that cannot be had; then nothing listens."""
+        """Listens on every address. Raises an `OSError` that names an unavailable address; then nothing listens."""
         try:
             for listener in self.listeners:
                 await self._listen(listener)
@@ -95,7 +96,7 @@ class Server:
             raise
 
     async def stop(self, farewell: Farewell) -> None:
-        """End as the module says; returns within `farewell.total` seconds, with no socket open."""
+        """Shuts down as the module describes. Returns within `farewell.total` seconds, with no socket open."""
         self.draining = True
         self._protocol.drain()
         await asyncio.sleep(farewell.lame_duck)
@@ -118,7 +119,9 @@ class Server:
         self._accepting.append(asyncio.create_task(self._accept(opened, listener.app, listener.tls)))
 
     async def _close_doors(self) -> None:
-        """Accept nobody any more. The loop lets go of a socket before that closes: its number is soon another's."""
+        """Accepts no more connections. The event loop must release a socket before it is closed, because its descriptor
+        number is soon used again.
+        """
         ending = [*self._accepting, *self._greeting]
         for task in ending:
             task.cancel()
@@ -147,14 +150,14 @@ class Server:
     async def _serve(
         self, app: ASGIApp, accepted: socket.socket, tls: ssl.SSLContext | None, greeted: asyncio.Event
     ) -> None:
-        """One connection, from its handshake to its end."""
+        """Serves one connection, from its handshake to its end."""
         task = asyncio.current_task()
         assert task is not None
         try:
             streams = await self._greet(accepted, tls)
         except OSError as error:
             release(error)
-            return  # no TLS, another version of it, or nothing at all in time: no concern of ours
+            return  # the client spoke no TLS, another version of it, or nothing in time: not an error of the server
         finally:
             greeted.set()
             self._greeting.discard(task)

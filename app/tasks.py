@@ -1,7 +1,7 @@
-"""Background tasks with an owner: a task that ends, for whatever reason, ends the process.
+"""Background tasks that must not end: a task that ends, for any reason, ends the process.
 
-If a task ended unnoticed, the server would answer 200 and admit nothing. So every task has a name and is watched, and
-the waiter gets the first one that ended.
+If a task ended unnoticed, the server would answer 200 and admit nothing. So every task has a name, and `Tasks.ended`
+returns the first task that ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Tasks:
         self._stopping = False
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` until `stop()`. Its end before that is reported by `ended()`."""
+        """Runs `work` until `stop()`. If it ends before that, `ended()` reports it."""
         if name in self._running:
             work.close()
             raise ValueError(f"there is a task {name!r} already")
@@ -40,11 +40,11 @@ class Tasks:
         task.add_done_callback(self._note)
 
     async def ended(self) -> TaskEndedError:
-        """Wait until the first task ends; its name and why."""
+        """Waits until the first task ends. Returns its name and why it ended."""
         return await asyncio.shield(self._ended)
 
     async def stop(self, *names: str, seconds: float = 5.0) -> list[str]:
-        """Cancel the named tasks (none named: all) and wait for them; returns those still running after `seconds`."""
+        """Cancels the named tasks (all, without names) and waits. Returns those that still run after `seconds`."""
         self._stopping = True
         chosen = {name: task for name, task in self._running.items() if not names or name in names}
         for task in chosen.values():
@@ -60,7 +60,7 @@ class Tasks:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The errors that a group of errors holds, or the one."""
+    """Yields the errors of an exception group, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _causes(inner)

@@ -1,5 +1,5 @@
-"""Logs what blocks the event loop. Webhooks, lease and probes all wait while one step takes long, and it can be
-identified only during that time: a thread reads the loop's stack then.
+"""Logs what blocks the event loop. While one step takes long, webhooks, lease and probes all wait. The step can be
+identified only during that time, so a thread reads the loop's stack then.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Watch until `stop()`."""
+        """Watches until `stop()`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stops watching."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
