@@ -1,4 +1,4 @@
-"""Stations 2 and 9: a job gets its Workload, starts when that is admitted, stops when it is evicted, and ends with it.
+"""Steps 2 and 9 of docs/architecture.md: creates the Workload of a job, and starts, stops and finishes the job with it.
 
 Collects input (from stores only), calls ``core.jobs.decide``, and applies one write. The answer of each write enters
 the caches, whose change queues the job again; so the next rule is applied without waiting for the watch, and a restart

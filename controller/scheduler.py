@@ -1,4 +1,4 @@
-"""Stations 6 and 7: when a change could admit a workload, runs a cycle and writes its decisions into the status.
+"""Steps 6 and 7 of docs/architecture.md: runs a cycle when a change could admit a workload, and writes its decisions.
 
 ``core.scheduling.cycle`` makes the decision. This module does the rest: it wakes the cycle (without polling), writes
 reservations and evictions in parallel, each guarded by the version of the object that was decided, and withdraws a
