@@ -15,7 +15,7 @@ from core.feedback.jobs import of_template
 from core.feedback.keys import Keys, of_keys
 from core.feedback.strangers import Deletion, Stranger, of_deletion, of_stranger
 from core.jobs import meta, owners
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Raw
 from webhook.jobs import keys_of, submission_of
 from webhook.kinds import malformed
@@ -29,7 +29,8 @@ def advise(request: Request, context: Context) -> Response:
     new, old = request.new(), request.old_object
     if _looked_after(request, context) or any(_FORM.errors(each) for each in (new, old)):
         return allow()
-    change = Change(None if old is None else _stranger(request, old), _stranger(request, new))
+    queued = tuple(kind.kind for kind in ALL if kind.framework in context.settings.frameworks)
+    change = Change(None if old is None else _stranger(request, old, queued), _stranger(request, new, queued))
     found = of_stranger(change, context.lookup)
     if request.kind == "CronJob":
         found += _of_template(request, context)
@@ -54,10 +55,10 @@ def _looked_after(request: Request, context: Context) -> bool:
     return (request.kind, request.group) in map(owners.kind_and_group, external)
 
 
-def _stranger(request: Request, raw: Raw) -> Stranger:
+def _stranger(request: Request, raw: Raw, queued: tuple[str, ...]) -> Stranger:
     template = {} if request.kind in ("CronJob", "Pod", "Job") else (raw.get("spec") or {}).get("template") or {}
     jobs_queued = request.kind == "CronJob" and bool(meta.queue_name(_job(raw) or {"metadata": {}}))
-    return Stranger(request.kind, request.namespace, {**meta.labels(template), **meta.labels(raw)}, jobs_queued)
+    return Stranger(request.kind, request.namespace, {**meta.labels(template), **meta.labels(raw)}, jobs_queued, queued)
 
 
 def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:

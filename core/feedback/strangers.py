@@ -23,13 +23,14 @@ from core.state.lookup import Lookup
 class Stranger:
     """An object that names a queue. ``labels`` are those of the object and of its pod template, if it has one.
 
-    ``jobs_queued`` is whether the Jobs of a CronJob name a queue too.
+    ``jobs_queued`` is whether the Jobs of a CronJob name a queue too, ``queued`` are the enabled kinds of jobs.
     """
 
     kind: str
     namespace: str
     labels: Labels
     jobs_queued: bool = False
+    queued: tuple[str, ...] = ("Job",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,22 @@ def _come(change: Change[Stranger]) -> Labels:
 
 
 def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
-    if change.new is None or change.new.kind in ("Job", "CronJob"):
+    if change.new is None or change.new.kind in (*change.new.queued, "CronJob"):
         return
     # Without a prefix it is mostly the name of a message queue that a service reads.
     key = names_queue({key: value for key, value in _come(change).items() if "/" in key})
     if not key:
         return
-    nothing = f"label {shortened(key)} has no effect on a {change.new.kind}: only Jobs are queued"
-    yield fitted(f"{nothing}, {'this pod starts' if change.new.kind == 'Pod' else 'its pods start'} immediately")
+    nothing = f"label {shortened(key)} has no effect on a {change.new.kind}"
+    kinds = [f"{kind}s" for kind in change.new.queued]
+    listed = " and ".join(filter(None, (", ".join(kinds[:-1]), *kinds[-1:])))
+    only = f"only {listed} are queued" if listed else "it is not queued"
+    start = "this pod starts" if change.new.kind == "Pod" else "its pods start"
+    yield fitted(
+        f"{nothing}: {only}, {start} immediately",
+        f"{nothing}: {only}, {start} now",
+        f"{nothing}: it is not queued, {start} immediately",
+    )
 
 
 def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
@@ -80,10 +89,10 @@ def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
 
 
 def _unmanaged(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
-    if change.new is not None and change.new.kind == "Job" and names_queue(_come(change)):
+    if change.new is not None and change.new.kind in change.new.queued and names_queue(_come(change)):
         yield fitted(
-            f'namespace "{shortened(change.new.namespace)}" is never managed: this Job is not queued and starts'
-            f" immediately; use another namespace"
+            f'namespace "{shortened(change.new.namespace)}" is never managed: this {change.new.kind} is not queued and'
+            f" starts immediately; use another namespace"
         )
 
 

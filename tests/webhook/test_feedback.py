@@ -496,6 +496,23 @@ def test_nothing_is_promised_about_jobs_of_another_api_group() -> None:
     assert deleted_workload("batch.volcano.sh/v1alpha1") == []
 
 
+@pytest.mark.parametrize(
+    ("frameworks", "only"),
+    [
+        ({"batch/job"}, "only Jobs are queued"),
+        ({"jobset.x-k8s.io/jobset"}, "only JobSets are queued"),
+        ({"batch/job", "jobset.x-k8s.io/jobset"}, "only Jobs and JobSets are queued"),
+    ],
+)
+def test_the_warning_about_another_kind_names_the_kinds_that_are_queued(frameworks: set[str], only: str) -> None:
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "team-a", "labels": JOB_LABEL}}
+    core = {"group": "", "version": "v1"}
+    body = review(made, kind={**core, "kind": "Pod"}, resource={**core, "resource": "pods"})
+    settings = Settings(frameworks=frozenset(frameworks))
+    response = ask("/feedback-core-v1-pod", body, knows=world(), settings=settings)
+    assert [only in warning for warning in response["warnings"]] == [True]
+
+
 @pytest.mark.parametrize(("external", "warned"), [("Deployment.v1.apps", False), ("Deployment.v1.example.com", True)])
 def test_a_kind_is_left_to_the_external_controller_of_its_own_api_group_alone(external: str, warned: bool) -> None:
     """Kinds of two groups may have one name."""

@@ -100,6 +100,16 @@ def test_a_jobset_is_told_that_its_queue_does_not_exist() -> None:
     assert 'did you mean "default"?' in response["warnings"][0]
 
 
+def test_a_jobset_in_an_unmanaged_namespace_gets_a_warning_about_the_namespace() -> None:
+    made = review_of(job_set(labels=QUEUE, namespace="kube-system"), resource="jobsets")
+    response = ask("/feedback-jobset-x-k8s-io-v1alpha2-jobset-unmanaged", made, settings=JOB_SETS)
+    assert response["allowed"]
+    assert response["warnings"] == [
+        'namespace "kube-system" is never managed: this JobSet is not queued and starts immediately; use another'
+        " namespace"
+    ]
+
+
 def test_a_kind_that_is_held_back_by_a_list_gets_its_gate_and_its_own_defaults() -> None:
     response = created(queued(gates=["other"], size=None))
     assert response.allowed

@@ -18,9 +18,14 @@ QUEUE = {Label.QUEUE_NAME: "main"}
 
 
 def made(
-    kind: str, namespace: str = "team-a", labels: Raw | None = None, *, jobs_queued: bool = False
+    kind: str,
+    namespace: str = "team-a",
+    labels: Raw | None = None,
+    *,
+    jobs_queued: bool = False,
+    queued: tuple[str, ...] = ("Job",),
 ) -> Change[Stranger]:
-    return Change(None, Stranger(kind, namespace, QUEUE if labels is None else labels, jobs_queued))
+    return Change(None, Stranger(kind, namespace, QUEUE if labels is None else labels, jobs_queued, queued))
 
 
 def pod(image: str = "i", **spec: Any) -> Raw:
@@ -53,6 +58,32 @@ CASES = [
         id="a Pod, misspelt",
     ),
     pytest.param(
+        made("Pod", queued=("Job", "JobSet")),
+        "kind-not-queued",
+        "label kueue.x-k8s.io/queue-name has no effect on a Pod: only Jobs and JobSets are queued, this pod starts"
+        " immediately",
+        id="a Pod, where JobSets are queued",
+    ),
+    pytest.param(
+        made("Deployment", queued=("Job", "JobSet")),
+        "kind-not-queued",
+        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: only Jobs and JobSets are queued, its pods"
+        " start now",
+        id="a Deployment, where JobSets are queued",
+    ),
+    pytest.param(
+        made("Deployment", queued=("Job", "JobSet", "RayCluster")),
+        "kind-not-queued",
+        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: it is not queued, its pods start immediately",
+        id="a Deployment, where many kinds are queued",
+    ),
+    pytest.param(
+        made("Deployment", queued=()),
+        "kind-not-queued",
+        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: it is not queued, its pods start immediately",
+        id="a Deployment, where no kind is queued",
+    ),
+    pytest.param(
         made("StatefulSet", labels={"kueue.x-k8s.io/queue_name": "main", "queue-name": "emails"}),
         "kind-not-queued",
         f"label kueue.x-k8s.io/queue_name {NOTHING.format('StatefulSet')} its pods start immediately",
@@ -83,6 +114,13 @@ CASES = [
         'namespace "kube-system" is never managed: this Job is not queued and starts immediately; use another'
         " namespace",
         id="a Job of the system",
+    ),
+    pytest.param(
+        made("JobSet", "kube-system", queued=("Job", "JobSet")),
+        "namespace-not-managed",
+        'namespace "kube-system" is never managed: this JobSet is not queued and starts immediately; use another'
+        " namespace",
+        id="a JobSet of the system",
     ),
     pytest.param(
         Deletion("job-train-1a2b3", "train", running=True),
