@@ -44,7 +44,7 @@ def test_a_gate_works_or_is_locked_or_says_that_it_has_no_effect(gate: str) -> N
 
 
 @pytest.mark.parametrize("gate", sorted(feature_gates.LIMITED))
-def test_who_sets_a_gate_that_does_not_work_is_told_at_the_start(gate: str) -> None:
+def test_a_feature_gate_without_effect_gives_a_warning_at_the_start(gate: str) -> None:
     holds, why = feature_gates.LIMITED[gate]
     word = {True: "true", False: "false"}
     assert load(f"featureGates: {{{gate}: {word[holds]}}}").warnings == ()

@@ -70,7 +70,7 @@ def test_a_value_is_read_exactly_and_rounded_up(resource: str, value: object, am
         "٣",
     ],
 )
-def test_what_is_not_a_quantity_is_told_the_form(value: str) -> None:
+def test_a_wrong_quantity_gets_an_error_with_the_right_form(value: str) -> None:
     with pytest.raises(ValueError, match="quantities must match the regular expression"):
         quantity.amount("cpu", value)
 

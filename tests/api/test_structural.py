@@ -71,7 +71,7 @@ def test_a_job_with_junk_anywhere_has_the_same_errors_either_way(seed: int) -> N
         ),
     ],
 )
-def test_a_wrong_type_is_told_with_its_path(job: Any, error: str) -> None:
+def test_a_wrong_type_is_reported_with_its_path(job: Any, error: str) -> None:
     (found,) = BATCH_JOB.form.errors(job)
     assert found.detail == error
 
@@ -90,5 +90,5 @@ def test_a_form_is_refused_that_restricts_what_the_check_in_c_does_not_know() ->
     [(list_of(TEXT), [1] * 10 * MOST), (map_of(TEXT), dict.fromkeys(map(str, range(10 * MOST)), 1))],
     ids=["a list", "a map"],
 )
-def test_no_more_errors_are_looked_for_than_are_told(schema: Schema, value: Any) -> None:
+def test_checking_stops_when_enough_errors_are_found(schema: Schema, value: Any) -> None:
     assert len(violations(schema, value)) == len(Form(schema).errors(value)) == MOST

@@ -13,7 +13,7 @@ def test_a_subdomain_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a..b", "a\n", "ａ"])
-def test_what_is_not_a_subdomain_is_told_the_form(name: str) -> None:
+def test_a_wrong_subdomain_gets_an_error_with_the_right_form(name: str) -> None:
     (text,) = syntax.dns1123_subdomain(name)
     assert text == (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must"
@@ -43,7 +43,7 @@ def test_a_qualified_name_is_accepted(key: str) -> None:
         "x" * 64: "name part must be no more than 63 bytes",
     }.items(),
 )
-def test_what_is_not_a_qualified_name_is_told_why(key: str, start: str) -> None:
+def test_a_wrong_qualified_name_gets_an_error_with_the_reason(key: str, start: str) -> None:
     assert syntax.qualified_name(key)[0].startswith(start)
 
 

@@ -15,7 +15,7 @@ from app.collector import MANY, PATIENCE, YOUNG, reading, settle, sweep
 from tests.eventually import eventually
 
 
-def test_what_was_read_is_set_aside_and_garbage_is_collected_again() -> None:
+def test_objects_read_at_the_start_are_frozen_and_the_collector_is_on_again() -> None:
     try:
         with reading():
             assert not gc.isenabled()
@@ -66,7 +66,7 @@ def test_young_garbage_is_gone_after_a_few_thousand_new_objects() -> None:
 
 
 @pytest.mark.usefixtures("settled")
-async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
+async def test_old_garbage_is_collected_only_when_no_calls_arrive() -> None:
     calling = True
     circle = Circle()
     gc.collect()  # it is an old one now
@@ -88,7 +88,7 @@ async def test_old_garbage_is_looked_for_only_when_nobody_calls() -> None:
 
 
 @pytest.mark.usefixtures("settled")
-async def test_where_somebody_always_calls_it_is_done_all_the_same() -> None:
+async def test_old_garbage_is_collected_in_the_end_although_calls_always_arrive() -> None:
     circle = Circle()
     gc.collect()
     left = weakref.ref(circle)
@@ -99,7 +99,7 @@ async def test_where_somebody_always_calls_it_is_done_all_the_same() -> None:
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize(("count", "aside"), [(10, False), (MANY, True)])
-async def test_many_objects_that_survived_are_not_looked_at_again(count: int, aside: bool) -> None:
+async def test_many_survivors_of_a_collection_are_not_visited_again(count: int, aside: bool) -> None:
     gc.freeze()  # what other tests left
     try:
         before = gc.get_freeze_count()

@@ -98,7 +98,7 @@ async def test_nothing_is_left_of_a_connection_that(serve: Serve, end: End) -> N
 
 
 @pytest.mark.parametrize("said", [b"GET /page HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b""], ids=["no TLS", "cut", "silent"])
-async def test_nothing_is_left_of_a_handshake_that_came_to_nothing(serve: Serve, said: bytes) -> None:
+async def test_nothing_is_left_of_a_failed_handshake(serve: Serve, said: bytes) -> None:
     def handshakes() -> int:
         return sum(type(each).__name__ == "SSLProtocol" for each in gc.get_objects())
 

@@ -29,7 +29,7 @@ def test_server_side_apply_does_it_alone_where(found: Raw, wanted: Raw) -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(SERVICE, OURS), (OURS, SERVICE)])
-def test_the_place_of_another_conversion_webhook_goes_as_ours_comes(theirs: Raw, ours: Raw) -> None:
+def test_the_patch_replaces_the_address_of_another_conversion_webhook(theirs: Raw, ours: Raw) -> None:
     patch = moved(converting(theirs), converting(ours))
     assert patch is not None
     (gone,) = {"service", "url"} & set(theirs)

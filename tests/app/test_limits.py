@@ -106,7 +106,7 @@ async def test_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, c
         assert served.app.bodies.held == 0
 
 
-async def test_a_caller_who_goes_on_sending_after_the_refusal_reads_it_and_is_no_mistake_of_ours(serve: Serve) -> None:
+async def test_a_caller_that_sends_on_after_a_refusal_can_read_it_and_no_bug_is_logged(serve: Serve) -> None:
     patient = Deadlines(closing=30.0)
     with structlog.testing.capture_logs() as told:
         async with serve(limits=SMALL, deadlines=patient, tls=True) as served, served.wire() as wire:
@@ -130,7 +130,7 @@ async def test_many_bodies_at_once_share_one_allowance(serve: Serve) -> None:
         assert served.app.bodies.held == 0
 
 
-async def test_a_call_waits_for_a_place_and_is_told_to_come_again(serve: Serve) -> None:
+async def test_a_call_waits_for_a_place_and_is_then_refused_with_429(serve: Serve) -> None:
     async with serve(limits=SMALL) as served, served.wire() as one, served.wire() as two, served.wire() as three:
         await one.send(post("/slow", b"{}"))
         await two.send(post("/slow", b"{}"))
@@ -142,7 +142,7 @@ async def test_a_call_waits_for_a_place_and_is_told_to_come_again(serve: Serve) 
             assert (await four.call(post("/slow", b"{}"))).status == 200
 
 
-async def test_a_mistake_of_ours_is_a_500_and_its_text_stays_with_us(serve: Serve) -> None:
+async def test_a_bug_is_answered_with_500_and_without_its_text(serve: Serve) -> None:
     async with serve() as served, served.wire() as wire:
         answer = await wire.call(post("/broken", b"{}"))
         assert (answer.status, answer.body) == (500, b"Internal Server Error")
@@ -170,7 +170,7 @@ async def test_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve: Se
                     assert (await real.call(post("/echo", b"{}"))).body == b"2"
 
 
-async def test_a_connection_that_says_nothing_is_closed_when_idle_too_long(serve: Serve) -> None:
+async def test_a_connection_without_data_is_closed_when_idle_too_long(serve: Serve) -> None:
     async with serve(deadlines=SHORT) as served, served.wire() as wire:
         assert await wire.closed()
 

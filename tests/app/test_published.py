@@ -83,7 +83,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize(("bundle", "told"), SPOILED)
-async def test_a_bundle_that_is_not_ours_is_told_at_once_until_it_is_ours_again(
+async def test_a_wrong_bundle_is_reported_immediately_until_it_is_restored(
     world: World, bundle: bytes, told: str
 ) -> None:
     await eventually(lambda: world.published.known)
@@ -105,7 +105,7 @@ async def test_a_certificate_of_another_ca_needs_another_bundle(world: World) ->
 
 
 @pytest.mark.parametrize("required", [True, False])
-async def test_a_configuration_that_is_gone_is_told_where_it_is_ours_to_make(
+async def test_a_missing_configuration_is_reported_only_if_it_is_required(
     server: StandIn, proxy: FaultProxy, required: bool
 ) -> None:
     async with Client(proxy.connection) as client:

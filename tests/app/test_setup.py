@@ -54,7 +54,7 @@ def test_a_port_of_0_is_none() -> None:
     assert (found.health, found.metrics) == (None, None)
 
 
-def test_certificates_of_somebody_elses_making_are_read_from_the_mount() -> None:
+def test_externally_managed_certificates_are_read_from_the_mount() -> None:
     found = decided("internalCertManagement: {enable: false}\n", install=False)
     assert (found.mounted, found.cert_dir) == (True, Path("/tmp/k8s-webhook-server/serving-certs"))
 
@@ -80,7 +80,7 @@ def test_admission_follows_the_configuration() -> None:
     assert not settings.enabled("PartialAdmission")
 
 
-def test_wrong_fields_are_told_with_their_paths() -> None:
+def test_wrong_fields_are_reported_with_their_paths() -> None:
     with pytest.raises(ConfigurationError, match=r"webhook\.prot: .*did you mean \"port\""):
         decided("webhook: {prot: 1}\n")
 

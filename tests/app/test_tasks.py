@@ -34,7 +34,7 @@ async def fail_in_parts() -> None:
     ],
     ids=["by an error", "by an error of a part", "by returning"],
 )
-async def test_the_first_task_to_end_is_told_with_its_name_and_why(work: object, told: str) -> None:
+async def test_the_first_task_to_end_is_reported_with_its_name_and_reason(work: object, told: str) -> None:
     tasks = Tasks()
     tasks.start("certificates", forever())
     assert callable(work)

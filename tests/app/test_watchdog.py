@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from app.watchdog import Watchdog
 
 
-def test_a_stall_is_told_once_with_the_place_that_causes_it() -> None:
+def test_a_stall_is_logged_once_with_the_code_that_causes_it() -> None:
     late, seen = [0.0], threading.Event()
 
     def measured() -> float:

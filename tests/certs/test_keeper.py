@@ -141,7 +141,7 @@ async def test_a_whole_rotation_old_then_both_then_new_alone(tmp_path: Path) -> 
     assert keeper.record.signing.certificate.not_before > START
 
 
-async def test_the_next_ca_does_not_sign_while_a_client_cannot_be_told(tmp_path: Path) -> None:
+async def test_the_next_ca_does_not_sign_while_a_client_cannot_get_its_bundle(tmp_path: Path) -> None:
     clock, client = Clock(), Client()
     keeper = keeper_on(tmp_path, clock, client)
     await keeper.tick()

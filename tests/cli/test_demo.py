@@ -57,7 +57,7 @@ def test_too_many_jobs_and_one_that_starts_before_its_turn_are_wrong(seen: Look,
     assert mistake(seen, EVERYBODY) == wrong
 
 
-def test_a_job_waits_once_it_is_told_why() -> None:
+def test_a_job_counts_as_waiting_once_its_reason_is_known() -> None:
     story = Story()
     fresh = ("team-a/1 waiting", "team-a/2 waiting")
     assert story.see(look(*fresh)) == [], "it may just have been created"

@@ -67,7 +67,7 @@ def merge(queue: Raw, change: Raw) -> Raw:
 FULL = (workload("old", 8, at=1, holds="team-a"), workload("borrower", 4, at=2, holds="team-a"))
 
 
-def test_a_waiting_job_is_told_its_place_who_holds_the_quota_and_whose_end_lets_it_in() -> None:
+def test_a_waiting_job_has_its_position_the_quota_holders_and_what_must_finish_first() -> None:
     told = explained(*FULL, workload("first", 4, at=3), workload("second", 4, at=4), of="second")
     assert (told.state, told.place, told.waiting) == ("waiting", 2, 2)
     assert [str(key) for key in told.ahead] == ["team-a/job-first"]
@@ -90,7 +90,7 @@ def test_where_the_borrowing_limit_alone_is_in_the_way_it_is_named() -> None:
     ) in told.ways
 
 
-def test_a_priority_that_would_preempt_is_told_with_its_victims() -> None:
+def test_a_priority_that_would_preempt_is_shown_with_its_victims() -> None:
     change = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     told = explained(*FULL, workload("next", 4, at=3), of="next", change=change)
     assert told.ways[-1] == ("with priority 1 or more (it has 0) it would preempt team-a/job-borrower")
@@ -109,7 +109,7 @@ def test_the_numbers_are_those_of_the_quota_as_it_stands() -> None:
     }
 
 
-def test_a_job_that_fits_only_waits_to_be_looked_at() -> None:
+def test_a_job_that_fits_waits_only_for_the_next_cycle() -> None:
     told = explained(workload("next", 4, at=3), of="next")
     assert (told.reason, told.message, told.ways) == ("Fits", "It fits now.", ())
 
@@ -123,12 +123,12 @@ def test_a_job_that_fits_only_waits_to_be_looked_at() -> None:
     ],
     ids=["its queue does not exist", "it is deactivated", "it runs"],
 )
-def test_what_does_not_wait_in_line_is_told_as_it_is(raw: Raw, state: str, message: str) -> None:
+def test_the_state_of_a_job_that_is_not_queued_is_shown(raw: Raw, state: str, message: str) -> None:
     told = explained(raw, of="x")
     assert (told.state, told.message) == (state, message)
 
 
-def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_is_told_so() -> None:
+def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_says_so() -> None:
     raw = workload("x", 1, at=1, holds="team-a")
     del raw["metadata"]["ownerReferences"]
     remain = {"type": "PodsRemain", "status": "True", "reason": "JobDeleted", "message": "The job was deleted, but ..."}
@@ -137,7 +137,7 @@ def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_is_told_so() 
     assert (told.state, told.message) == ("admitted", "it holds 1 cpu in standard. The job was deleted, but ...")
 
 
-def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
+def test_a_stopped_queue_is_the_reason_and_an_administrator_must_start_it() -> None:
     told = explained(workload("x", 1, at=1), of="x", change={"stopPolicy": "Hold"})
     assert told.message == "ClusterQueue team-a is inactive: Can't admit new workloads: is stopped."
     assert told.ways == ("an administrator must set spec.stopPolicy of ClusterQueue team-a to None",)
@@ -151,7 +151,7 @@ def test_a_stopped_queue_is_the_reason_and_an_administrator_the_mend() -> None:
     ],
     ids=["its LocalQueue is stopped", "its ClusterQueue does not exist"],
 )
-def test_who_is_in_no_line_is_told_what_has_to_be_changed(change: Raw, way: str) -> None:
+def test_an_inactive_queue_is_explained_with_the_change_that_it_needs(change: Raw, way: str) -> None:
     queues = [raw | {"spec": raw["spec"] | change["spec"]} if raw["kind"] == "LocalQueue" else raw for raw in QUEUES]
     told = answer([*queues, workload("x", 1, at=1)], "x", "team-a", NOW)
     assert isinstance(told, Explanation)
@@ -177,7 +177,7 @@ def the_job(name: str, **labels: str) -> Raw:
     ],
     ids=["a Job that is not managed", "a Job whose class is missing", "a misspelt name", "no such Workload"],
 )
-def test_where_there_is_no_workload_it_is_told_why(asked: str, said: str) -> None:
+def test_a_missing_workload_is_explained(asked: str, said: str) -> None:
     lost = {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/priority-class": "urgnt"}
     told = answer([*QUEUES, the_job("plain"), the_job("lost", **lost)], asked, "team-a", NOW)
     assert isinstance(told, str)
@@ -189,14 +189,14 @@ def condition(kind: str, reason: str, message: str, status: str = "True") -> Raw
     return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
-def test_a_finished_job_is_told_how_it_ended() -> None:
+def test_a_finished_job_has_its_result() -> None:
     raw = workload("x", 1, at=1, holds="team-a")
     raw["status"]["conditions"].append(condition("Finished", "Succeeded", "Job finished successfully"))
     told = explained(raw, of="x")
     assert (told.state, told.reason, told.message) == ("finished", "Succeeded", "Job finished successfully")
 
 
-def test_a_job_in_backoff_is_told_how_long_and_after_what() -> None:
+def test_a_job_in_backoff_has_the_remaining_time_and_the_cause() -> None:
     raw = workload("x", 1, at=1)
     message = "Exceeded the PodsReady timeout team-a/x"
     raw["status"] = {
@@ -209,7 +209,7 @@ def test_a_job_in_backoff_is_told_how_long_and_after_what() -> None:
     assert told.ways == ("it is requeued in 100 s, after eviction 2",)
 
 
-def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
+def test_a_job_that_waits_for_admission_checks_lists_them() -> None:
     raw = workload("x", 1, at=1, holds="team-a")
     raw["status"]["conditions"].pop()
     raw["status"]["admissionChecks"] = [
@@ -229,7 +229,7 @@ def test_a_job_that_waits_for_admission_checks_is_told_which() -> None:
     assert told.ways == ("AdmissionCheck capacity must become Ready; controller example.com/c decides it",)
 
 
-def test_a_gated_job_is_told_by_whom() -> None:
+def test_a_gated_job_names_the_owner_of_the_gate() -> None:
     raw = workload("x", 1, at=1)
     raw["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/hold"}
     told = explained(raw, of="x")
@@ -260,7 +260,7 @@ def test_behind_a_strict_head_that_cannot_start_the_head_and_its_reason_are_name
     assert any("for team-a/job-huge: with 8 cpu more quota" in way for way in told.ways)
 
 
-def test_who_waits_for_a_number_of_pods_is_told_who_holds_them() -> None:
+def test_a_job_that_waits_for_a_number_of_pods_lists_the_jobs_that_hold_them() -> None:
     group = {"coveredResources": ["pods"], "flavors": [{"name": "standard", "resources": []}]}
     group["flavors"] = [{"name": "standard", "resources": [{"name": "pods", "nominalQuota": "1"}]}]
     change = {"resourceGroups": [group], "cohortName": ""}
@@ -275,12 +275,12 @@ def test_who_waits_for_a_number_of_pods_is_told_who_holds_them() -> None:
     assert told.ways[0] == "it fits when team-a/job-old ends"
 
 
-def test_where_more_is_in_use_than_there_is_the_whole_of_what_is_missing_is_told() -> None:
+def test_if_usage_exceeds_quota_the_whole_missing_amount_is_shown() -> None:
     told = explained(workload("old", 14, at=1, holds="team-a"), workload("next", 4, at=2), of="next")
     assert any(way.startswith("with 6 cpu more quota") for way in told.ways), told.ways
 
 
-def test_with_block_admission_it_is_told_whose_pods_are_waited_for() -> None:
+def test_with_block_admission_the_workload_whose_pods_are_awaited_is_named() -> None:
     chosen = Rules(Settings(policy=SchedulingPolicy(block_admission=True)))
     told = answer(
         [*QUEUES, workload("old", 1, at=1, holds="team-a"), workload("next", 1, at=2)], "next", "team-a", NOW, chosen
@@ -305,7 +305,7 @@ def test_the_text_reads_from_what_is_wrong_to_what_to_do() -> None:
     assert lines[-1] == "Other waiting workloads may get free quota first: 1 ahead of it."
 
 
-def test_a_job_that_was_preempted_is_told_for_whom() -> None:
+def test_a_preempted_job_names_its_preemptor() -> None:
     stopped = workload("low", 4, at=3)
     message = "Preempted to accommodate a workload (UID: 0ad, JobUID: 0b1) due to prioritization in the ClusterQueue"
     stopped["status"]["conditions"] = [
@@ -319,7 +319,7 @@ def test_a_job_that_was_preempted_is_told_for_whom() -> None:
     assert "It was evicted before: Preempted to accommodate a workload (team-a/high) due to prioritization" in said
 
 
-def test_under_fair_sharing_it_is_told_who_borrows_the_least_and_that_others_wait_too() -> None:
+def test_with_fair_sharing_the_least_borrower_and_other_waiting_jobs_are_named() -> None:
     rules = Rules(Settings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)))
     other = workload("other", 9, at=4, namespace="team-b")
     told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
@@ -372,7 +372,9 @@ EVENTS = (
     ],
     ids=["by its events", "by nothing", "by the Job", "its Workload says nothing", "by its Workload"],
 )
-def test_what_few_rights_show_is_told_with_what_they_do_not(objects: tuple[Raw, ...], state: str, message: str) -> None:
+def test_with_few_rights_the_state_is_shown_with_what_could_not_be_read(
+    objects: tuple[Raw, ...], state: str, message: str
+) -> None:
     told = partial_answer(Seen(list(objects), ("clusterqueues",)), "x", "team-a")
     assert isinstance(told, Explanation)
     assert (told.state, told.message, told.unseen) == (state, message, ("clusterqueues",))

@@ -70,7 +70,7 @@ def test_a_change_to_try_is_merged_in_and_a_preempted_job_starts_anew(tmp_path: 
     assert [attempt["ended"] - attempt["started"] for attempt in victim["attempts"]] == [10, 60]
 
 
-def test_a_refused_job_is_told_in_kubectls_words_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_refused_job_has_kubectls_error_and_the_other_jobs_continue(tmp_path: Path) -> None:
     manifest = yaml.safe_load((EXAMPLES / "jobs" / "train.yaml").read_text())
     manifest["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "7"}
     bad = tmp_path / "bad.yaml"
@@ -118,7 +118,7 @@ def test_a_jobset_without_pod_templates_is_a_mistake(tmp_path: Path) -> None:
         read([bad])
 
 
-def test_simulating_twice_tells_the_same(tmp_path: Path) -> None:
+def test_simulating_twice_gives_the_same_output(tmp_path: Path) -> None:
     jobs = trace(
         tmp_path, *(f"{n % 7},{5 + n % 11}s,main,team-{'ab'[n % 2]},job-{n},{1 + n % 5},1," for n in range(200))
     )
@@ -144,7 +144,7 @@ def test_until_cuts_the_simulation_and_leaves_the_rest_unfinished(tmp_path: Path
     assert [w["finished"] for w in told["workloads"]] == [None, None]
 
 
-def test_yaml_and_json_tell_the_same() -> None:
+def test_yaml_and_json_output_have_the_same_content() -> None:
     _, as_json, _ = simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "-o", "json")
     _, as_yaml, _ = simulate(EXAMPLES / "queues.yaml", EXAMPLES / "jobs", "-o", "yaml")
     assert json.loads(as_json) == yaml.safe_load(as_yaml)
@@ -197,7 +197,7 @@ spec: {cohortName: null}
 """
 
 
-def test_a_change_tells_for_whom_it_is_worse_as_well_as_for_whom_it_is_better(tmp_path: Path) -> None:
+def test_a_change_lists_the_jobs_that_it_delays_and_those_that_it_speeds_up(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.csv"
     rows = ["0,60s,main,team-a,long,8,", "10s,30s,main,team-a,next,8,", "20s,10s,main,team-a,now,8,urgent"]
     jobs.write_text("\n".join(["at,run_for,queue,namespace,name,cpu,priority_class", *rows]) + "\n")
@@ -214,7 +214,7 @@ def test_a_change_tells_for_whom_it_is_worse_as_well_as_for_whom_it_is_better(tm
     ]
 
 
-def test_who_never_starts_any_more_is_the_greatest_loss(tmp_path: Path) -> None:
+def test_a_job_that_no_longer_starts_is_the_greatest_loss(tmp_path: Path) -> None:
     jobs = trace(tmp_path, "0,60s,main,team-b,small,1,1,", "0,60s,main,team-b,big,16,1,")
     (tmp_path / "apart.yaml").write_text(APART)
     _, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--what-if", tmp_path / "apart.yaml")
@@ -302,7 +302,7 @@ def test_a_page_weighs_the_same_however_many_jobs_there_are_and_shows_those_that
     ],
     ids=["no YAML", "no manifest", "a trace without its columns", "an unreadable time", "a queue that cannot be"],
 )
-def test_what_cannot_be_played_is_named_with_its_file_and_the_mend(
+def test_unplayable_input_is_reported_with_its_file_and_the_fix(
     tmp_path: Path, name: str, text: str, said: str
 ) -> None:
     (tmp_path / name).write_text(text)

@@ -74,7 +74,7 @@ def used(found: Raw) -> list[tuple[str, str]]:
     return [(each["resource"], each["most"]) for each in found["clusterQueues"][0]["used"]]
 
 
-def test_an_excluded_resource_is_asked_of_nobody(tmp_path: Path) -> None:
+def test_an_excluded_resource_needs_no_quota(tmp_path: Path) -> None:
     jobs = job("a", "cpu: 1, example.com/license: 1")
     assert waited(told(tmp_path, QUEUES, jobs)) == {"a": None}
     config = "resources: {excludeResourcePrefixes: [example.com]}\n"
@@ -100,7 +100,7 @@ def test_defaults_of_a_limit_range_and_the_overhead_of_a_runtime_class_are_count
     assert used(found) == [("cpu", "2500m")]
 
 
-def test_jobs_that_break_a_limit_range_never_start_and_are_told_why(tmp_path: Path) -> None:
+def test_jobs_that_violate_a_limit_range_never_start_and_have_the_reason(tmp_path: Path) -> None:
     limits = (
         "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l, namespace: default}\n"
         "spec: {limits: [{type: Container, max: {cpu: 1}}]}\n"
@@ -110,7 +110,7 @@ def test_jobs_that_break_a_limit_range_never_start_and_are_told_why(tmp_path: Pa
     assert "requests must not be above the limitRange max" in found["waits"][-1]["message"]
 
 
-def test_a_resource_quota_of_the_files_is_looked_at(tmp_path: Path) -> None:
+def test_a_resource_quota_in_the_files_is_applied(tmp_path: Path) -> None:
     quota = (
         "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: compute, namespace: default}\n"
         "spec: {hard: {requests.cpu: 1}}\n"
@@ -131,7 +131,7 @@ def test_a_rule_that_the_operator_denies_refuses_the_job(tmp_path: Path) -> None
     assert waited(found) == {"small": 0}
 
 
-def test_an_expression_of_the_operators_own_is_asked_of_every_job(tmp_path: Path) -> None:
+def test_an_expression_of_the_operator_is_evaluated_for_every_job(tmp_path: Path) -> None:
     config = (
         "seiretsu: {feedback: {rules: [{name: no-b, action: Deny}], expressions: "
         "[{name: no-b, expression: \"object.metadata.name != 'b'\", message: no b here}]}}\n"
@@ -140,7 +140,7 @@ def test_an_expression_of_the_operators_own_is_asked_of_every_job(tmp_path: Path
     assert (waited(found), [each["job"] for each in found["refused"]]) == ({"a": 0}, ["default/b"])
 
 
-def test_what_is_not_managed_starts_at_once_and_is_told_so(tmp_path: Path) -> None:
+def test_a_job_that_is_not_managed_starts_immediately_with_a_note(tmp_path: Path) -> None:
     config = "managedJobsNamespaceSelector: {matchLabels: {team: a}}\n"
     found = told(tmp_path, QUEUES, job("a"), config=config)
     assert waited(found) == {}
@@ -186,7 +186,7 @@ def test_pods_that_are_never_ready_in_time_are_evicted_with_growing_backoff_and_
     assert "exceeding the maximum number of re-queuing retries" in found["waits"][-1]["message"]
 
 
-def test_who_exceeds_the_maximum_execution_time_is_deactivated(tmp_path: Path) -> None:
+def test_a_job_that_exceeds_the_maximum_execution_time_is_deactivated(tmp_path: Path) -> None:
     label = "kueue.x-k8s.io/queue-name: main, kueue.x-k8s.io/max-exec-time-seconds: '30'"
     (found,) = told(tmp_path, QUEUES, job("long").replace("kueue.x-k8s.io/queue-name: main", label))["workloads"]
     (attempt,) = found["attempts"]
@@ -194,7 +194,7 @@ def test_who_exceeds_the_maximum_execution_time_is_deactivated(tmp_path: Path) -
     assert attempt["evicted"] == "The workload is deactivated due to exceeding the maximum execution time"
 
 
-def test_fair_sharing_and_its_weights_decide_who_borrows(tmp_path: Path) -> None:
+def test_fair_sharing_weights_decide_which_queue_borrows(tmp_path: Path) -> None:
     def queue(name: str, weight: int, nominal: int) -> str:
         return f"""---
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -292,7 +292,7 @@ def test_a_check_that_a_file_names_passes_at_once(tmp_path: Path) -> None:
     assert waited(told(tmp_path, check, QUEUES.replace("  namespaceSelector: {}", rule), job("a"))) == {"a": 0}
 
 
-def test_what_is_not_played_is_told(tmp_path: Path) -> None:
+def test_objects_that_are_not_played_are_listed(tmp_path: Path) -> None:
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
     assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not simulated: 1 of kind Pod (v1)"]
 
@@ -319,7 +319,7 @@ def changed(folder: Path, patch: str, *texts: str) -> tuple[Raw, Raw]:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_a_change_is_merged_in_the_words_of_its_own_version(tmp_path: Path, version: str) -> None:
+def test_a_change_is_merged_in_the_version_it_is_written_in(tmp_path: Path, version: str) -> None:
     field = "cohort" if version == "v1beta1" else "cohortName"
     patch = (
         f"apiVersion: kueue.x-k8s.io/{version}\nkind: ClusterQueue\nmetadata: {{name: cq}}\nspec: {{{field}: all}}\n"
@@ -333,7 +333,7 @@ def test_a_change_is_merged_in_the_words_of_its_own_version(tmp_path: Path, vers
     assert (waited(before), waited(after)) == ({"a": None}, {"a": 0})
 
 
-def test_a_change_may_be_one_of_a_job_and_one_may_be_taken_away(tmp_path: Path) -> None:
+def test_a_change_may_modify_or_remove_a_job(tmp_path: Path) -> None:
     patch = (
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: b, annotations: {seiretsu.dev/arrive-at: '10'}}\n"
         "---\napiVersion: batch/v1\nkind: Job\n$patch: delete\nmetadata: {name: a}\n"

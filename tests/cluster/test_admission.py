@@ -23,7 +23,7 @@ def test_a_queue_borrows_what_its_cohort_does_not_use_and_no_more(world: World) 
     assert world.running() == {"borrows", "fits"}
 
 
-def test_a_job_that_a_cron_job_makes_waits_its_turn_like_any_other(world: World) -> None:
+def test_a_job_of_a_cron_job_is_queued_like_any_other(world: World) -> None:
     world.queue("team", 1)
     template = job("unused", "team", cpu=1, pods=1, seconds=600)
     metadata = {"labels": template["metadata"]["labels"]}
@@ -51,7 +51,7 @@ def test_a_job_without_a_queue_goes_to_the_local_queue_named_default_where_there
     world.until("it has its turn", lambda: "asks-for-none" in world.workloads())
 
 
-def test_a_strict_queue_lets_nobody_pass_its_head_and_a_best_effort_queue_does(world: World) -> None:
+def test_no_workload_passes_the_head_of_a_strict_queue_but_some_in_a_best_effort_queue(world: World) -> None:
     world.queue("strict", 2, queueingStrategy="StrictFIFO")
     world.queue("best", 2)
     for queue in ("strict", "best"):
@@ -74,7 +74,7 @@ def test_a_job_that_is_deleted_gives_its_quota_to_the_next(world: World) -> None
     world.until("no Workload is left behind", lambda: set(world.workloads()) == {"next"})
 
 
-def test_a_job_unsuspended_behind_our_back_is_suspended_again(world: World) -> None:
+def test_a_job_unsuspended_without_admission_is_suspended_again(world: World) -> None:
     world.queue("team", 1)
     world.job("runs", "team", seconds=600)
     world.until("it runs", lambda: "runs" in world.running())

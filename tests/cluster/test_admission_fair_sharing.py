@@ -27,7 +27,9 @@ def consumed(world: World, queue: str) -> float:
     return float(quantity.exact(amounts.get("cpu", "0")))
 
 
-def test_who_used_less_goes_first_also_after_a_restart(unserved: ControlPlane, namespace: str, tmp_path: Path) -> None:
+def test_the_queue_that_used_less_goes_first_also_after_a_restart(
+    unserved: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
     (tmp_path / "configuration.yaml").write_text(CONFIGURATION)
     options = ("--config", str(tmp_path / "configuration.yaml"))
     world = World(unserved, namespace)

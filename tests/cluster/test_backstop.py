@@ -71,7 +71,7 @@ def test_a_queued_job_starts_suspended_and_nothing_else_does(plane: ControlPlane
     assert create(plane, "system", namespace="kube-system", dry_run=True)["spec"]["suspend"] is False
 
 
-def test_nobody_but_us_starts_it(plane: ControlPlane) -> None:
+def test_only_the_controller_starts_a_queued_job(plane: ControlPlane) -> None:
     create(plane, "waits")
     patch = ("patch", "job", "waits", "-p", '{"spec":{"suspend":false}}')
     refused = plane.kubectl(*patch)

@@ -105,7 +105,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("change", [case[1] for case in BROKEN], ids=[case[0] for case in BROKEN])
-async def test_a_secret_that_somebody_breaks_is_mended_and_nobody_notices(client: Client, change: Raw | None) -> None:
+async def test_a_damaged_secret_is_restored_without_an_outage(client: Client, change: Raw | None) -> None:
     await charted(client)
     one = keeper(client)
     await one.tick()
@@ -122,7 +122,7 @@ async def test_a_secret_that_somebody_breaks_is_mended_and_nobody_notices(client
     assert await bundles(client) == {before}
 
 
-async def test_a_bundle_that_a_chart_upgrade_blanks_is_put_back_and_nothing_else_touched(client: Client) -> None:
+async def test_a_bundle_that_a_chart_upgrade_removes_is_restored_and_nothing_else_changed(client: Client) -> None:
     await charted(client)
     one = keeper(client)
     await one.tick()

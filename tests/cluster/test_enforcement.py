@@ -120,7 +120,7 @@ def patch(plane: ControlPlane, name: str, change: Raw, *arguments: str) -> subpr
 
 @pytest.mark.parametrize("queue", ["main", ""], ids=["one that names a queue", "one that names none"])
 @pytest.mark.parametrize("owner", [None, JOB_SET], ids=["made by a pod", "made by a controller for its own object"])
-def test_whoever_makes_a_job_it_waits(world: World, pod: Path, owner: Raw | None, queue: str) -> None:
+def test_a_queued_job_waits_whichever_client_creates_it(world: World, pod: Path, owner: Raw | None, queue: str) -> None:
     more: dict[str, Any] = {"ownerReferences": [owner]} if owner else {}
     as_pod = ("--kubeconfig", str(pod), "--dry-run=server")
     assert create(world.plane, job("from-a-pod", queue=queue, **more), *as_pod)["spec"]["suspend"] is True
@@ -306,7 +306,7 @@ def test_asked_again_and_again_about_one_job_the_outcome_is_the_same(world: Worl
     assert again == once
 
 
-def test_while_we_are_down_namespaces_that_are_not_managed_do_not_notice(world: World, process: Served) -> None:
+def test_while_serve_is_down_namespaces_that_are_not_managed_are_not_affected(world: World, process: Served) -> None:
     assert process.stop() == 0
     for queue in ("", "main"):
         assert create(world.plane, job("free", namespace=FREE, queue=queue), "--dry-run=server")

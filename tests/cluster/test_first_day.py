@@ -486,7 +486,7 @@ def test_what_kubectl_prints(plane: ControlPlane, day: Day) -> None:
         assert asked(plane, day.fixed) == (0, ""), "who does what it says is told nothing more"
 
 
-def test_of_six_jobs_that_are_created_together_four_are_told_that_they_wait(plane: ControlPlane) -> None:
+def test_four_of_six_jobs_created_together_get_a_warning_that_they_wait(plane: ControlPlane) -> None:
     jobs = [job(f"six-{number}", labels={QUEUE: "together"}, asks=pod_spec({"cpu": "4"})) for number in range(6)]
     listed = {"apiVersion": "v1", "kind": "List", "items": jobs}
     done = plane.kubectl("create", "-f", "-", stdin=json.dumps(listed), check=True)

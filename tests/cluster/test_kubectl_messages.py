@@ -172,7 +172,7 @@ def test_a_flavor_that_no_node_has_is_warned_of(plane: ControlPlane) -> None:
     assert apply(plane, "create", flavor, dry_run=True).stderr == ""
 
 
-def test_system_namespaces_and_ours_are_left_alone(plane: ControlPlane) -> None:
+def test_system_namespaces_and_the_namespace_of_seiretsu_are_not_managed(plane: ControlPlane) -> None:
     for namespace in ("kube-system",):
         done = plane.kubectl(
             "create", "-f", "-", "-o", "json", "--dry-run=server", stdin=json.dumps(job("anything", namespace))
@@ -180,7 +180,7 @@ def test_system_namespaces_and_ours_are_left_alone(plane: ControlPlane) -> None:
         assert json.loads(done.stdout)["spec"].get("suspend") in (None, False)
 
 
-def test_while_we_are_down_only_what_is_queued_waits_for_us(plane: ControlPlane, tmp_path: Path) -> None:
+def test_while_serve_is_down_only_queued_jobs_are_blocked(plane: ControlPlane, tmp_path: Path) -> None:
     with ControlPlane.start(spec=Spec(nodes=())) as other:
         with serving(other.kubeconfig, tmp_path) as process:
             process.ready()

@@ -53,7 +53,7 @@ def of_class(world: World, name: str) -> Raw:
 # The whole way, and the ways it ends.
 
 
-def test_every_station_of_a_job_is_told_in_kueues_words(world: World) -> None:
+def test_every_step_of_a_job_has_kueues_conditions_and_events(world: World) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=2)
     world.until("its pods are ready", lambda: world.reason("job", "PodsReady") == "True/Started")
@@ -317,7 +317,7 @@ def test_pods_that_have_succeeded_give_their_quota_to_the_next_while_their_job_r
     world.until("all is used", lambda: world.used("team") == ("3", "0"))
 
 
-def test_a_job_that_is_taken_out_of_its_queue_takes_nobodys_place(world: World) -> None:
+def test_a_job_that_is_removed_from_its_queue_does_not_block_the_next(world: World) -> None:
     world.queue("team", 1)
     world.job("first", "team", seconds=600)
     runs(world, "first")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind: str) -> None:
+def test_a_queue_on_hold_admits_no_workload_and_lets_running_ones_finish(world: World, kind: str) -> None:
     world.queue("team", 2)
     world.job("before", "team", seconds=600)
     runs(world, "before")
@@ -31,9 +31,7 @@ def test_a_queue_on_hold_lets_nobody_in_and_everybody_finish(world: World, kind:
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_drained_queue_stops_its_jobs_and_starts_them_again_before_those_who_came_meanwhile(
-    world: World, kind: str
-) -> None:
+def test_a_drained_queue_stops_its_jobs_and_restarts_them_before_later_jobs(world: World, kind: str) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=600)
     runs(world, "job")
@@ -62,7 +60,7 @@ def test_a_drained_queue_stops_its_jobs_and_starts_them_again_before_those_who_c
     )
 
 
-def test_a_namespace_that_is_relabelled_is_let_in_and_kept_out(world: World) -> None:
+def test_a_relabelled_namespace_is_selected_or_no_longer_selected(world: World) -> None:
     world.queue("team", 2, namespaceSelector={"matchLabels": {"team": "a"}})
     world.job("first", "team", seconds=600)
     told = ("False", "Misconfigured", "workload namespace doesn't match ClusterQueue selector")
@@ -111,7 +109,7 @@ def test_an_admission_check_in_use_is_gone_only_when_no_clusterqueue_asks_for_it
     world.until("it is gone", lambda: not world.get("admissionchecks", check))
 
 
-def test_a_flavor_that_is_changed_leaves_alone_what_runs_and_lets_in_who_waited_for_that(world: World) -> None:
+def test_a_changed_flavor_leaves_running_jobs_and_admits_those_that_waited_for_the_change(world: World) -> None:
     changed = world.full("changed")
     world.create(ours("ResourceFlavor", changed, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
     world.queue("team", 2, resourceGroups=[of_flavor(changed, 2)])
@@ -171,7 +169,7 @@ def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> No
     assert world.running() == {"early"}
 
 
-def test_a_cluster_queue_in_which_nothing_runs_goes_at_once_and_who_waits_is_told_until_it_is_there_again(
+def test_an_idle_cluster_queue_is_deleted_immediately_and_waiting_workloads_say_so(
     world: World,
 ) -> None:
     world.queue("team", 0)
@@ -224,7 +222,7 @@ def test_a_cohort_may_come_late_change_and_go_without_disturbing_what_runs(world
     runs(world, "later")
 
 
-def test_cohorts_in_a_circle_stop_their_queues_and_nobody_else_until_that_is_mended(world: World) -> None:
+def test_a_cycle_of_cohorts_stops_only_their_queues_until_it_is_resolved(world: World) -> None:
     world.queue("inside", 1, cohort=True)
     world.queue("outside", 1)
     above = world.full("above")
@@ -239,7 +237,7 @@ def test_cohorts_in_a_circle_stop_their_queues_and_nobody_else_until_that_is_men
     runs(world, "in", "out")
 
 
-def test_quota_lowered_under_running_jobs_takes_nothing_from_them_and_raised_lets_in_the_next(world: World) -> None:
+def test_lowered_quota_leaves_running_jobs_and_raised_quota_admits_the_next(world: World) -> None:
     world.queue("team", 2)
     for name in ("a", "b"):
         world.job(name, "team", seconds=600)

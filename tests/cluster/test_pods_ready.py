@@ -99,7 +99,7 @@ def test_pods_that_do_not_come_up_cost_their_job_its_quota_then_its_activity_and
     world.until("people are told", lambda: "Deleted" in world.events("Job", "stuck"))
 
 
-def test_while_pods_are_awaited_nobody_else_is_let_in_and_who_was_evicted_goes_to_the_end_of_the_line(
+def test_while_pods_are_awaited_no_workload_is_admitted_and_an_evicted_one_goes_to_the_end_of_its_queue(
     world: World,
 ) -> None:
     before = world.version("workloads")
@@ -135,7 +135,7 @@ def until_the_first_has_its_second_turn(world: World, quota: int = 3) -> list[st
     return turns
 
 
-def test_who_comes_while_pods_are_awaited_is_told_so(world: World) -> None:
+def test_a_new_workload_says_that_it_waits_for_the_pods_of_others(world: World) -> None:
     world.queue("team", 3)
     world.create(wants_a_node("first", "team", "nowhere"))
     text = "Warning: will wait until the pods of 1 workload are ready (waitForPodsReady.blockAdmission); see job-first-"
@@ -165,7 +165,7 @@ def test_a_finished_workload_is_deleted_after_its_retention_and_its_job_stays(wo
 
 
 @pytest.mark.parametrize("served", ["Creation"], indirect=True)
-def test_by_the_time_of_creation_who_was_evicted_goes_before_who_came_later(served: Served, world: World) -> None:
+def test_ordered_by_creation_an_evicted_workload_precedes_later_ones(served: Served, world: World) -> None:
     """The last of this file: its process is another one, with another Configuration."""
     assert until_the_first_has_its_second_turn(world, quota=1) == ["first", "second", "first"]
     assert world.reason("third", RESERVED) == "False/WaitingForQuota"

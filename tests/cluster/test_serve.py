@@ -131,9 +131,7 @@ async def test_a_call_in_flight_at_sigterm_is_answered_and_the_process_ends_with
     assert time.monotonic() - started < 10
 
 
-async def test_hooks_that_were_deleted_or_changed_are_mended_within_five_seconds(
-    plane: ControlPlane, served: Served
-) -> None:
+async def test_deleted_or_changed_hooks_are_restored_within_five_seconds(plane: ControlPlane, served: Served) -> None:
     bundle = base64.b64decode(_bundle(plane))
     for spoil in (
         ("delete", VALIDATING),
@@ -213,7 +211,7 @@ async def test_a_start_that_is_refused_here_and_there_ends_ready(plane: ControlP
             assert await asyncio.to_thread(process.stop) == 0
 
 
-def test_a_wrong_configuration_is_told_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_wrong_configuration_is_reported_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
         assert process.wait(20) == 1
@@ -243,7 +241,7 @@ async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlan
         assert "LeadershipLostError" in told["error"]
 
 
-async def test_what_the_controller_writes_is_not_sent_back_to_us(
+async def test_the_controllers_writes_are_not_sent_to_the_webhooks(
     plane: ControlPlane, served: Served, tmp_path: Path
 ) -> None:
     assert create(plane).returncode == 0

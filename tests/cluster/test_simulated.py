@@ -164,7 +164,7 @@ def _told(world: World, name: str, *options: str) -> str:
     return done.stdout
 
 
-def test_a_job_that_is_not_managed_and_one_that_is_not_there_are_told_so(world: World) -> None:
+def test_explain_says_that_a_job_is_not_managed_or_does_not_exist(world: World) -> None:
     plain = job("plain", "", cpu=1, pods=1, seconds=1.0)
     del plain["metadata"]["labels"]
     world.create(plain)

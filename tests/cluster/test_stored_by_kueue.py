@@ -161,7 +161,7 @@ def test_what_v1beta1_called_otherwise_has_its_new_name(server: Server) -> None:
     assert sum(part["domainCount"] for part in assignment["topologyAssignment"]["slices"]) == 1
 
 
-def test_who_reads_v01_finds_quota_and_usage_where_they_were(server: Server) -> None:
+def test_quota_and_usage_are_in_the_same_fields_for_clients_of_v01(server: Server) -> None:
     found = read(server, OBJECTS[1], "v1alpha1")
     cpu, memory = found["spec"]["resources"]
     assert cpu == {"name": "cpu", "flavors": [{"name": "spot", "quota": {"min": "40", "max": "50"}}]}

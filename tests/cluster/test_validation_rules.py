@@ -74,7 +74,7 @@ def refused(server: Server, verb: str, obj: Raw, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
-def test_who_breaks_a_rule_reads_which_one(server: Server, rule: Rule) -> None:
+def test_a_refusal_names_the_rule_that_is_violated(server: Server, rule: Rule) -> None:
     obj, verb, doing, name = rule.new, "create", "creating", rule.new["metadata"]["name"]
     if rule.old is not None:
         old = stored(server, rule.old)
@@ -92,7 +92,7 @@ def test_who_breaks_a_rule_reads_which_one(server: Server, rule: Rule) -> None:
         assert each_of(said.removeprefix(head)) == each_of(rule.said)
 
 
-def test_a_client_that_writes_a_workload_back_in_its_own_words_changes_nothing(server: Server) -> None:
+def test_a_client_that_writes_a_workload_back_in_another_form_changes_nothing(server: Server) -> None:
     """Go clients do: quantities made canonical, nulls and empty objects where nothing was."""
     found = stored(server, workloads.HELD)
     status, found = server.ask("GET", server.path(found, named=True))
@@ -152,14 +152,16 @@ def names_queue(raw: Raw) -> bool:
 
 
 @pytest.mark.parametrize(("new", "message"), CREATED)
-def test_who_breaks_a_rule_for_new_jobs_reads_which_one(server: Server, new: Raw, message: str) -> None:
+def test_a_refused_new_job_names_the_rule_that_is_violated(server: Server, new: Raw, message: str) -> None:
     job = complete(new, queue="" if names_queue(new) else "main")
     done = server.plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(job))
     assert said_of_job(done.stderr) == message, done.stderr
 
 
 @pytest.mark.parametrize(("old", "new", "message"), CHANGED)
-def test_who_breaks_a_rule_for_changed_jobs_reads_which_one(server: Server, old: Raw, new: Raw, message: str) -> None:
+def test_a_refused_change_of_a_job_names_the_rule_that_is_violated(
+    server: Server, old: Raw, new: Raw, message: str
+) -> None:
     queue = "" if names_queue(old) or names_queue(new) else "main"
     before, after = complete(old, queue=queue), complete(new, queue=queue)
     found = stored(server, before, JOBS)

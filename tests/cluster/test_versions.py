@@ -176,7 +176,7 @@ def test_what_is_taken_out_of_an_older_manifest_goes_by_server_side_apply_too(pl
     plane.kubectl("delete", "cq/applied", "flavor/applied", "--wait=false", check=True)
 
 
-def test_an_older_manifest_of_the_wrong_form_is_told_which(plane: ControlPlane) -> None:
+def test_an_older_manifest_of_the_wrong_form_is_refused_with_the_right_form(plane: ControlPlane) -> None:
     done = apply(plane, V01.split("---")[1].replace("{min: 10, max: 20}", "10"), "--dry-run=server")
     assert done.returncode == 1
     wrong = 'spec.resources[0].flavors[0].quota: Invalid value: "integer"'
@@ -274,7 +274,7 @@ SHORTHANDS = {
 
 @pytest.mark.parametrize(("text", "message", "versions"), SHORTHANDS.values(), ids=SHORTHANDS.keys())
 @pytest.mark.parametrize("validation", ["strict", "ignore"])
-def test_a_shorthand_that_would_lose_its_meaning_is_refused_with_the_mend(
+def test_a_shorthand_that_would_lose_its_meaning_is_refused_with_the_fix(
     plane: ControlPlane, text: str, message: str, versions: tuple[str, ...], validation: str
 ) -> None:
     for version in versions:

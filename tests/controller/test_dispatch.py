@@ -39,7 +39,7 @@ def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, 
     return dispatcher, queues, workloads
 
 
-def test_a_new_leader_looks_at_everything() -> None:
+def test_a_new_leader_reconciles_everything() -> None:
     dispatcher, queues, workloads = connected()
     for _ in dispatcher.everything():
         pass
@@ -47,7 +47,7 @@ def test_a_new_leader_looks_at_everything() -> None:
 
 
 @pytest.mark.parametrize(("group", "woken"), [("batch", 1), ("batch.volcano.sh", 0)])
-def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: str, woken: int) -> None:
+def test_a_new_leader_reconciles_queued_jobs_that_were_deleted_without_a_leader(group: str, woken: int) -> None:
     caches = filled()
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
     caches.workloads.observe("ADDED", controlled_by(Owner(group, "Job", "ns", "gone"), "owned"))
@@ -61,7 +61,7 @@ def test_a_new_leader_looks_at_jobs_of_ours_that_went_while_nobody_led(group: st
     assert len(jobs.queue) == woken
 
 
-def test_a_reservation_that_came_to_nothing_is_told_by_the_queues_though_no_object_changed() -> None:
+def test_a_withdrawn_reservation_updates_the_queue_statuses_although_no_object_changed() -> None:
     dispatcher, queues, workloads = connected()
     dispatcher.taken_back(Key("ns", "w"))
     assert (len(queues.queue), len(workloads.queue)) == (2, 1)
@@ -77,7 +77,7 @@ def test_a_flavor_that_comes_late_wakes_the_queues_and_workloads_that_wait_for_i
 
 
 @pytest.mark.parametrize("checks", [[], None], ids=["it asks for others", "it is deleted"])
-def test_an_admission_check_is_looked_at_when_a_clusterqueue_no_longer_uses_it(
+def test_an_admission_check_is_reconciled_when_a_clusterqueue_no_longer_uses_it(
     checks: list[Raw] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caches = neighbours(State())
@@ -146,7 +146,7 @@ def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_doe
     assert woken(queues) == {("Cohort", "theirs-team"), ("Cohort", "ours-root")}
 
 
-def test_a_circle_of_cohorts_is_told_by_the_queues_in_it_and_no_others() -> None:
+def test_a_cycle_of_cohorts_updates_the_statuses_of_its_queues_only() -> None:
     dispatcher, queues, _ = connected(neighbours(State()))
     dispatcher.connect(dispatch_of(rows([])))
     dispatcher.caches.cohorts.observe("ADDED", made("Cohort", "ours-root", {"parentName": "ours-team"}))

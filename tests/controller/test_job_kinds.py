@@ -111,7 +111,7 @@ def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself() -> None:
 
 
 @pytest.mark.parametrize("kinds", [(BATCH_JOB, JOB_SET), (JOB_SET,)], ids=["both enabled", "JobSets alone"])
-def test_a_jobset_is_looked_at_when_one_of_its_jobs_changes(kinds: tuple[JobKind, ...]) -> None:
+def test_a_jobset_is_reconciled_when_one_of_its_jobs_changes(kinds: tuple[JobKind, ...]) -> None:
     world = World(*kinds)
     assert len(world.jobs[JOB_SET].queue) == 0
     world.caches.stores[JOBS].observe("ADDED", child("set-driver-0", suspend=True))

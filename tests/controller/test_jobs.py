@@ -122,7 +122,7 @@ async def test_what_the_next_attempt_ends_is_not_reported(error: ApiError) -> No
     assert [event.reason for event in told.events] == ["CreatedWorkload"]
 
 
-async def test_a_name_that_somebody_elses_workload_has_is_reported() -> None:
+async def test_a_workload_name_that_is_already_taken_is_reported() -> None:
     found, told = reconciler(AlreadyExists(409, "AlreadyExists", "it is there"))
     name = workload.name(BATCH_JOB, job())
     found.caches.workloads.observe("ADDED", made("Workload", name, namespace="ns"))
@@ -191,7 +191,7 @@ def test_a_job_below_one_that_takes_no_quota_is_queued_by_itself(change: str) ->
     assert isinstance(decide(found._situation(decode.key(child), child)), CreateWorkload)
 
 
-def test_the_rules_about_a_job_look_at_the_very_workload_that_scheduling_looks_at() -> None:
+def test_jobs_and_scheduling_use_the_same_decoded_workload() -> None:
     """It is decoded once, by the limits of its namespace and the feature gates."""
     found, _ = reconciler()
     raw = workload_of(job())

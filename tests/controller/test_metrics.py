@@ -184,11 +184,11 @@ def test_the_table_is_kueues_but_for_what_is_listed_with_a_reason() -> None:
     }
 
 
-async def test_no_series_tells_when_a_counter_was_created() -> None:
+async def test_no_series_has_the_creation_time_of_a_counter() -> None:
     assert "_created" not in await busy().text()
 
 
-async def test_what_happens_to_a_workload_is_counted_once_whoever_writes_it() -> None:
+async def test_a_change_of_a_workload_is_counted_once_whichever_client_writes_it() -> None:
     page = busy()
     lines = await page.lines()
     of_queue = {"cluster_queue": "cq", "priority_class": ""}
@@ -230,7 +230,7 @@ async def test_what_happens_to_a_workload_is_counted_once_whoever_writes_it() ->
     assert await page.lines() == lines
 
 
-async def test_what_was_there_before_we_led_is_not_counted() -> None:
+async def test_changes_before_the_leadership_are_not_counted() -> None:
     page = Page()
     page.conditions("w", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="Succeeded")
     page.metrics = QueueingMetrics(CollectorRegistry())
@@ -307,7 +307,7 @@ async def test_a_cohort_shows_all_that_is_reserved_below_it_also_of_what_its_que
     assert (await page.lines())[name] == before
 
 
-async def test_all_who_wait_in_an_inactive_cluster_queue_are_inadmissible() -> None:
+async def test_all_pending_workloads_of_an_inactive_cluster_queue_are_inadmissible() -> None:
     page = Page()
     active = series("pending_workloads", cluster_queue="cq", status="active")
     inadmissible = series("pending_workloads", cluster_queue="cq", status="inadmissible")
@@ -328,7 +328,7 @@ async def test_a_quota_without_limits_shows_infinite_ones() -> None:
     assert lines[series("cluster_queue_lending_limit", **labels)] == float("inf")
 
 
-async def test_gauges_tell_what_the_caches_hold() -> None:
+async def test_gauges_show_the_content_of_the_caches() -> None:
     lines = await Page().lines()
     assert {
         series("pending_workloads", cluster_queue="cq", status="active"): 1,
@@ -339,7 +339,7 @@ async def test_gauges_tell_what_the_caches_hold() -> None:
     }.items() <= lines.items()
 
 
-async def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> None:
+async def test_objects_deleted_while_the_gauges_are_read_are_left_out() -> None:
     page = Page()
     names = [f"more-{number}" for number in range(3)]
     for name in names:
@@ -357,7 +357,7 @@ async def test_what_is_deleted_while_somebody_reads_the_gauges_is_left_out() -> 
     assert not any('cluster_queue="more-2"' in line for line in lines)
 
 
-async def test_nothing_is_told_before_the_caches_have_been_read() -> None:
+async def test_no_metrics_are_shown_before_the_caches_have_been_read() -> None:
     caches = filled()
     gauges = Gauges(caches, QueueingMetrics(CollectorRegistry()))
     assert [family.name for family in gauges.steps() if family is not None] == ["kueue_build_info"]

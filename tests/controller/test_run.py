@@ -28,7 +28,7 @@ class Lists:
             raise self.faults.pop(0)
 
 
-async def test_a_new_leader_reads_anew_until_the_api_server_has_told_everything() -> None:
+async def test_a_new_leader_lists_again_until_every_list_succeeds() -> None:
     client = Lists([Unreachable(0, "Reset", "cut"), ApiError(503, "ServiceUnavailable", "starting")])
     controller = Controller(cast(Client, client))
     await controller._read_anew()
@@ -37,7 +37,7 @@ async def test_a_new_leader_reads_anew_until_the_api_server_has_told_everything(
     assert controller.caches.cluster_queues.get(Key("", "cq")) is not None
 
 
-def test_a_denied_write_is_what_the_controller_complains_of() -> None:
+def test_the_readiness_of_the_controller_names_a_denied_write() -> None:
     controller = Controller(cast(Client, Lists([])))
     assert controller.complaint == ""
     controller._writer.refused["patch jobs"] = "403 Forbidden: no"

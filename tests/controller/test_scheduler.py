@@ -111,7 +111,7 @@ async def test_a_reservation_and_its_admission_are_one_write() -> None:
     assert (server.patches, told.reasons) == (1, ["QuotaReserved", "Admitted"])
 
 
-async def test_a_workload_that_somebody_else_wrote_is_read_anew_and_keeps_its_reservation() -> None:
+async def test_a_workload_that_another_client_wrote_is_read_again_and_keeps_its_reservation() -> None:
     found, server, told = scheduler()
     server.touch("w")
     await until_rest(found, lambda: "Admitted" in told.reasons)
@@ -140,7 +140,7 @@ async def test_a_workload_that_is_gone_by_the_time_of_the_write_gives_its_quota_
     assert found.state.reservations.get(Key("ns", "w")) is None
 
 
-async def test_why_a_workload_waits_is_told_once() -> None:
+async def test_the_reason_of_a_waiting_workload_is_written_once() -> None:
     found, server, told = scheduler()
     raw = workload("big", cpu="9")
     server.objects["big"] = copy.deepcopy(raw)
@@ -153,7 +153,7 @@ async def test_why_a_workload_waits_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("change", ["its queue is stopped", "it moves to another queue", "it comes anew"])
-async def test_why_a_workload_waited_is_not_told_once_it_waits_there_no_more(change: str) -> None:
+async def test_the_reason_is_not_written_when_the_workload_no_longer_waits_there(change: str) -> None:
     found, server, told = scheduler()
     raw = workload("big", cpu="9")
     server.objects["big"] = copy.deepcopy(raw)
@@ -330,7 +330,7 @@ def _assumed(found: Scheduler) -> bool:
     return found.state.assumed(Key("ns", "w"))
 
 
-async def test_an_edit_is_looked_at_though_its_time_passes_while_a_cycle_goes_on() -> None:
+async def test_an_edit_is_handled_although_it_becomes_due_during_a_cycle() -> None:
     now = 1_000.0
     found, *_ = scheduler(clock=lambda: now)
     found.edited()
@@ -341,7 +341,7 @@ async def test_an_edit_is_looked_at_though_its_time_passes_while_a_cycle_goes_on
         await found._until_woken()
 
 
-async def test_edits_of_quota_that_follow_one_another_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quota_edits_in_quick_succession_are_handled_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first at once; those of the next second when it is over, though nobody wakes the scheduler again."""
     monkeypatch.setattr("controller.scheduler.EDITS_SECONDS", 0.01)
     now = 1_000.0

@@ -97,7 +97,7 @@ def condition(reason: str, message: str) -> Raw:
 NO_QUOTA = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more needed"
 
 
-def test_every_waiter_is_told_why_whether_it_was_looked_at_or_waits_behind_one_like_it() -> None:
+def test_every_waiting_job_gets_an_event_with_the_reason_considered_or_not() -> None:
     place = Place()
     place.create("first", "second")
     place.status("first", condition("WaitingForQuota", NO_QUOTA))
@@ -112,7 +112,7 @@ def test_every_waiter_is_told_why_whether_it_was_looked_at_or_waits_behind_one_l
     }
 
 
-def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is() -> None:
+def test_the_event_names_the_head_of_a_strict_queue() -> None:
     place = Place(strict=True)
     place.create("first")
     place.create("small", cpu="1")
@@ -135,14 +135,14 @@ def test_it_is_a_warning_where_waiting_alone_does_not_help(reason: str, kind: st
     assert place.told[0][1] == Event(kind, reason, "Waits: because")  # type: ignore[arg-type]
 
 
-def test_who_is_admitted_meanwhile_is_told_nothing() -> None:
+def test_a_job_that_is_admitted_meanwhile_gets_no_event() -> None:
     place = Place()
     place.create("first", "second")
     place.status("first", HOLDS)
     assert place.after(SETTLE_SECONDS) == ["Job second: WaitingForQuota", "Workload job-second: WaitingForQuota"]
 
 
-def test_it_is_told_again_when_the_reason_changes_and_not_for_its_numbers() -> None:
+def test_the_event_is_repeated_when_the_reason_changes_but_not_for_its_numbers() -> None:
     place = Place()
     place.create("lost", queue="nowhere")
     place.status("lost", condition("WaitingForQuota", "2 more needed"))
@@ -153,7 +153,7 @@ def test_it_is_told_again_when_the_reason_changes_and_not_for_its_numbers() -> N
     assert place.after(SETTLE_SECONDS) == ["Job lost: Suspended"]
 
 
-def test_who_came_last_is_told_first_and_one_after_the_other() -> None:
+def test_events_are_written_one_by_one_for_the_newest_job_first() -> None:
     place = Place()
     place.create(*(f"j{number}" for number in range(50)))
     place.now += SETTLE_SECONDS
@@ -174,7 +174,7 @@ def test_while_many_events_wait_to_be_sent_none_is_added_and_later_it_is() -> No
     assert place.after(EACH_SECONDS) == ["Job first: WaitingForQuota", "Workload job-first: WaitingForQuota"]
 
 
-def test_who_waits_for_long_is_told_again_before_the_event_is_forgotten() -> None:
+def test_the_event_is_repeated_before_it_expires() -> None:
     place = Place()
     place.create("first")
     assert place.after(SETTLE_SECONDS)
@@ -185,7 +185,7 @@ def test_who_waits_for_long_is_told_again_before_the_event_is_forgotten() -> Non
     assert [about for about, _ in place.told] == ["Job first", "Workload job-first"]
 
 
-def test_one_of_which_nothing_is_known_yet_is_looked_at_again() -> None:
+def test_a_workload_without_a_known_reason_is_checked_again() -> None:
     place = Place()
     place.create("first", queue="late")
     made_late = made("LocalQueue", "late", {"clusterQueue": "cq"}, namespace="ns")

@@ -90,7 +90,7 @@ def test_caches_are_synced_once_each_resource_that_is_waited_for_was_listed(row:
 
 
 @pytest.mark.parametrize("row", ALL, ids=named)
-def test_a_status_or_finalizer_that_the_controller_keeps_is_looked_at_by_a_new_leader(row: Watched) -> None:
+def test_a_new_leader_reconciles_each_resource_with_a_status_or_finalizer(row: Watched) -> None:
     caches = Caches(State(), ALL)
     caches.stores[row.resource].observe("ADDED", made(row.resource.kind, "a", namespace="ns", value=1))
     wakes, queues, _ = connected(caches)
@@ -126,7 +126,7 @@ UNREADABLE: list[tuple[Resource, Raw]] = [
 
 
 @pytest.mark.parametrize(("resource", "content"), UNREADABLE, ids=[each[0].plural for each in UNREADABLE])
-def test_an_object_of_a_file_that_cannot_be_decoded_is_told_at_once(resource: Resource, content: Raw) -> None:
+def test_an_object_of_a_file_that_cannot_be_decoded_is_reported_immediately(resource: Resource, content: Raw) -> None:
     """Where the API server holds it, the stores log it; of a file its author must learn."""
     metadata = {"name": "a", **({"namespace": "ns"} if resource.namespaced else {})}
     with pytest.raises((ValueError, TypeError)):

@@ -56,7 +56,7 @@ def version(number: int, **metadata: Any) -> Raw:
     return found
 
 
-async def test_the_answer_of_a_patch_is_known_before_the_watch_tells_of_it() -> None:
+async def test_the_answer_of_a_patch_is_stored_before_its_watch_event() -> None:
     writer, caches = cached(version(7))
     await writer.patch(resources.WORKLOADS, KEY, {})
     found = caches.workloads.get(KEY)
@@ -90,7 +90,7 @@ async def test_a_namesake_is_not_the_object_that_was_asked_for() -> None:
     assert found["metadata"]["uid"] == "another"
 
 
-async def test_a_write_that_is_denied_is_told_until_one_of_its_kind_succeeds() -> None:
+async def test_a_denied_write_is_reported_until_a_write_of_its_kind_succeeds() -> None:
     writer, _ = cached(version(7))
     denied = Forbidden(403, "Forbidden", 'workloads.kueue.x-k8s.io "w" is forbidden')
     allowed, writer.client = writer.client, Denies(denied)  # type: ignore[assignment]

@@ -45,13 +45,13 @@ def preempting() -> State:
     return found
 
 
-def test_nobody_is_preempted_for_a_workload_that_was_deleted_meanwhile() -> None:
+def test_nothing_is_preempted_for_a_workload_that_was_deleted_meanwhile() -> None:
     found = preempting()
     first_plan(found, lambda: found.set_workload(Key("ns", "p"), None))
     assert not found.is_evicting(Key("ns", "victim"))
 
 
-def test_nobody_is_preempted_for_a_workload_whose_priority_was_lowered_meanwhile() -> None:
+def test_nothing_is_preempted_for_a_workload_whose_priority_was_lowered_meanwhile() -> None:
     found = preempting()
     first_plan(found, lambda: put(found, workload("p", 10, priority=1, queue="a")))
     assert not found.is_evicting(Key("ns", "victim"))
@@ -72,7 +72,7 @@ def test_a_queue_that_joins_the_cohort_meanwhile_brings_its_usage_with_it() -> N
     assert found.reservations.trees[found.reservations.roots["b"]].queues["b"].parent.usage[DEFAULT] == 15  # type: ignore[union-attr]
 
 
-def test_what_arrives_at_the_last_moment_of_a_long_drain_is_looked_at() -> None:
+def test_a_workload_that_arrives_at_the_end_of_a_long_drain_is_considered() -> None:
     found = state(cluster_queue("a", 10))
     settle(found)
     put(found, workload("new", 1))

@@ -30,13 +30,13 @@ def looking(state: State) -> Callable[[], None]:
     return look
 
 
-def test_a_hundred_times_as_many_pending_workloads_do_not_make_a_cycle_dearer() -> None:
+def test_a_cycle_with_a_hundred_times_as_many_pending_workloads_costs_the_same() -> None:
     few, many = (cluster(queues=100, cohorts=5, pending=pending, admitted=2_000) for pending in (300, 30_000))
     small, large = times(looking(few), looking(many))
     assert large < 1.5 * small, f"{large * 1000:.2f} ms with 30,000 pending, {small * 1000:.2f} ms with 300"
 
 
-def test_a_cycle_costs_in_proportion_to_the_heads_it_looks_at() -> None:
+def test_a_cycle_costs_in_proportion_to_its_heads() -> None:
     few, many = (cluster(queues=queues, cohorts=5, pending=queues * 3, admitted=queues) for queues in (50, 500))
     small, large = times(looking(few), looking(many))
     assert large < 2 * 10 * small, f"{large * 1000:.2f} ms for 500 heads, {small * 1000:.2f} ms for 50"
@@ -61,7 +61,7 @@ def test_workloads_that_come_and_go_behind_one_that_waits_leave_nothing_behind(
     assert [head.workload.key for head in found.heads(NOW)] == [first.key]
 
 
-def test_no_lane_stays_of_local_queues_that_have_nobody_waiting() -> None:
+def test_nothing_is_kept_of_local_queues_without_pending_workloads() -> None:
     policy = SchedulingPolicy(admission_fair_sharing=AdmissionFairSharing(half_life=60.0))
     found = state(cluster_queue("q", 10, admission_mode=USAGE_BASED), policy=policy, local={"first": "q"})
     for number in range(50):

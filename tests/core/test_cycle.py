@@ -75,7 +75,7 @@ def test_what_fits_is_admitted_and_counts_at_once() -> None:
     assert found.reservations.trees["queue/a"].queues["a"].available(DEFAULT) == 2000
 
 
-def test_too_much_for_any_time_is_told_with_the_numbers_and_parked() -> None:
+def test_a_request_above_the_whole_quota_is_reported_with_numbers_and_parked() -> None:
     found = put(state(cluster_queue("a", 5000)), workload("w", 7500))
     assert why(cycle(found)["w"]) == (
         "ExceedsMaxQuota",
@@ -85,7 +85,7 @@ def test_too_much_for_any_time_is_told_with_the_numbers_and_parked() -> None:
     )
 
 
-def test_too_much_for_now_is_told_what_is_missing() -> None:
+def test_a_request_above_the_free_quota_is_reported_with_the_missing_amount() -> None:
     found = put(state(cluster_queue("a", 5000)), reserved("run", 4000, "a"), workload("w", 3000))
     reason, message, _ = why(cycle(found)["w"])
     assert (reason, message) == (
@@ -181,7 +181,7 @@ def test_a_search_that_stopped_starts_anew_when_the_cluster_has_changed_since() 
 
 
 @pytest.mark.parametrize("strategy", list(QueueingStrategy))
-def test_pod_sets_whose_searches_for_flavors_go_round_for_ever_come_to_rest(strategy: QueueingStrategy) -> None:
+def test_endless_flavor_searches_of_pod_sets_end(strategy: QueueingStrategy) -> None:
     found = state(two_flavors("a", 1, 1, strategy=strategy))
     found.set_flavor("spot", ResourceFlavor("spot"))
     pod_sets = (PodSet("first", 1, {CPU: 1}), PodSet("second", 1, {CPU: 1}), PodSet("third", 1, {CPU: 9}))
@@ -207,7 +207,7 @@ def test_taints_and_labels_keep_workloads_from_flavors() -> None:
     )
 
 
-def test_pods_with_a_malformed_affinity_are_told_so_whatever_flavors_there_are() -> None:
+def test_pods_with_a_malformed_affinity_are_reported_with_any_flavors() -> None:
     found = state(two_flavors("a", 9, 9))
     found.set_flavor("default", ResourceFlavor("default", node_labels={"gen": "3"}))
     found.set_flavor("spot", ResourceFlavor("spot"))
@@ -268,7 +268,7 @@ def test_admission_waits_for_the_checks_of_the_flavors_it_got() -> None:
     assert isinstance(second, Reserve) and second.admitted
 
 
-def test_a_workload_with_a_failed_check_is_not_looked_at_until_that_changes() -> None:
+def test_a_workload_with_a_failed_check_is_not_considered_until_the_check_changes() -> None:
     found = put(state(cluster_queue("a", 9)), workload("w", 1, checks=(CheckState("budget", "Retry"),)))
     assert why(cycle(found)["w"])[0] == "PendingEvaluation"
     assert found.heads(NOW) == ()
@@ -312,7 +312,7 @@ def test_equal_priority_is_preempted_only_where_newer_ones_may_be() -> None:
         assert victims_of(cycle(found)["w"]) == expected
 
 
-def test_lent_quota_is_reclaimed_from_whoever_borrows_but_not_from_who_does_not() -> None:
+def test_lent_quota_is_reclaimed_only_from_queues_that_borrow() -> None:
     reclaims = Preemption(reclaim_within_cohort="Any")
     queues = [cluster_queue(name, 4, cohort="all", preemption=reclaims) for name in "abc"]
     found = put(state(*queues), reserved("borrower", 8, "b", priority=9), reserved("own", 4, "c"), workload("w", 4))
@@ -369,7 +369,7 @@ def test_a_preemptor_keeps_its_place_and_what_it_waits_for() -> None:
     assert isinstance(cycle(found)["w"], Reserve)
 
 
-def test_victims_are_told_who_and_where_from() -> None:
+def test_the_message_to_victims_names_the_preemptor_and_its_queue() -> None:
     found = state(cluster_queue("a", 2, cohort="team", preemption=Preemption("LowerPriority")))
     found.set_cohort("team", Cohort("team", "org"))
     put(found, reserved("run", 2, "a"), workload("w", 2, priority=1, job_uid="j"))
@@ -422,7 +422,7 @@ def test_fair_sharing_counts_a_heavier_weight_as_a_smaller_share() -> None:
     assert isinstance(cycle(found)["wa"], Reserve)
 
 
-def test_fair_sharing_preempts_who_has_borrowed_more() -> None:
+def test_fair_sharing_preempts_in_the_queue_that_has_borrowed_more() -> None:
     reclaims = Preemption(reclaim_within_cohort="Any")
     queues = [
         cluster_queue(name, nominal, cohort="all", preemption=reclaims)
@@ -470,7 +470,7 @@ def unready(name: str, queue: str) -> Workload:
 )
 @pytest.mark.parametrize("queue", ["a", "b"])
 @pytest.mark.parametrize("strategy", list(QueueingStrategy))
-def test_who_waits_only_for_the_pods_of_others_is_admitted_before_whoever_comes_back_meanwhile(
+def test_a_workload_that_waits_only_for_pods_of_others_precedes_requeued_workloads(
     strategy: QueueingStrategy, queue: str, policy: SchedulingPolicy
 ) -> None:
     """As in Kueue, whose cycle waits with it: neither priority nor creation time puts an evicted one before it."""
@@ -516,7 +516,7 @@ def test_whom_to_preempt_where_the_number_of_pods_is_short_is_looked_for_by_what
         assert why(decision) == ("WaitingForQuota", messages.NO_LONGER_FITS, Requeue.HEAP)
 
 
-def test_who_begins_to_borrow_comes_after_who_does_not_however_often_its_like_was_admitted_without() -> None:
+def test_a_workload_that_begins_to_borrow_comes_after_those_that_do_not() -> None:
     found = state(cluster_queue("a", 4, cohort="all"), cluster_queue("b", 4, cohort="all"), local={"a": "a", "b": "b"})
     put(found, *(workload(f"a{n}", 2, queue="a", created=float(n)) for n in range(3)))
     for name in ("a0", "a1"):

@@ -127,7 +127,7 @@ def test_what_the_cycle_said_stays() -> None:
     assert next_step(waiting, around()) == Idle()
 
 
-def test_requests_that_break_a_rule_are_told() -> None:
+def test_requests_that_violate_a_rule_are_reported() -> None:
     after = live(replace(PENDING, invalid=("resources validation failed: x",)), around())
     assert message(after, "QuotaReserved") == "resources validation failed: x"
 
@@ -309,7 +309,7 @@ def test_the_end_of_a_backoff_stays_recorded_while_the_workload_holds_quota_and_
     assert (released.requeue_at, facts(released)["QuotaReserved"]) == (None, "False/PendingEvaluation")
 
 
-def test_an_admission_that_was_left_behind_by_who_released_it_is_removed() -> None:
+def test_an_admission_that_was_left_after_its_release_is_removed() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
     assert live(replace(theirs, admission=evicted.admission), around()) == theirs
@@ -403,7 +403,7 @@ def test_every_life_comes_to_rest(
 
 
 @pytest.mark.parametrize("before", ["Suspended", "PendingEvaluation", "Deactivated"])
-def test_who_comes_back_while_those_like_it_are_parked_is_told_why_they_are(before: str) -> None:
+def test_a_requeued_workload_gets_the_reason_of_equal_parked_workloads(before: str) -> None:
     waits = transitions.waiting(PENDING, before, "", NOW - 5)
     told = live(waits, around(bypassed="WaitingForQuota"))
     assert facts(told)["QuotaReserved"] == "False/WaitingForQuota"

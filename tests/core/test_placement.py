@@ -168,7 +168,7 @@ def test_a_malformed_affinity_term_does_no_harm_beside_one_that_matches() -> Non
     assert mismatch(affinity((malformed, good)), ARM) is not None
 
 
-def test_several_mistakes_are_told_once_each() -> None:
+def test_several_errors_are_reported_once_each() -> None:
     one, other = Requirement("gen", "Gt", ("many",)), Requirement("gen", "Lt", ("few",))
     found = mismatch(affinity((one, other)), ARM)
     second = GEN.replace("Expressions[0]", "Expressions[1]")

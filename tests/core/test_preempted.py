@@ -63,7 +63,7 @@ def release(found: State, number: int, now: float) -> None:
     found.set_workload(Key("ns", f"v{number}"), transitions.released(gone, now))
 
 
-def test_victims_of_one_preemptor_are_looked_at_together_whichever_is_free_first() -> None:
+def test_victims_of_one_preemptor_are_requeued_together_whichever_stops_first() -> None:
     found = lent_out()
     release(found, 2, 5.0)
     assert decide(found, 5.0) == {}, "the later one is judged while the earlier one still holds its place"
@@ -80,7 +80,7 @@ def test_a_tree_waits_a_second_for_the_other_victims_and_not_longer() -> None:
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_victims_that_stop_seconds_apart_are_told_in_either_order_what_kueue_tells_them(first: int) -> None:
+def test_victims_that_stop_seconds_apart_get_kueues_messages_in_either_order(first: int) -> None:
     """Kueue, with two victims of equal shape stopped 2.5 s apart: the first is outrun by its preemptor and stays in
     line; once the other is free, whoever of them is first in line is told anew, and the other parked with it untold.
     """

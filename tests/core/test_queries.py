@@ -52,7 +52,7 @@ def counted(found: State, local_queue: str) -> Counts:
     return counts
 
 
-def test_what_all_who_wait_ask_for_counts_each_of_them(found: State) -> None:
+def test_the_requests_of_all_pending_workloads_are_summed(found: State) -> None:
     found.set_workload(Key("ns", "three"), workload("three", 1, created=3.0))
     assert (asked(found, "a"), asked(found, "b"), asked(found, "none")) == ({"cpu": 52}, {}, {})
 

@@ -16,7 +16,7 @@ def why(found: State, name: str) -> tuple[str, str]:
     return queue_status.why_waiting(found, found.workloads[Key("ns", name)])
 
 
-def test_who_waits_behind_one_like_it_waits_for_what_that_one_was_told() -> None:
+def test_a_workload_behind_an_equal_one_has_the_reason_of_that_one() -> None:
     found = state(cluster_queue("a", 1))
     for number, name in enumerate(("first", "second", "other")):
         found.set_workload(Key("ns", name), workload(name, 3 if name == "other" else 2, created=float(number)))
@@ -43,7 +43,7 @@ def test_who_waits_behind_one_like_it_waits_for_what_that_one_was_told() -> None
         ),
     ],
 )
-def test_who_waits_behind_a_head_that_keeps_its_position_is_told_which(
+def test_a_workload_behind_a_head_that_keeps_its_position_names_that_head(
     strategy: QueueingStrategy, preempting: bool, waits_for: str, reason: str
 ) -> None:
     found = state(cluster_queue("a", 5, strategy=strategy))
@@ -64,7 +64,7 @@ def test_who_is_in_no_queue_waits_for_what_its_status_says() -> None:
     assert why(found, "w") == ("Misconfigured", "LocalQueue lost doesn't exist")
 
 
-def test_a_cluster_queue_tells_who_waits_who_runs_and_what_is_borrowed() -> None:
+def test_a_cluster_queue_status_has_pending_admitted_and_borrowed() -> None:
     found = state(cluster_queue("a", 1000, cohort="all"), cluster_queue("b", 1000, cohort="all"))
     found.set_workload(Key("ns", "run"), reserved("run", 1500, "a"))
     found.set_workload(Key("ns", "wait"), workload("wait", 1))

@@ -87,7 +87,7 @@ def test_parked_workloads_wait_for_victims_to_go_but_not_longer_than_a_second() 
     assert found.next_wake(11.0) is None
 
 
-def test_a_workload_that_is_deleted_lets_those_parked_behind_it_be_looked_at() -> None:
+def test_deleting_a_workload_requeues_the_workloads_parked_behind_it() -> None:
     found = state(cluster_queue("a", 5))
     for name in ("one", "two"):
         found.set_workload(Key("ns", name), workload(name, 7))
@@ -96,7 +96,7 @@ def test_a_workload_that_is_deleted_lets_those_parked_behind_it_be_looked_at() -
     assert names(found) == ["two"]
 
 
-def test_what_could_never_fit_is_not_looked_at_when_quota_is_released_but_when_there_is_more_of_it() -> None:
+def test_a_workload_that_could_never_fit_is_requeued_by_more_quota_but_not_by_released_quota() -> None:
     found = state(cluster_queue("a", 5))
     found.set_workload(Key("ns", "run"), reserved("run", 5, "a"))
     found.set_workload(Key("ns", "huge"), workload("huge", 7))
@@ -107,7 +107,7 @@ def test_what_could_never_fit_is_not_looked_at_when_quota_is_released_but_when_t
     assert names(found) == ["huge"]
 
 
-def test_a_strict_queue_keeps_its_head_and_is_not_looked_at_until_something_changes() -> None:
+def test_a_strict_queue_keeps_its_head_and_is_not_tried_until_something_changes() -> None:
     found = state(cluster_queue("a", 5, strategy=QueueingStrategy.STRICT_FIFO))
     found.set_workload(Key("ns", "big"), workload("big", 9))
     found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
@@ -167,7 +167,7 @@ def test_objects_may_come_in_any_order() -> None:
     assert found.reservations.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
 
 
-def test_workloads_of_a_queue_that_is_started_again_do_not_wait_to_be_told_so() -> None:
+def test_workloads_of_a_restarted_queue_are_requeued_before_their_status_is_written() -> None:
     found = state(cluster_queue("a", 5))
     stopped = Condition("Requeued", False, "LocalQueueStopped")
     key = Key("ns", "lq")
@@ -182,7 +182,7 @@ def test_workloads_of_a_queue_that_is_started_again_do_not_wait_to_be_told_so() 
     found.check()
 
 
-def test_a_workload_that_was_drained_keeps_its_place_before_those_who_came_while_its_queue_was_stopped() -> None:
+def test_a_drained_workload_keeps_its_position_before_later_workloads() -> None:
     found = state(cluster_queue("a", 1, stop_policy=StopPolicy.HOLD_AND_DRAIN))
     stopped = Condition("Requeued", False, "ClusterQueueStopped")
     found.set_workload(Key("ns", "drained"), workload("drained", 1, created=1.0, conditions=(stopped,)))
@@ -194,7 +194,7 @@ def test_a_workload_that_was_drained_keeps_its_place_before_those_who_came_while
     found.check()
 
 
-def test_a_workload_kept_out_by_the_stop_of_a_queue_it_is_no_longer_in_is_looked_at() -> None:
+def test_a_workload_that_left_a_stopped_queue_is_queued() -> None:
     found = state(cluster_queue("a", 1, stop_policy=StopPolicy.HOLD), cluster_queue("b", 1))
     stopped = Condition("Requeued", False, "ClusterQueueStopped")
     key = Key("ns", "moved")

@@ -67,7 +67,7 @@ def test_a_stopped_child_is_collected(tmp_path: Path) -> None:
             os.waitpid(record.pid, os.WNOHANG)
 
 
-def test_how_a_process_ended_is_told(tmp_path: Path) -> None:
+def test_the_way_a_process_ended_is_described(tmp_path: Path) -> None:
     record = _start(tmp_path, "import sys; print('ready', flush=True); sys.stdin.read(); sys.exit(3)")
     os.waitid(os.P_PID, record.pid, os.WEXITED | os.WNOWAIT)
     assert not record.alive()

@@ -184,7 +184,7 @@ async def test_every_hook_has_a_route_that_answers_bytes() -> None:
     assert (await found["/mutate-batch-v1-job"](b"{"))[0] == 400
 
 
-def test_a_mistake_of_ours_refuses_where_the_hook_must_hold_and_passes_where_it_may_be_skipped(
+def test_a_bug_refuses_in_a_hook_with_policy_fail_and_allows_in_one_with_ignore(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(*_: object) -> None:

@@ -10,5 +10,5 @@ def test_the_template_in_the_chart_is_the_one_the_table_of_hooks_gives() -> None
     assert (CHART / "templates" / "webhooks.yaml").read_text() == template(), "run `make generate`"
 
 
-def test_so_is_that_of_the_policies_that_hold_while_we_are_down() -> None:
+def test_the_template_of_the_admission_policies_in_the_chart_is_the_generated_one() -> None:
     assert (CHART / "templates" / "backstop.yaml").read_text() == backstop.template(), "run `make generate`"

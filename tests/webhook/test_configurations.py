@@ -217,7 +217,7 @@ def test_one_webhook_in_full() -> None:
     }
 
 
-def test_a_job_that_names_no_queue_waits_for_us_two_seconds_at_most_and_then_goes_without_us() -> None:
+def test_the_hook_of_jobs_without_a_queue_times_out_after_two_seconds_and_is_ignored() -> None:
     webhook = _webhook("mjob-default.kb.io", Options(timeout_seconds=10))
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
 

@@ -255,7 +255,7 @@ def gated(value: str) -> Raw:
 
 
 @pytest.mark.parametrize("value", ["," * 100_000, "a," * 100_000, "a.b/c," * 50_000], ids=["empty", "alike", "equal"])
-def test_errors_are_told_up_to_a_number_and_show_how_a_value_begins(value: str) -> None:
+def test_errors_are_limited_in_number_and_show_the_beginning_of_a_value(value: str) -> None:
     response = ask("/validate-batch-v1-job", review(gated(value)))
     assert response["allowed"] is False
     assert len(response["status"]["details"]["causes"]) == MOST
@@ -284,7 +284,7 @@ def test_a_value_is_larger_than_a_limit_when_its_fields_and_elements_are_more(va
     assert larger(count(value) - 1, value) or not count(value)
 
 
-def test_a_job_that_is_too_large_for_advice_is_suspended_and_told_so_and_nothing_else() -> None:
+def test_a_job_that_is_too_large_for_advice_is_suspended_and_gets_only_that_warning() -> None:
     large = crowded(MOST_FIELDS)
     mutated = ask("/mutate-batch-v1-job", review(large), knows=KNOWN)
     assert b'"path":"/spec/suspend"' in _patch(mutated)

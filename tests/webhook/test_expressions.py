@@ -84,12 +84,12 @@ def test_it_does_not_wait_for_the_caches() -> None:
 @pytest.mark.parametrize(
     "expression", ["object.spec.template.spec.containers[7].image != ''", "job.pods / (job.pods - job.pods) < 3"]
 )
-def test_one_that_runs_into_an_error_of_its_own_refuses_nobody(expression: str) -> None:
+def test_an_expression_that_fails_refuses_no_object(expression: str) -> None:
     (told,) = said(queued(), settings(own(expression)))
     assert told.startswith("rule needs-team cannot be evaluated")
 
 
-def test_one_that_fails_on_an_object_says_so() -> None:
+def test_an_expression_that_fails_on_an_object_gives_a_warning() -> None:
     assert said(queued(), settings(own("object.spec.absent > 3"))) == ["rule needs-team cannot be evaluated: 'absent'"]
 
 

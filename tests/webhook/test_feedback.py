@@ -41,7 +41,7 @@ def test_by_default_a_finding_is_a_warning() -> None:
     assert (response["allowed"], response["warnings"]) == (True, [MISSPELT])
 
 
-def test_a_good_job_is_let_in_without_a_word() -> None:
+def test_a_valid_job_is_allowed_without_a_warning() -> None:
     assert ask(VALIDATE, review(queued()), knows=world()) == {"uid": "u-1", "allowed": True}
 
 
@@ -83,7 +83,7 @@ seiretsu:
     )
 
 
-def test_refusals_and_warnings_come_together() -> None:
+def test_one_answer_has_refusals_and_warnings() -> None:
     settings = policy(Entry("request-too-large", "Deny"))
     new = queued(cpu="20", annotations={"a": "b"})
     new["metadata"]["labels"][Label.PRIORITY_CLASS] = "urgnet"
@@ -92,7 +92,7 @@ def test_refusals_and_warnings_come_together() -> None:
     assert response["warnings"] == ['WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?']
 
 
-def test_cold_caches_refuse_nobody() -> None:
+def test_no_job_is_refused_before_the_caches_have_been_read() -> None:
     settings = policy(Entry("local-queue-not-found", "Deny"))
     response = ask(VALIDATE, review(queued("mian")), knows=world(synced=False), settings=settings)
     assert response == {"uid": "u-1", "allowed": True}
@@ -123,7 +123,7 @@ def test_an_error_of_the_job_itself_comes_before_feedback() -> None:
         ),
     ],
 )
-def test_an_update_is_looked_at_where_it_changes_what_feedback_looks_at(old: Raw, new: Raw, warned: bool) -> None:
+def test_an_update_is_checked_if_it_changes_a_field_that_feedback_reads(old: Raw, new: Raw, warned: bool) -> None:
     assert ("warnings" in ask(VALIDATE, review(new, old=old), knows=world())) is warned
 
 
@@ -163,7 +163,7 @@ def test_a_job_that_is_changed_does_not_wait_behind_itself() -> None:
         pytest.param({"suspend": True}, {"parallelism": 5, "suspend": True}, False, id="one that waits"),
     ],
 )
-def test_a_job_that_runs_is_looked_at_when_it_is_resized(before: Raw, after: Raw, warned: bool) -> None:
+def test_a_running_job_is_checked_when_it_is_resized(before: Raw, after: Raw, warned: bool) -> None:
     old = {**queued(), "spec": {**queued()["spec"], "suspend": False, "parallelism": 3, "completions": 9, **before}}
     new = {**old, "spec": {**old["spec"], **after}}
     response = ask(VALIDATE, review(new, old=old), knows=world())
@@ -181,7 +181,7 @@ def created(uid: str, cpu: str = "6", **request: Any) -> Raw:
     return review(new, **request)
 
 
-def test_of_jobs_that_are_created_together_those_that_wait_are_told() -> None:
+def test_jobs_created_together_get_a_warning_if_they_must_wait() -> None:
     accepted = Accepted()
     counts = [
         len(ask(VALIDATE, created(str(each)), knows=world(), accepted=accepted).get("warnings", ()))
@@ -286,13 +286,13 @@ def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | 
         ),
     ],
 )
-def test_a_workload_without_a_job_is_told_what_a_job_would_be(made: Raw, message: str) -> None:
+def test_a_workload_without_a_job_gets_the_warnings_of_a_job(made: Raw, message: str) -> None:
     response = ask(f"{FEEDBACK}-workload", review_of(made, resource="workloads"), knows=world())
     assert response == {"uid": "u-1", "allowed": True, **({"warnings": [message]} if message else {})}
 
 
 @pytest.mark.parametrize("kind", ["QuotaReserved", "Finished"])
-def test_a_workload_that_no_longer_waits_is_told_nothing(kind: str) -> None:
+def test_a_workload_that_no_longer_waits_gets_no_warning(kind: str) -> None:
     condition = {
         "type": kind,
         "status": "True",
@@ -305,7 +305,7 @@ def test_a_workload_that_no_longer_waits_is_told_nothing(kind: str) -> None:
     assert ask(f"{FEEDBACK}-workload", body, knows=world()) == {"uid": "u-1", "allowed": True}
 
 
-def test_the_priority_that_a_workload_has_says_who_is_before_it() -> None:
+def test_the_priority_of_a_workload_determines_its_queue_position() -> None:
     busy = running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 10)
     for priority, place in ((5, "queue position 2"), (11, "queue position 1")):
         body = review_of(workload(cpu="4", priority=priority), resource="workloads")
@@ -313,7 +313,7 @@ def test_the_priority_that_a_workload_has_says_who_is_before_it() -> None:
         assert place in warning
 
 
-def test_a_job_whose_label_was_to_name_a_queue_is_told_before_it_starts() -> None:
+def test_a_job_with_a_misspelt_queue_label_gets_a_warning_before_it_starts() -> None:
     new = job(labels={"kueue.x-k8s.io/queue-nmae": "main"})
     response = ask("/mutate-batch-v1-job-default", review(new), knows=world())
     assert response == {
@@ -402,12 +402,12 @@ def test_a_rule_does_what_the_operator_says_in_the_namespaces_that_are_chosen(
     assert answered(Entry(rule, "Ignore", here)) == {"uid": "u-1", "allowed": True}
 
 
-def test_a_change_that_is_not_of_the_specification_is_not_looked_at() -> None:
+def test_a_change_outside_of_the_spec_is_not_checked() -> None:
     body = review_of(local_queue("gone", finalizers=["a"]), old=local_queue("gone"), resource="localqueues")
     assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True}
 
 
-def test_a_deletion_has_no_new_object_and_is_looked_at() -> None:
+def test_a_deletion_without_a_new_object_is_checked() -> None:
     old = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}
     body = review_of(old, resource="resourceflavors")
     body["request"] |= {"operation": "DELETE", "object": None, "oldObject": old}
@@ -456,7 +456,7 @@ def cron_job(labels: Raw, template_labels: Raw, cpu: str = "1") -> Raw:
         ),
     ],
 )
-def test_a_cron_job_is_told_what_its_jobs_will_run_into(made: Raw, warnings: list[str]) -> None:
+def test_a_cron_job_gets_the_warnings_about_its_jobs(made: Raw, warnings: list[str]) -> None:
     kind = {"group": "batch", "version": "v1", "kind": "CronJob"}
     resource = {"group": "batch", "version": "v1", "resource": "cronjobs"}
     body = review(made, kind=kind, resource=resource)

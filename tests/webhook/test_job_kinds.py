@@ -93,7 +93,7 @@ def test_a_jobset_is_validated(annotations: Raw, error: str) -> None:
     assert error in response["status"]["message"]
 
 
-def test_a_jobset_is_told_that_its_queue_does_not_exist() -> None:
+def test_a_jobset_gets_a_warning_if_its_queue_does_not_exist() -> None:
     found = cluster(default_queue_in=["ns"])
     response = ask(VALIDATE, review_of(job_set(labels={Label.QUEUE_NAME: "defalt"}), resource="jobsets"), knows=found)
     assert response["allowed"]
@@ -123,7 +123,7 @@ def test_a_job_that_its_kind_skips_is_not_touched() -> None:
     assert jobs.validate(CAREFUL, parse(orjson.dumps(review)), context()).allowed
 
 
-def test_a_kind_has_rules_and_warnings_of_its_own() -> None:
+def test_a_kind_adds_validation_rules_and_warnings() -> None:
     large = review_of(queued(size=9, gates=["queue"]), resource="gangs")
     refused = jobs.validate(CAREFUL, parse(orjson.dumps(large)), context())
     assert [str(cause) for cause in refused.causes] == ["spec.size: Forbidden: too many"]

@@ -213,7 +213,7 @@ def test_create(new: Raw, message: str) -> None:
     assert refused(review(new)) == message
 
 
-def test_a_job_that_another_webhook_labelled_or_unsuspended_after_ours_is_not_let_in() -> None:
+def test_a_job_that_another_webhook_labels_or_unsuspends_later_is_refused() -> None:
     assert refused(review(job(labels=QUEUE))) == (
         "spec.suspend: Forbidden: a job that waits in a queue is created suspended: another webhook unset spec.suspend"
     )
@@ -324,7 +324,7 @@ def test_a_job_does_not_leave_the_queue_where_there_is_a_default_one() -> None:
     assert refused(review(suspended(), old=suspended(labels=QUEUE)), knows=knows) == message
 
 
-def test_causes_name_each_field_for_those_who_read_json() -> None:
+def test_causes_name_each_field_for_clients_that_read_json() -> None:
     new = suspended(labels={Label.QUEUE_NAME: "A", Label.MAX_EXEC_TIME_SECONDS: "0"})
     causes = ask(VALIDATE, review(new))["status"]["details"]["causes"]
     assert [cause["field"] for cause in causes] == [AT_QUEUE, AT_TIME]

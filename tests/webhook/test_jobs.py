@@ -295,7 +295,7 @@ def test_a_job_of_an_owner_that_does_not_exist_waits_all_the_same() -> None:
     assert patched(ask(MUTATE, review(new), knows=cluster())) == [SUSPEND]
 
 
-def test_where_all_jobs_wait_one_without_a_queue_is_told_what_to_do() -> None:
+def test_where_all_jobs_are_managed_a_job_without_a_queue_gets_a_warning() -> None:
     settings = Settings(manage_jobs_without_queue_name=True)
     told = ask("/validate-batch-v1-job", review(job(suspend=True)), knows=cluster(), settings=settings)
     assert told["allowed"]

@@ -115,7 +115,7 @@ HOLD = [
         pytest.param(knows(*RUNS, synced=False), "alice", [], id="we know nothing yet"),
     ],
 )
-def test_who_suspends_a_running_job_is_warned_that_this_does_not_hold_it(
+def test_suspending_a_running_job_gives_a_warning_that_it_starts_again(
     lookup: Lookup, user: str, warnings: list[str]
 ) -> None:
     new, old = with_uid(job(labels=QUEUE, suspend=True)), with_uid(job(labels=QUEUE))
@@ -154,7 +154,7 @@ def test_our_own_start_is_known_by_the_account_and_never_by_the_field_manager(
     assert said == ("" if ours else REFUSAL)
 
 
-def test_one_that_is_done_is_anybodys_to_unsuspend() -> None:
+def test_any_client_may_unsuspend_a_finished_job() -> None:
     new, old = with_uid(job(labels=QUEUE)), with_uid(job(labels=QUEUE, suspend=True))
     new["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
     assert ask("/validate-batch-v1-job", review(new, old=old), knows=knows("Finished"))["allowed"]
@@ -164,7 +164,7 @@ def test_a_mark_that_it_is_being_stopped_starts_nothing() -> None:
     assert started(knows(), annotations={Annotation.STOPPING: "true"}) == REFUSAL
 
 
-def test_a_job_outside_of_queues_is_anybodys_to_start() -> None:
+def test_any_client_may_start_a_job_without_a_queue() -> None:
     assert started(knows(), labels={}) == ""
 
 

@@ -119,7 +119,7 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
     )
 
 
-def test_a_framework_that_nobody_queues_is_warned_of() -> None:
+def test_a_framework_that_is_not_supported_gives_a_warning() -> None:
     loaded = load("integrations: {frameworks: [batch/job, pod]}")
     assert loaded.warnings == (
         'integrations.frameworks[1]: "pod" is not one of ours (batch/job, jobset.x-k8s.io/jobset): such objects start'

@@ -74,7 +74,7 @@ async def test_a_patch_with_an_old_resource_version_is_a_conflict(client: Client
         await client.patch(THINGS, "a", "ns", {"metadata": {"resourceVersion": version}, "spec": {"x": 2}})
 
 
-async def test_the_kind_of_patch_and_who_writes_are_told_to_the_server(client: Client, proxy: FaultProxy) -> None:
+async def test_the_patch_type_and_the_field_manager_are_sent_to_the_server(client: Client, proxy: FaultProxy) -> None:
     await client.create(THINGS, {"metadata": {"name": "a"}}, "ns")
     await client.patch(THINGS, "a", "ns", {"spec": {}}, type="apply", force=True, dry_run=True)
     sent = proxy.seen[-1]
@@ -121,7 +121,7 @@ async def test_a_page_token_that_expired_is_gone(client: Client, server: StandIn
         (Answer(410, b"gone", "text/plain"), Gone),
     ],
 )
-async def test_what_is_no_good_answer_is_an_error_of_its_own_type(
+async def test_each_kind_of_failed_answer_has_a_separate_error_type(
     client: Client, proxy: FaultProxy, answer: Answer, kind: type[ApiError]
 ) -> None:
     proxy.inject(answer)
@@ -163,7 +163,7 @@ async def test_a_server_that_never_answers_is_given_up_at_the_deadline(proxy: Fa
             await client.get(THINGS, "a", "ns")
 
 
-async def test_nobody_listening_is_unreachable() -> None:
+async def test_a_port_without_a_listener_is_unreachable() -> None:
     async with Client(Connection("http://127.0.0.1:9")) as client:
         with pytest.raises(Unreachable):
             await client.get(THINGS, "a", "ns")
@@ -179,7 +179,7 @@ async def test_throttling_is_waited_out_as_long_as_the_server_asks(
     assert client.requests["create", "things"] == 3
 
 
-async def test_throttling_without_end_is_told(client: Client, proxy: FaultProxy) -> None:
+async def test_endless_throttling_is_an_error(client: Client, proxy: FaultProxy) -> None:
     proxy.inject(throttled(), times=9)
     with pytest.raises(TooManyRequests) as caught:
         await client.get(THINGS, "a", "ns")

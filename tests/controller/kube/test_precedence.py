@@ -72,7 +72,7 @@ async def while_calls_come(precedence: Precedence, condition: Callable[[], bool]
     await eventually(held)
 
 
-async def test_while_nobody_calls_all_writes_begin_at_once(precedence: Precedence, writers: Writers) -> None:
+async def test_without_admission_calls_all_writes_begin_immediately(precedence: Precedence, writers: Writers) -> None:
     await writers.come(50)
     assert (precedence.free, writers.begun) == (True, 50)
 
@@ -106,7 +106,7 @@ async def test_a_loop_that_is_always_late_lets_every_write_begin_in_the_end(
     assert precedence.late > LATE_SECONDS
 
 
-async def test_those_behind_in_line_wait_no_longer_than_the_first(
+async def test_later_writes_wait_no_longer_than_the_first(
     precedence: Precedence, clock: Clock, writers: Writers
 ) -> None:
     precedence.called()

@@ -113,7 +113,7 @@ async def test_a_long_list_comes_in_pages_and_each_item_says_what_it_is(client: 
     assert client.requests["list", "configmaps"] == 3
 
 
-async def test_strangers_and_the_rightless_are_told_apart(
+async def test_unauthenticated_and_unauthorized_clients_get_different_errors(
     plane: ControlPlane, client: Client, connection: Connection, namespace: str
 ) -> None:
     anonymous = config.Connection(connection.server, config._context(ca_file=plane.layout.pki / "ca.crt"))
@@ -128,7 +128,7 @@ async def test_strangers_and_the_rightless_are_told_apart(
             await poor.list(JOBS)
 
 
-async def test_a_group_nobody_installed_is_not_an_object_that_is_missing(client: Client) -> None:
+async def test_a_group_that_is_not_installed_differs_from_a_missing_object(client: Client) -> None:
     with pytest.raises(Unintelligible) as caught:
         await client.get(Resource("nobody.example.com", "v1", "things", "Thing"), "a", "ns")
     assert caught.value.status == 404

@@ -138,7 +138,7 @@ def not_served(world: World, *, times: int, lacks: str) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["resource", "version", "group"])
-async def test_an_optional_resource_that_is_not_served_is_empty_is_told_once_and_is_used_when_it_appears(
+async def test_an_optional_resource_that_is_not_served_is_empty_logged_once_and_used_when_it_appears(
     world: World, lacks: str
 ) -> None:
     world.server.put(f"{PATH}/a", {})

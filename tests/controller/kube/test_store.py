@@ -42,7 +42,7 @@ Told = list[tuple[str | None, str | None]]
 A = Key("ns", "a")
 
 
-def test_a_list_enters_and_a_second_one_tells_only_what_changed(store: Store[Raw], told: Told) -> None:
+def test_a_list_is_stored_and_a_second_list_reports_only_changes(store: Store[Raw], told: Told) -> None:
     store.replace([thing("a", 1), thing("b", 2), thing("c", 3)], "10")
     assert store.synced and len(store) == 3
     told.clear()

@@ -39,7 +39,7 @@ async def drain(queue: WorkQueue[str], workers: int = 1) -> list[str]:
     return looked
 
 
-async def test_a_key_added_often_is_looked_at_once_and_the_order_is_kept(queue: WorkQueue[str]) -> None:
+async def test_a_key_added_repeatedly_is_handled_once_and_the_order_is_kept(queue: WorkQueue[str]) -> None:
     for key in ("b", "a", "b", "c", "a"):
         queue.add(key)
     assert len(queue) == 3
@@ -131,7 +131,7 @@ async def test_a_failing_key_is_retried_and_the_others_go_on() -> None:
     assert queue.failures("bad") == 0
 
 
-async def test_a_key_may_ask_to_be_looked_at_later(queue: WorkQueue[str], clock: Clock) -> None:
+async def test_a_key_may_be_queued_again_for_later(queue: WorkQueue[str], clock: Clock) -> None:
     looked: list[str] = []
 
     async def look(key: str) -> float | None:
@@ -153,7 +153,7 @@ async def test_a_key_may_ask_to_be_looked_at_later(queue: WorkQueue[str], clock:
     assert looked == ["a", "a"]
 
 
-async def test_closing_takes_nothing_more_but_finishes_what_is_in_line(queue: WorkQueue[str]) -> None:
+async def test_a_closed_queue_takes_no_keys_but_finishes_the_queued_ones(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add_after("later", 1)
     queue.close()

@@ -36,7 +36,7 @@ def workload(number: int, asked: Submission) -> Workload:
     return Workload(key, f"uid-{number}", float(number), asked.queue, 0, asked.pod_sets)
 
 
-def test_the_third_of_six_jobs_that_are_created_together_is_told_that_it_waits() -> None:
+def test_the_third_of_six_jobs_created_together_gets_a_warning_that_it_waits() -> None:
     accepted, lookup, asked = Accepted(), world(), job(requests={"cpu": "6"})
     found = []
     for number in range(6):

@@ -596,14 +596,16 @@ RESIZED = [
 
 
 @pytest.mark.parametrize(("submitted", "rule", "message"), RESIZED)
-def test_who_resizes_a_job_that_runs_is_told_what_comes_of_it(submitted: Submission, rule: str, message: str) -> None:
+def test_resizing_a_running_job_gives_a_warning_with_the_consequence(
+    submitted: Submission, rule: str, message: str
+) -> None:
     found = of_job(submitted, world(running("self", "team-a", "team-a", "12")))
     assert (rule, message) in {(each.rule, each.message) for each in found}
     assert "will-wait" not in {each.rule for each in found}, "what it holds itself is free then"
 
 
 @pytest.mark.parametrize(("submitted", "more", "rule", "message"), ONE_BY_ONE)
-def test_where_one_starts_after_the_other_it_is_said_who_is_awaited(
+def test_if_jobs_start_one_after_the_other_the_awaited_one_is_named(
     submitted: Submission, more: str, rule: str, message: str
 ) -> None:
     found = [each.message for each in of_job(submitted, world(more, one_by_one=True)) if each.rule == rule]
@@ -612,7 +614,7 @@ def test_where_one_starts_after_the_other_it_is_said_who_is_awaited(
 
 
 @pytest.mark.parametrize(("submitted", "more", "rule", "message"), CASES)
-def test_what_is_said(submitted: Submission, more: str, rule: str, message: str) -> None:
+def test_the_messages_of_each_case(submitted: Submission, more: str, rule: str, message: str) -> None:
     found = of_job(submitted, world(more))
     assert [(finding.rule, finding.message) for finding in found if finding.rule == rule or not rule] == (
         [(rule, message)] if message else []
@@ -644,7 +646,7 @@ def test_of_containers_without_requests_nothing_is_said_where_something_else_cou
     assert of_job(submission("team-a", "main", "", [pods], rules), world()) == ()
 
 
-def test_a_resource_that_no_queue_names_is_nobodys_concern_where_undeclared_ones_are_ignored() -> None:
+def test_a_resource_in_no_queue_gives_no_warning_if_undeclared_resources_are_ignored() -> None:
     asked = job(requests={"cpu": "1", "nvidia.com/gpu": "2"})
     assert [each.rule for each in of_job(asked, world())] == ["resource-not-covered"]
     assert of_job(asked, world(undeclared=True)) == ()
@@ -721,7 +723,7 @@ def test_the_resource_that_was_meant_is_named(written: str) -> None:
     assert text == f'ClusterQueue "team-a" has no quota for {written} (asked: 1): did you mean nvidia.com/gpu?'
 
 
-def test_no_job_is_told_to_take_a_priority_class_of_the_system() -> None:
+def test_no_message_recommends_a_priority_class_of_the_system() -> None:
     lookup = world()
     system = PriorityClasses({}, {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000})
     alone = replace(lookup, classes=lambda: system)
@@ -780,17 +782,17 @@ WITHOUT_NODES = [
 
 
 @pytest.mark.parametrize(("nodes", "rule", "told"), WITHOUT_NODES)
-def test_who_submits_is_told_of_a_flavor_without_nodes(
+def test_a_job_gets_a_warning_about_a_flavor_without_nodes(
     nodes: list[dict[str, str]] | None, rule: str, told: str
 ) -> None:
     assert [(each.rule, each.message) for each in of_job(job(), world(nodes=nodes))] == [(rule, told)] * bool(told)
 
 
-def test_cold_caches_say_nothing() -> None:
+def test_nothing_is_reported_before_the_caches_have_been_read() -> None:
     assert of_job(job(queue="mian"), world(synced=False)) == ()
 
 
-def test_a_job_without_a_queue_is_told_only_that() -> None:
+def test_a_job_without_a_queue_gets_only_that_warning() -> None:
     assert [finding.rule for finding in of_job(job(queue="", asks={"cpu": "900"}), world())] == ["no-queue"]
 
 

@@ -157,7 +157,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("new", "rule", "message"), CASES)
-def test_what_is_said(new: Keys, rule: str, message: str) -> None:
+def test_the_messages_of_each_case(new: Keys, rule: str, message: str) -> None:
     found = of_keys(Change(None, new), world())
     assert [(each.rule, each.message) for each in found] == ([(rule, message)] if message else [])
     assert all(len(each.message) <= LIMIT for each in found)
@@ -184,7 +184,7 @@ WITHDRAWN = [
 
 
 @pytest.mark.parametrize(("old", "new", "rule", "message"), WITHDRAWN)
-def test_who_takes_a_job_out_of_its_queue_is_told_what_becomes_of_it(
+def test_removing_a_job_from_its_queue_gives_a_warning_with_the_consequence(
     old: Keys, new: Keys, rule: str, message: str
 ) -> None:
     found = of_keys(Change(old, new), world())

@@ -20,7 +20,7 @@ def test_the_page_is_the_one_the_rules_give() -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rules in TABLES.values() for rule in rules], ids=lambda rule: rule.name)
-def test_every_example_is_a_text_that_the_rule_has_been_seen_to_say(rule: Rule[Any]) -> None:
+def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
     cases = (
         *test_jobs.CASES,
         *test_jobs.ONE_BY_ONE,

@@ -526,7 +526,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("new", "old", "more", "rule", "message"), CASES)
-def test_what_is_said(new: Raw | None, old: Raw | None, more: str, rule: str, message: str | list[str]) -> None:
+def test_the_messages_of_each_case(
+    new: Raw | None, old: Raw | None, more: str, rule: str, message: str | list[str]
+) -> None:
     read, find = KINDS[(new or old or {})["kind"]]
     lookup = world(more, nodes=[{"pool": "standard", "zone": "a"}, {"pool": "spot"}])
     found = find(Change(old and read(old), new and read(new)), lookup)
@@ -541,18 +543,18 @@ def test_every_rule_for_administrators_has_its_case() -> None:
     assert {rule.name for rules in tables for rule in rules} == seen
 
 
-def test_the_first_member_of_a_cohort_is_not_told_that_nobody_lends() -> None:
+def test_the_first_member_of_a_cohort_gets_no_warning_that_the_cohort_lends_none() -> None:
     first = with_cpu(borrowingLimit=20)
     first["metadata"]["name"], first["spec"]["cohortName"] = "first", "new"
     assert of_cluster_queue(Change(None, decode.cluster_queue(first)), world()) == ()
 
 
-def test_cold_caches_say_nothing() -> None:
+def test_nothing_is_reported_before_the_caches_have_been_read() -> None:
     change = Change(None, decode.cluster_queue(ours("ClusterQueue", "new")))
     assert of_cluster_queue(change, world(synced=False)) == ()
 
 
-def test_a_cluster_that_has_no_nodes_yet_is_told_nothing_of_them() -> None:
+def test_a_cluster_without_nodes_gets_no_warning_about_nodes() -> None:
     flavor = decode.resource_flavor(ours("ResourceFlavor", "fast", nodeLabels={"pool": "fast"}))
     assert of_flavor(Change(None, flavor), world(nodes=[])) == ()
     assert of_flavor(Change(None, flavor), world(nodes=None)) == ()

@@ -165,7 +165,7 @@ RESOURCE_QUOTAS = [
 
 
 @pytest.mark.parametrize(("asked", "quotas", "rule", "message"), RESOURCE_QUOTAS)
-def test_what_is_said(asked: Submission, quotas: list[Raw], rule: str, message: str) -> None:
+def test_the_messages_of_each_case(asked: Submission, quotas: list[Raw], rule: str, message: str) -> None:
     found = [(each.rule, each.message) for each in of_job(asked, world(quotas=quotas)) if each.rule == RULE]
     assert found == [(rule, message)] * bool(message)
 
@@ -200,7 +200,7 @@ def test_exclusions_of_the_configuration_do_not_count_for_a_resource_quota() -> 
     assert RULE in {each.rule for each in found}
 
 
-def test_the_template_of_a_cronjob_is_looked_at_too() -> None:
+def test_the_template_of_a_cronjob_is_checked_too() -> None:
     asked = job(requests={"cpu": "4"})
     assert [each.rule for each in of_template(asked, world(quotas=[{"hard": {"cpu": "2"}}]))] == [RULE]
 

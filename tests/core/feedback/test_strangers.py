@@ -147,7 +147,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("subject", "rule", "message"), CASES)
-def test_what_is_said(subject: Change[Any] | Deletion, rule: str, message: str) -> None:
+def test_the_messages_of_each_case(subject: Change[Any] | Deletion, rule: str, message: str) -> None:
     lookup = world()
     if isinstance(subject, Deletion):
         found = of_deletion(subject, lookup)

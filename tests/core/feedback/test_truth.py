@@ -122,7 +122,7 @@ def waiting_text(priority_class: str, more: str = "") -> str:
     return "; ".join(each.message for each in found)
 
 
-def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_starts_by_preemption_gets_no_warning_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     rest = 'asks for 4 cpu, 2 free in "team-a", 2 missing; queue position 1; ask for 2 to start now'
     assert waiting_text(
         ""
@@ -135,7 +135,7 @@ def test_who_preempts_its_way_in_is_not_told_to_wait(monkeypatch: pytest.MonkeyP
     assert waiting_text("").startswith("will wait:"), "that is seen at a glance"
 
 
-def test_to_be_told_leaves_no_trace() -> None:
+def test_feedback_does_not_change_the_state() -> None:
     lookup = world(PREEMPTS + BIG)
     tree = lookup.state.reservations.trees[lookup.state.reservations.roots["team-a"]]
     before = dict(tree.queues["team-a"].usage)

@@ -143,13 +143,13 @@ def test_a_new_workload_has_the_priority_of_the_class() -> None:
     assert action.manifest["spec"]["priorityClassRef"]["group"] == "scheduling.k8s.io"
 
 
-def test_a_class_that_does_not_exist_is_told() -> None:
+def test_a_priority_class_that_does_not_exist_is_reported() -> None:
     assert decide(situation(job(labels={PRIORITY_LABEL: "hihg"}))) == Problem(
         "WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "hihg" not found'
     )
 
 
-def test_a_job_that_is_not_ours_is_left_alone_even_when_it_runs() -> None:
+def test_a_job_that_is_not_managed_is_not_changed_even_if_it_runs() -> None:
     assert decide(situation(job(suspend=False), managed=False)) == Nothing()
 
 
@@ -218,7 +218,7 @@ def test_a_job_waits_while_its_workload_does() -> None:
     assert decide(situation(job(), workload_of(job()))) == Nothing()
 
 
-def test_a_flavor_that_is_gone_at_the_start_is_told_and_waited_for() -> None:
+def test_a_flavor_that_is_missing_at_the_start_is_reported_and_the_job_waits() -> None:
     action = decide(situation(job(), admitted(workload_of(job())), flavors={}))
     assert action == Problem("ErrWorkloadCompose", 'ResourceFlavor "spot" not found')
 
@@ -230,7 +230,7 @@ def test_a_selector_that_contradicts_the_flavor_fails_the_workload() -> None:
     assert facts(action.after)["Finished"] == "True/FailedToStart"
 
 
-def test_a_job_unsuspended_behind_our_back_is_suspended_again() -> None:
+def test_a_job_unsuspended_without_admission_is_suspended_again() -> None:
     action = decide(situation(job(suspend=False), workload_of(job())))
     assert isinstance(action, Stop)
     assert action.message == "Not admitted by cluster queue"
@@ -421,7 +421,7 @@ def test_pods_ready_follows_the_pods() -> None:
     assert reasons == ["False/WaitForStart", "True/Started", "False/WaitForRecovery", "True/Recovered"]
 
 
-def test_a_job_deactivated_by_us_is_deleted_after_its_retention() -> None:
+def test_a_job_deactivated_by_the_controller_is_deleted_after_its_retention() -> None:
     raw = after(
         workload_of(job(), active=False),
         lambda value: transitions.evicted(

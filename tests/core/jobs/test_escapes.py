@@ -110,7 +110,7 @@ def test_a_job_that_could_not_start_stays_suspended_whatever_unsuspends_it() -> 
     assert decide(situation(waits, merged(raw, release.patch))) == Nothing()
 
 
-def test_a_job_that_could_not_start_is_queued_anew_when_its_template_is_mended() -> None:
+def test_a_job_that_could_not_start_is_requeued_when_its_template_is_fixed() -> None:
     raw = failed(admitted(workload_of(job())))
     action = decide(situation(job(), raw))
     assert isinstance(action, DeleteWorkload)
@@ -140,7 +140,7 @@ def test_quota_of_a_deleted_job_is_held_until_its_pods_are_gone(change: Callable
 
 @pytest.mark.parametrize("raw", [workload_of(job()), failed(admitted(workload_of(job())))], ids=["waits", "finished"])
 @pytest.mark.parametrize("change", [deleting, orphaned], ids=["deleted", "orphaned"])
-def test_nobody_asks_for_pods_where_no_quota_is_held(change: Callable[[Raw], Raw], raw: Raw) -> None:
+def test_pods_are_not_listed_if_no_quota_is_held(change: Callable[[Raw], Raw], raw: Raw) -> None:
     changed = change(raw)
     assert not isinstance(orphan(changed, read(changed), NOW, frozenset()), AwaitPods)
 
@@ -182,7 +182,7 @@ def test_a_new_job_of_the_name_does_not_wait_for_the_pods_of_the_old_one_whose_q
     assert isinstance(decide(situation(new, old, pods_gone=GONE)), DeleteWorkload)
 
 
-def test_pods_of_a_job_with_a_selector_of_its_own_are_found_by_uid_too() -> None:
+def test_pods_of_a_job_with_a_custom_selector_are_found_by_uid_too() -> None:
     found = job(manualSelector=True)
     found["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "forged"
     action = decide(situation(found, admitted(workload_of(found))))
