@@ -1,6 +1,6 @@
 """An observer outside the product: watches Workloads, Jobs and pods by plain HTTP and checks what must always hold.
 
-It shares no code with the controller or its caches: a mistake there must not hide itself here. Every change of the
+It shares no code with the controller or its caches, so that a bug there cannot hide itself here. Every change of the
 three resources is kept with its resource version, which orders the changes of all of them; ``verdict`` replays them.
 """
 

@@ -1,4 +1,4 @@
-"""`seiretsu serve` as a process of its own, for tests on the real control plane."""
+"""`seiretsu serve` as a separate process, for tests on the real control plane."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Server:
         return f"/apis/{obj['apiVersion']}{scope}/{kind.plural}{name}"
 
     def create(self, obj: Raw) -> tuple[int, Raw]:
-        """Create it under a name of its own."""
+        """Creates it with a unique name."""
         asked = deepcopy(obj)
         asked["metadata"].pop("name")
         asked["metadata"]["generateName"] = "x-"

@@ -1,4 +1,4 @@
-"""Servers to call: a trivial app behind the limits, on a free port, with TLS of our own making."""
+"""Servers to call: a trivial app behind the limits, on a free port, with test certificates."""
 
 import asyncio
 import ssl
@@ -35,7 +35,7 @@ BOTH_LOOPS = ("test_endings.py", "test_limits.py", "test_server.py")
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """What sockets do is tried on Python's own loop and on the one that `serve` runs on: each has a TLS of its own."""
+    """Runs tests of sockets on Python's event loop and on that of `serve`: each implements TLS separately."""
     python = {"asyncio": asyncio.new_event_loop}
     return {**python, "uvloop": uvloop.new_event_loop} if item.path.name in BOTH_LOOPS else python
 

@@ -1,4 +1,4 @@
-"""`--install` over the CRDs of somebody else."""
+"""`--install` over CRDs of another program."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a caller may send: every refusal has its status, and nobody else notices."""
+"""Limits on requests: every refusal has its status and does not affect other callers."""
 
 import asyncio
 import resource

@@ -25,7 +25,7 @@ PADDED = {"example.com/notes": "x" * 3000}  # a usual Job is of some 5 KB
 
 
 def calls() -> list[tuple[bytes, bool]]:
-    """Requests in turn, and whether the object is let in."""
+    """Requests in turn, each with whether its object is allowed."""
     good = job(labels=QUEUED, annotations=PADDED)
     wrong = job(labels={"kueue.x-k8s.io/queue-name": "Not A Name"}, annotations=PADDED)
     return [

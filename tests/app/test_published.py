@@ -34,7 +34,7 @@ def serve(live: LiveContext, signer: Pair) -> None:
 
 
 class World:
-    """An API server with the configurations, and one that follows them; `spoiled` counts what it was told."""
+    """An API server with the configurations, and a watcher of them; `spoiled` counts its reports."""
 
     def __init__(self, server: StandIn, client: Client, *, required: bool = True) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""What the command line and the Configuration come to."""
+"""The setup that results from the command line and the Configuration."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Background tasks: the first to end is told by its name."""
+"""Background tasks: the first task to end is reported by name."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What holds the event loop up is told while it does."""
+"""The code that blocks the event loop is logged while it blocks."""
 
 import threading
 

@@ -26,7 +26,7 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Wall time that stands still until told otherwise."""
+    """Wall time that changes only when a test advances it."""
 
     def __init__(self) -> None:
         self.now = START

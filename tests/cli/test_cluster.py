@@ -21,7 +21,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def seiretsu(tmp_path: Path) -> Run:
-    """The command line with a cache of its own: no clusters yet, the programs of everyone where they are built."""
+    """The command line with a separate cache: it has no clusters, but the shared programs if they are built."""
     etcd = tools.find("etcd")
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "200", "NO_COLOR": "1"}
     if etcd:

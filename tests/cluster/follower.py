@@ -1,4 +1,4 @@
-"""`seiretsu serve` that answers every call and reconciles nothing: somebody else holds the lease."""
+"""`seiretsu serve` that answers every call and reconciles nothing, because the test holds the lease."""
 
 from __future__ import annotations
 

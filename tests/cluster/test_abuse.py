@@ -1,6 +1,6 @@
-"""Callers who send what they should not, or send it slowly: they are answered or cut off, and nobody else notices.
+"""Invalid and slow requests: they are answered or disconnected, and do not affect other callers.
 
-`make bench` puts a hundred thousand such reviews to the program (`bench.abuse`); here are enough to see a mistake.
+`make bench` sends a hundred thousand such reviews (`bench.abuse`); these are enough to detect an error.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ async def test_slow_senders_are_disconnected_and_do_not_delay_other_callers(
 
 
 async def moments(victim: Victim, others: Caller) -> tuple[Quantiles, Quantiles, Quantiles]:
-    """How others are answered before, beside and after slow senders, who are cut off."""
+    """The latencies of other callers before, during and after slow senders, which are disconnected."""
 
     async def meet(seconds: float) -> Quantiles:
         found = await asyncio.to_thread(others.run, OTHERS_PER_SECOND, seconds)

@@ -1,4 +1,4 @@
-"""Who may start: borrowing, the order in a queue, and what becomes of a Job that is deleted or unsuspended by hand."""
+"""Which Jobs start: borrowing, the order in a queue, and Jobs that are deleted or unsuspended by hand."""
 
 import json
 

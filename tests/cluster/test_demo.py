@@ -64,7 +64,7 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
 
 @pytest.fixture
 def named() -> Iterator[str]:
-    """The name of a cluster that nobody else has; what is left of it is taken down."""
+    """A unique cluster name; the cluster is removed afterwards."""
     name = f"test-demo-{os.getpid()}"
     yield name
     if any(cluster.name == name for cluster in clusters.every()):
@@ -72,7 +72,7 @@ def named() -> Iterator[str]:
 
 
 def staying(name: str, *before: str) -> subprocess.Popen[str]:
-    """`make up`, in a process group of its own as in a terminal, where it hears Ctrl-C whoever runs the tests."""
+    """`make up` in a separate process group as in a terminal, so that it gets Ctrl-C however the tests are run."""
     hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     script = "; ".join([hears, *before, "from cli.main import main", "main()"])
     return subprocess.Popen(

@@ -1,5 +1,5 @@
-"""Forced suspension, whoever creates a Job and however often we are asked; and where every Job of chosen namespaces is
-managed, with or without a queue. (The controller of CronJobs: test_admission.py.)
+"""Forced suspension for every client and for repeated calls, also if all Jobs of selected namespaces are managed, with
+or without a queue. (The controller of CronJobs: test_admission.py.)
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def world(plane: ControlPlane, process: Served) -> World:
 
 @pytest.fixture(scope="module")
 def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a pod has: a token of its own for its service account, which may make Jobs in its namespace, and no more."""
+    """The credentials of a pod: a token of its service account, which may only create Jobs in its namespace."""
     spec = {"containers": [{"name": "main", "image": "none"}]}
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client", "namespace": MANAGED}, "spec": spec}
     create(plane, made)

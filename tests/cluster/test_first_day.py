@@ -91,7 +91,7 @@ def patch(kind: str, name: str, spec: Raw) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Day:
-    """What somebody does, and each line that kubectl prints on stderr. ``fixed`` is the same as the text says it."""
+    """An action, and each line that kubectl prints on stderr. ``fixed`` is the action corrected as the text says."""
 
     title: str
     asked: Asked

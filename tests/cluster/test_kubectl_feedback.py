@@ -106,7 +106,7 @@ def job(
 def workload(
     name: str = "by-hand", queue: str = "main", *, cpu: str = "1", namespace: str = "team-a", **metadata: Any
 ) -> Raw:
-    """A Workload that somebody makes without a job."""
+    """A Workload that a user creates without a job."""
     containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
     pod_sets = [
         {"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}}
@@ -609,7 +609,7 @@ def unsure(plane: ControlPlane) -> bool:
 
 
 def waiting(plane: ControlPlane) -> int:
-    """How many Workloads were told that they wait for quota."""
+    """The number of Workloads whose status says that they wait for quota."""
     path = "jsonpath={.items[*].status.conditions[?(@.reason=='WaitingForQuota')].reason}"
     return len(plane.kubectl("get", "workloads.kueue.x-k8s.io", "-n", "team-a", "-o", path).stdout.split())
 

@@ -1,5 +1,5 @@
-"""What can happen to a Job after it was queued, on the real control plane: evicted and started anew, deactivated; its
-class changed; its checks, its pods, its Workload taken from it. What happens to its queues: test_life_of_queues.py.
+"""What can happen to a queued Job, on the real control plane: eviction and restart, deactivation, a changed priority
+class, and changes of its checks, pods and Workload. What can happen to its queues is in test_life_of_queues.py.
 
 Reasons and messages are Kueue's: people and programs match on them.
 """
@@ -335,7 +335,7 @@ def test_a_job_that_is_removed_from_its_queue_does_not_block_the_next(world: Wor
 
 
 def test_a_job_that_its_user_suspends_goes_on_for_it_has_quota(world: World) -> None:
-    """As with Kueue: who wants it to wait deactivates its Workload."""
+    """As in Kueue, deactivate its Workload to make it wait."""
     world.queue("team", 1)
     world.job("job", "team", seconds=600)
     world.until("its pod runs", lambda: world.jobs()["job"].get("status", {}).get("ready") == 1)

@@ -110,7 +110,7 @@ def test_while_pods_are_awaited_no_workload_is_admitted_and_an_evicted_one_goes_
 
 
 def until_the_first_has_its_second_turn(world: World, quota: int = 3) -> list[str]:
-    """Who of three Jobs that never come up had a turn, in order; never two at a time."""
+    """The order in which three Jobs whose pods never become ready were admitted; never two at a time."""
     world.queue("team", quota)
     before = world.version("jobs")
     for name in ("first", "second", "third"):

@@ -1,6 +1,6 @@
-"""What the README and the pages beside it let people type, word by word: it works on a machine that has nothing yet.
+"""Every command in the README and the pages works as written on a machine without any set-up.
 
-Each test has a cache of its own, so that clusters have the names of the README; the programs in it are everyone's.
+Each test has a separate cache, so that clusters have the names of the README; the programs in it are shared.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ async def balanced() -> AsyncIterator[tuple[Balancer, int]]:
 
 
 def replica(plane: ControlPlane, settings: Path) -> Served:
-    """One more replica: as the chart runs it, but on a port of its own."""
+    """Another replica as the chart runs it, but on a different port."""
     return Served(
         ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", "4"],
         {"KUBECONFIG": str(plane.kubeconfig)},
@@ -138,7 +138,7 @@ def hooks(port: int) -> list[Raw]:
 
 
 class Load:
-    """Creates Jobs until told to stop; `failures` are the refusals."""
+    """Creates Jobs until it is stopped; `failures` are the refusals."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -1,7 +1,7 @@
-"""The figures of seed 1 (001_b88501315101a50e.txt, lines 196-314): who is preempted for whom, row by row.
+"""The figures of seed 1 (001_b88501315101a50e.txt, lines 196-314): which Job is preempted for which, row by row.
 
 The article gives its figures as formulas; the rows below are the quotas and requests that follow from them. All rows
-run side by side, each in two ClusterQueues and a cohort of its own.
+run together, each in two separate ClusterQueues and a separate cohort.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PRIORITIES = {"low": 1, "high": 100}
 @dataclass(frozen=True)
 class Row:
     """Quota of `cluster-queue` (a) and `cohort-queue` (b), where job-0 and job-1 are and what all ask for, in
-    thousandths of a cpu; ``preempted`` is the reason why job-1 goes, '' where it stays; ``lacking`` is what job-2
-    is told then.
+    thousandths of a cpu; ``preempted`` is the reason of job-1's preemption, '' if it is not preempted; ``lacking`` is
+    the missing quota in job-2's message then.
     """
 
     id: str
@@ -127,7 +127,7 @@ def conditions(world: World, row: Row, number: int) -> dict[str, Raw]:
 
 
 def told(world: World, row: Row) -> str:
-    """Why job-2 waits; '' while nobody has said so."""
+    """The reason why job-2 waits; '' while its status has none."""
     found = conditions(world, row, 2).get("QuotaReserved", {})
     return str(found.get("message", "")) if found.get("status") == "False" else ""
 

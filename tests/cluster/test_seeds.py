@@ -1,8 +1,8 @@
 """Every manifest in ``seeds/``, applied with real kubectl as written, does what the document it is copied from says.
 
-Where a document's manifest cannot be accepted by any API server, or must not be by ours (a shorthand that pruning would
-turn into something else), the test shows what kubectl says, and that the manifest does what the text says once that is
-mended. Names are ``test_seed_<document>_<place>_...``; what the figures of seed 1 show is in ``test_seed_figures``.
+If no API server can accept a document's manifest, or Seiretsu must not (a shorthand that pruning would turn into
+something else), the test shows kubectl's error, and that the corrected manifest does what the text says. Names are
+``test_seed_<document>_<place>_...``; what the figures of seed 1 show is in ``test_seed_figures``.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def flavor_of(desk: World, name: str, resource: str = "cpu") -> str:
 
 
 def why(desk: World, name: str) -> str:
-    """Why the Job waits, once it has been looked at."""
+    """The reason why the Job waits, once a cycle has considered it."""
 
     def said() -> str:
         conditions = desk.workloads().get(name, {}).get("status", {}).get("conditions", [])
@@ -137,7 +137,7 @@ def used(desk: World, cluster_queue: str, resource: str, of: str) -> tuple[str, 
 
 
 def warned(desk: World, text: str, *expected: str) -> None:
-    """A dry run comes to say exactly this: the caches may learn of what was just applied a moment later."""
+    """A dry run prints exactly this in the end: the caches may get the applied objects a moment later."""
     last: list[list[str]] = []
 
     def says() -> bool:
@@ -189,7 +189,7 @@ def test_seed_0_slides_14_to_18_and_seed_3_the_demo(desk: World) -> None:
 
 
 def test_seed_0_slides_31_and_32_who_may_use_a_cluster_queue(desk: World) -> None:
-    """The slide's shorthand is refused with the mend, as pruning would make `match all` of it; mended, it matches."""
+    """The slide's shorthand is refused with the fix, since pruning would make it match all; when fixed, it matches."""
     sample = seed("s0-slide32-namespace-selector")
     written = kubectl(desk, "apply", sample.text)
     assert "namespace/team-a created" in written.stdout
@@ -574,7 +574,7 @@ def test_seed_2_a_workload_priority_class_orders_the_queue_and_leaves_the_pods_a
 
 
 def test_seeds_1_and_2_other_kinds_they_name_are_let_alone_and_python_clients_queue(desk: World) -> None:
-    """Of the integrations they list, batch/v1 Jobs from any client are ours; a plain Pod is nobody's to hold back."""
+    """Of the integrations they list, batch/v1 Jobs from any client are queued; a plain Pod is not suspended."""
     put(desk, "apply", flavor("default"))
     put(desk, "apply", seed("s0-slide14-settings").text.split("---\n")[2])
     put(desk, "create", local_queue("cluster-total"))

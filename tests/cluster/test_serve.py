@@ -1,4 +1,4 @@
-"""The process as an operator meets it: when it says `ready`, how it stops, and what it mends by itself."""
+"""The process from an operator's view: when it prints `ready`, how it stops, and what it restores automatically."""
 
 import asyncio
 import base64

@@ -1,6 +1,6 @@
-"""Every rule of validation through the real API server, by real kubectl: the sentence that people read.
+"""Every validation rule on the real API server with real kubectl: the message that users read.
 
-The app here is a follower: somebody else holds the lease, so nothing but the test writes the objects.
+The app here is a follower without the lease, so only the test writes the objects.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAMES = (f"x{number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A control plane of this module's own, with our webhooks and nobody who reconciles."""
+    """A control plane for this module alone, with Seiretsu's webhooks and no reconciling controller."""
     directory = tmp_path_factory.mktemp("serve")
     with ControlPlane.start(spec=Spec(nodes=())) as plane, follower(plane, directory, GATES) as process:
         process.ready()
@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def stored(server: Server, obj: Raw, path: str = "") -> Raw:
-    """The object on the API server, with its status, under a name of its own."""
+    """The object on the API server, with its status and a unique name."""
     named = {**obj, "metadata": {**obj["metadata"], "name": next(NAMES)}}
     status, found = server.ask("POST", path or server.path(named), named)
     assert status == 201, found

@@ -1,4 +1,4 @@
-"""Manifests of every version, by real kubectl: what was written for v0.1 and 0.9 works, and nobody loses anything."""
+"""Manifests of every version with real kubectl: those written for v0.1 and 0.9 work, and no field is lost."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ async def test_what_is_known_of_a_job_is_forgotten_when_its_workload_has_gone() 
 
 
 async def test_a_job_that_nobody_asks_about_any_more_is_forgotten() -> None:
-    """Its Workload was deleted by somebody else, or released by hand: no step of ours says so."""
+    """Its Workload was deleted by another client, or released by hand, so the controller took no step for it."""
     world = World(pods=1)
     for uid in ("first", "second"):
         await world.departures.look(AwaitPods(KEY, uid))

@@ -1,4 +1,4 @@
-"""Who looks again when something changed."""
+"""Which reconciler gets which key when an object changes."""
 
 from typing import cast
 
@@ -107,7 +107,7 @@ SPEC = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"]
 
 
 def neighbours(state: State) -> Caches:
-    """A ClusterQueue in a cohort of one tree, one in a cohort of another, each with its LocalQueue; all is told."""
+    """Two ClusterQueues in cohorts of different trees, each with a LocalQueue; every key is recorded."""
     caches = Caches(state, rows([BATCH_JOB]))
     caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "default"))
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
@@ -132,7 +132,7 @@ def newer(raw: Raw, version: str = "2") -> Raw:
 
 
 def woken(queues: QueueStatuses) -> set[tuple[str, str]]:
-    """Kinds and names of those whose status is looked at."""
+    """Kinds and names of the objects whose status is reconciled."""
     return {(resource.kind, key.name) for resource, key in queues.queue._ready}
 
 

@@ -1,4 +1,4 @@
-"""Jobs that consist of objects of other kinds: who follows whom, and who is looked at when one changes."""
+"""Jobs that consist of objects of other kinds: which job owns an object, and which is reconciled when one changes."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ async def test_workloads_of_another_groups_kind_job_are_neither_finished_nor_del
 
 
 def below(parent: Raw, name: str, *, suspend: bool) -> Raw:
-    """A Job that another one controls, with a queue name of its own."""
+    """A Job that another Job controls, with a different queue name."""
     found = job(suspend=suspend)
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": parent["metadata"]["name"], "controller": True}
     found["metadata"] |= {"name": name, "uid": f"{name}-uid"}

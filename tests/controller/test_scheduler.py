@@ -68,7 +68,7 @@ class Server:
         return copy.deepcopy(found)
 
     def touch(self, name: str) -> None:
-        """Somebody else writes something that matters to no decision, and no watch has told of it."""
+        """Another client makes a write that affects no decision and has not arrived by the watch."""
         found = self.objects[name]
         found["metadata"]["resourceVersion"] = str(int(found["metadata"]["resourceVersion"]) + 1)
 
@@ -77,7 +77,7 @@ class Server:
 
 
 class Told:
-    """Events as they were told."""
+    """Records events."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -242,7 +242,7 @@ async def test_a_workload_that_got_a_gate_meanwhile_is_not_admitted() -> None:
 
 
 async def test_an_admission_left_without_reservation_keeps_no_workload_from_being_admitted_again() -> None:
-    """Whoever releases a Workload by server-side apply cannot take a field away that somebody else wrote."""
+    """A client that releases a Workload by server-side apply cannot remove a field that another client wrote."""
     found, server, told = scheduler()
     await until_rest(found, lambda: "Admitted" in told.reasons)
     released = copy.deepcopy(server.objects["w"])
@@ -342,7 +342,7 @@ async def test_an_edit_is_handled_although_it_becomes_due_during_a_cycle() -> No
 
 
 async def test_quota_edits_in_quick_succession_are_handled_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first at once; those of the next second when it is over, though nobody wakes the scheduler again."""
+    """The first is handled immediately; those of the next second at its end, without another event."""
     monkeypatch.setattr("controller.scheduler.EDITS_SECONDS", 0.01)
     now = 1_000.0
     found, _, told = scheduler(clock=lambda: now)

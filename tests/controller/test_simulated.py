@@ -177,7 +177,7 @@ class Controlled:
         self._enter(JOBS, {**job, "metadata": {**job["metadata"], **given}})
 
     def _changed(self, resource: Resource, raw: Raw) -> None:
-        """A Job that is stopped begins anew, though it may start again at the same moment."""
+        """A Job that is stopped starts again from the beginning, possibly at the same time."""
         if resource == JOBS and raw["spec"]["suspend"]:
             self.ends.pop(raw["metadata"]["name"], None)
 
@@ -190,7 +190,7 @@ class Controlled:
         )
 
     async def _settle(self) -> None:
-        """Until nobody has anything to do."""
+        """Runs until there is nothing to do."""
         quiet = 0
         while quiet < 20:
             before = self.server.version, self.scheduler.cycles
@@ -212,7 +212,7 @@ class Controlled:
 
 
 def simulated(played: Played, at: float) -> Running:
-    """Who runs at a moment of a simulation."""
+    """The jobs that run at a time of a simulation."""
     running: Running = {}
     for key, course in played.timeline.courses.items():
         for attempt in course.attempts:

@@ -1,4 +1,4 @@
-"""Who is told why a Job waits, when, and how seldom."""
+"""Events that say why a Job waits: for which Jobs, when, and how often."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUOTA = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
 
 
 class Place:
-    """A ClusterQueue of 4 cpu, of which "w" takes 2; a clock that stands, and events as they were told."""
+    """A ClusterQueue of 4 cpu, of which "w" uses 2, a clock that stands still, and the recorded events."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.now = 0.0
@@ -76,13 +76,13 @@ class Place:
         list(drain(self.caches.state, self.caches.state.policy, self.now))
 
     def status(self, job: str, status: Raw) -> None:
-        """What somebody wrote into a Workload's status."""
+        """A condition in a Workload's status that another client wrote."""
         raw = self.caches.workloads.get(("ns", f"job-{job}"))
         assert raw is not None
         self.caches.workloads.observe("MODIFIED", self.newer({**raw, "status": status}))
 
     def after(self, seconds: float) -> list[str]:
-        """About whom something was told by then, with the reason."""
+        """The objects that have an event by then, with its reason."""
         self.told.clear()
         self.now += seconds
         while self.waiting.step() is not None and self.room:

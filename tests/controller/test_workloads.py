@@ -1,4 +1,4 @@
-"""What is done for every Workload, whoever made it."""
+"""Reconciliation of every Workload, whichever client created it."""
 
 from __future__ import annotations
 

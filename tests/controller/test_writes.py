@@ -35,7 +35,7 @@ class Answers:
 
 
 class Denies:
-    """A stand-in for the client of somebody without rights."""
+    """A stand-in for a client without rights."""
 
     def __init__(self, error: Forbidden) -> None:
         self.error = error

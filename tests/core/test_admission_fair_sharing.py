@@ -1,4 +1,4 @@
-"""Admission fair sharing: who used less goes first, by a history that fades."""
+"""Admission fair sharing: the LocalQueue with the lower decaying usage goes first."""
 
 import math
 from collections.abc import Callable

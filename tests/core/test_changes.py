@@ -1,4 +1,4 @@
-"""Whatever changes, in whatever order: State stays consistent, cycles come to rest, nobody who fits is left waiting."""
+"""After any changes in any order, State is consistent, cycles end, and no workload that fits is left waiting."""
 
 from __future__ import annotations
 

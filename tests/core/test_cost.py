@@ -1,4 +1,4 @@
-"""What a cycle costs follows the heads that are looked at, not those that wait behind them. (Ratios of one run.)"""
+"""The cost of a cycle depends on the number of heads, not of workloads behind them. (Ratios of one run.)"""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_change_to_a_large_cohort_costs_in_proportion_to_its_queues() -> None:
 
 
 def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
-    """Other trees stay as they are: what is held in them is not counted anew."""
+    """Other trees are not changed, and their reservations are not counted again."""
 
     def changing(admitted: int) -> Callable[[], None]:
         found = cluster(queues=100, cohorts=20, pending=100, admitted=admitted)

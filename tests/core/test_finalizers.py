@@ -1,4 +1,4 @@
-"""Our finalizer is removed from the version that was judged, and nobody else's is."""
+"""Only Seiretsu's finalizer is removed, and only from the version that was decided on."""
 
 from typing import Any
 

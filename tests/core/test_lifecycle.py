@@ -298,7 +298,7 @@ def test_a_backoff_ends_in_its_time_also_while_the_pods_still_hold_quota() -> No
 
 
 def test_the_end_of_a_backoff_stays_recorded_while_the_workload_holds_quota_and_is_not_to_be_requeued() -> None:
-    """As in Kueue: who reads the Workload after it finished sees the backoff of its last eviction."""
+    """As in Kueue, a finished Workload shows the backoff of its last eviction."""
     evicted = transitions.evicted(replace(RUNNING, owner=None, job_uid=""), "PodsReadyTimeout", "late", NOW)
     backing_off = replace(evicted, requeue_count=1, requeue_at=NOW + 5.0)
     assert next_step(backing_off, around()) == Idle(5.0)

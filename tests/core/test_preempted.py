@@ -1,4 +1,4 @@
-"""Victims: those of one preemptor come back together, and nobody is preempted for the same one for ever."""
+"""Victims of one preemptor are requeued together, and no workload is preempted for the same one endlessly."""
 
 import pytest
 from msgspec.structs import replace
@@ -81,8 +81,8 @@ def test_a_tree_waits_a_second_for_the_other_victims_and_not_longer() -> None:
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_victims_that_stop_seconds_apart_get_kueues_messages_in_either_order(first: int) -> None:
-    """Kueue, with two victims of equal shape stopped 2.5 s apart: the first is outrun by its preemptor and stays in
-    line; once the other is free, whoever of them is first in line is told anew, and the other parked with it untold.
+    """Kueue, with two equal victims that stop 2.5 s apart: the preemptor precedes the first, which stays queued. When
+    both have stopped, the first in the queue gets a new message, and the other is parked with it without one.
     """
     found = lent_out()
     release(found, first, 5.0)

@@ -19,7 +19,7 @@ thorough = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def outcome(state: State) -> dict[Key, object]:
-    """Who holds what, and who was found to be in the way."""
+    """The workloads that hold quota, and the victims that were found."""
     found: dict[Key, object] = {}
     for key in state.workloads:
         held = state.reservations.get(key)
@@ -57,7 +57,7 @@ class Account:
         return own + sum(self.quota(n, queue=q) - self.kept(n, queue=q) for n, q in members)
 
     def kept(self, name: str, *, queue: bool) -> int:
-        """What is lent to nobody."""
+        """The quota that is not lent."""
         lending = self.limits(name, queue=queue).lending_limit
         return 0 if lending is None else max(0, self.quota(name, queue=queue) - lending)
 
@@ -88,8 +88,8 @@ class Account:
 
 
 def check_limits(state: State) -> None:
-    """Without what victims on their way out still hold: beside that, who fits once they are gone is let in, as Kueue
-    does it, and a cohort may be above its quota by it until then.
+    """Does not count the usage of victims that have not stopped yet: as in Kueue, a workload that fits without them is
+    admitted, so that a cohort may exceed its quota by their usage until then.
     """
     state.check()
     for fr in EVERY:

@@ -43,7 +43,7 @@ def found() -> State:
 
 
 def counted(found: State, local_queue: str) -> Counts:
-    """Who waits in a LocalQueue of the namespace, where nobody else runs meanwhile."""
+    """The workloads that wait in a LocalQueue of the namespace, in which no other workload runs."""
     steps = pending_locally(found, Key("ns", local_queue))
     with pytest.raises(StopIteration) as end:
         while True:

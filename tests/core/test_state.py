@@ -1,4 +1,4 @@
-"""What State makes of changes: who waits where, who is looked at, and what wakes whom."""
+"""How State handles changes: where workloads wait, which are heads, and what requeues them."""
 
 import itertools
 from collections.abc import Generator
@@ -38,7 +38,7 @@ def turn_away(found: State, now: float = 0.0) -> None:
 
 
 def settle(found: State, now: float = 0.0) -> None:
-    """Plan that nothing fits, until nobody is left to be looked at."""
+    """Applies plans in which nothing fits, until there is no head."""
     for _ in range(10):
         if not found.heads(now):
             return
@@ -126,7 +126,7 @@ def test_a_workload_in_backoff_waits_for_its_time_and_nobody_polls() -> None:
 
 
 def test_a_workload_that_comes_back_while_its_like_are_parked_waits_for_what_they_wait_for() -> None:
-    """Kueue calls that bypassed: whoever waits in a LocalQueue that was stopped and resumed is not judged anew."""
+    """Kueue calls that bypassed: a workload in a LocalQueue that was stopped and resumed is not considered again."""
     found = state(cluster_queue("a", 1))
     found.set_workload(Key("ns", "big"), workload("big", 2))
     list(drain(found, found.policy, 0.0))

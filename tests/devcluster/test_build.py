@@ -1,7 +1,7 @@
-"""Building once, whoever asks at the same time, and never half.
+"""Programs are built once for all concurrent callers, and never partially.
 
-The `go` of these tests is a stand-in: a script that takes what ours passes and writes small programs. How the real one
-fails (no network, interrupted, too old) cannot be had on demand.
+The `go` of these tests is a stand-in: a script that takes the same arguments and writes small programs. The failures of
+the real one (no network, interrupted, too old) cannot be produced on demand.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> P
 
 
 def _ignore(_: str) -> None:
-    """A report nobody reads."""
+    """Ignores a report."""
 
 
 def test_a_build_names_programs_as_they_are_called(go: Path) -> None:

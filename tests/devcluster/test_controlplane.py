@@ -150,7 +150,7 @@ def _first_records(directory: Path, starting: subprocess.Popen[bytes]) -> tuple[
 
 
 def _cache(tmp_path: Path) -> dict[str, str]:
-    """An environment with clusters of its own and the programs of everyone."""
+    """An environment with separate clusters and the shared programs."""
     from devcluster import build
 
     programs = build.ensure("etcd")["etcd"].parent

@@ -1,4 +1,4 @@
-"""Pods on the simulated nodes: they run as long, and end, as they are told, and wait where they do not fit."""
+"""Pods on the simulated nodes run and end as their annotations say, and wait if they do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only processes of our own are ever signalled, and all of them go."""
+"""Only processes that were started here get signals, and all of them end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server is told to send us, and what it keeps to itself."""
+"""Which requests the webhook configurations make the API server send, and which not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a review costs: no more than in proportion to its length, whatever is long in it, and advice a bounded amount.
+"""The cost of a review grows no faster than its length, whatever is long in it, and the cost of advice is bounded.
 
-Anybody who may create a Job with `--dry-run`, and whoever reaches the port, decides what comes; everybody else waits
-meanwhile. Samples of every kind are made larger in one place, any place, in every way that JSON has, and CPU times of
-one run are compared. (Limits of single rules have tests beside the rules.)
+Any user who may create a Job with `--dry-run`, and any client that reaches the port, can send a review, and all others
+wait meanwhile. Samples of every kind are made larger in one place, any place, in every way that JSON has, and CPU times
+of one run are compared. (Limits of single rules have tests beside the rules.)
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def v01_queue(cluster_queue: str, name: str = "new") -> Raw:
 
 
 def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | None = None, **spec: Any) -> Raw:
-    """A Workload that somebody makes without a job."""
+    """A Workload that a user creates without a job."""
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
     pods = {"name": "main", "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     return {
@@ -476,7 +476,7 @@ def test_before_kubernetes_refuses_another_image_it_is_said_what_to_do() -> None
 
 
 def deleted_workload(group_version: str) -> list[str]:
-    """The warnings when somebody deletes the Workload of a Job of this API group."""
+    """The warnings when a user deletes the Workload of a Job of this API group."""
     owner = {"apiVersion": group_version, "kind": "Job", "name": "train", "uid": "u", "controller": True}
     old = workload()
     old["metadata"]["ownerReferences"] = [owner]

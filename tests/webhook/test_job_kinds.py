@@ -1,4 +1,4 @@
-"""Kinds of jobs at admission: what follows from the table, and what a kind may add of its own."""
+"""Kinds of jobs at admission: what follows from the table, and what a kind may add."""
 
 from __future__ import annotations
 

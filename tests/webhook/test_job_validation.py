@@ -23,7 +23,7 @@ SUBDOMAIN = (
 
 
 def refused(body: Raw, *, knows: Lookup | None = None, settings: Settings | None = None) -> str:
-    """The message of the refusal; '' where the Job is let in."""
+    """The message of the refusal; '' if the Job is allowed."""
     response = ask(VALIDATE, body, knows=knows, settings=settings)
     if response["allowed"]:
         return ""

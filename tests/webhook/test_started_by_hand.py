@@ -1,7 +1,7 @@
-"""A job that waits is started by admission, and by nobody else.
+"""Only admission starts a waiting job.
 
-An update that unsuspends it is changed so that it stays suspended, with a warning. What gets past that (another
-webhook) is refused.
+An update that unsuspends it is changed so that it stays suspended, with a warning. If another webhook unsuspends it
+after that, the update is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Configuration written for Kueue is read with the same meaning; a wrong one is refused with every mistake named."""
+"""A Configuration written for Kueue is read with the same meaning; a wrong one is refused with all its errors."""
 
 from datetime import timedelta
 

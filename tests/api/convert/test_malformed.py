@@ -30,7 +30,7 @@ def test_what_is_of_the_wrong_form_reads_back_as_it_was_written(kind: Any, versi
 
 
 def held(kind: str, version: str, difference: Raw, **fields: Any) -> Raw:
-    """An object of `version` with an annotation for the other one that somebody made up."""
+    """An object of `version` with a forged annotation for the other version."""
     (other,) = {"v1beta1", "v1beta2"} - {version}
     annotations = {f"conversion.kueue.x-k8s.io/{other}": json.dumps(difference)}
     metadata = {"name": "x", "annotations": annotations}
@@ -50,7 +50,7 @@ def assignment(**part: Any) -> Raw:
     ids=str,
 )
 def test_an_annotation_that_makes_an_object_inconvertible_is_ignored(wrong: Raw) -> None:
-    """One of them would break every list of the kind in an older version, and whoever may write one could write it."""
+    """It would break every list of the kind in an older version, and any writer of the object can set it."""
     forged = held("Workload", "v1beta1", {"=": {"status": assignment(**wrong)}}, spec={"queueName": "q"})
     assert convert(forged, "v1beta2")["spec"] == {"queueName": "q"}
     assert "status" not in convert(forged, "v1beta2")

@@ -28,7 +28,7 @@ def queue(clock: Clock) -> WorkQueue[str]:
 
 
 async def drain(queue: WorkQueue[str], workers: int = 1) -> list[str]:
-    """Look at everything in line, once, and end."""
+    """Handles every queued key once, and ends."""
     looked: list[str] = []
 
     async def look(key: str) -> None:

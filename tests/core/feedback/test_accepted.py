@@ -1,4 +1,4 @@
-"""Jobs that are created together: each is told what it would be told once the scheduler has judged those before it."""
+"""Jobs created together: each gets the warnings that it would get after decisions about the earlier ones."""
 
 from __future__ import annotations
 

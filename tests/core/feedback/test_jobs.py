@@ -1,4 +1,4 @@
-"""What a person who submits a job is told: each rule by the very sentence."""
+"""The messages for a user who submits a job: each rule with its exact text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an administrator is told of a change: each rule by the very sentence."""
+"""The messages for an administrator who changes an object: each rule with its exact text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def without_selector() -> Raw:
 
 
 def pool(**quota: int) -> Raw:
-    """The cohort of the two teams as an object, with cpu of its own."""
+    """The cohort of the two teams as an object with its own cpu quota."""
     flavors = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": cpu}]} for name, cpu in quota.items()]
     return ours("Cohort", "research", resourceGroups=[{"coveredResources": ["cpu"], "flavors": flavors}])
 

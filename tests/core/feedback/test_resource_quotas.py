@@ -1,4 +1,4 @@
-"""A job is told of a ResourceQuota that never lets its pods be created, and of no other."""
+"""A job gets a warning only about a ResourceQuota that prevents its pods from being created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told comes true, and what they are told to do helps: feedback against the cycle, on random worlds."""
+"""Warnings come true and their advice helps: feedback compared with the cycle on random worlds."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str
 
 
 def waiting(name: str, namespace: str, cpu: str, priority: int = 0, *, told: bool = False) -> str:
-    """The manifest of a workload that waits in the queue of its namespace, and was told why."""
+    """The manifest of a workload that waits in the queue of its namespace, with a reason in its status."""
     found = _workload(name, namespace, cpu)
     if told:
         pending = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": ""}

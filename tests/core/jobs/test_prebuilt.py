@@ -39,7 +39,7 @@ OTHERS = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x-uid",
 
 
 def brought(**spec: Any) -> Raw:
-    """A Workload like the job's, of nobody and in no queue."""
+    """A Workload like the job's, without an owner and without a queue."""
     raw = workload_of(job(), **spec)
     del raw["metadata"]["ownerReferences"], raw["spec"]["queueName"]
     return merged(raw, {"metadata": {"name": "brought", "labels": {"kueue.x-k8s.io/job-uid": None}}})
