@@ -106,7 +106,7 @@ class Keeper:
             content = await self.store.read()
             found, complaints = record.read(content.data)
             now = self.clock()
-            wanted = self._mended(found, complaints, now)
+            wanted = self._repaired(found, complaints, now)
             step = decide(wanted.stored, now, self.policy, published=published and wanted.bundle == self.bundle)
             wanted = record.after(wanted, step, now, self.policy)
             if wanted.data() == record.ours(content.data):
@@ -118,7 +118,7 @@ class Keeper:
                 published = False
         raise CertificateError(f"the CA could not be stored in {ATTEMPTS} attempts: other writers were always first")
 
-    def _mended(self, found: Record, complaints: Sequence[str], now: datetime) -> Record:
+    def _repaired(self, found: Record, complaints: Sequence[str], now: datetime) -> Record:
         """Returns what was found, repaired from memory: a lost CA is restored, and the CA of the leaf in use stays
         trusted.
         """

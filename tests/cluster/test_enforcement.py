@@ -178,7 +178,7 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
     assert create(world.plane, job("queueless"))["spec"]["suspend"] is True
     text = "The workload names no LocalQueue: set label kueue.x-k8s.io/queue-name on its job"
     why = ("False", "Misconfigured", text)
-    world.until("its Workload waits, too", lambda: world.told("queueless", "QuotaReserved") == why)
+    world.until("its Workload waits, too", lambda: world.condition("queueless", "QuotaReserved") == why)
     assert "the job names no queue" in stays_suspended(world, "queueless")
     assert "queueless" not in world.running()
     patch(world.plane, "queueless", {"metadata": {"labels": {Label.QUEUE_NAME: "main"}}}).check_returncode()
@@ -225,7 +225,7 @@ def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World
 
 
 def _told(world: World, owner: str, condition: str) -> bool:
-    return bool(world.told(owner, condition)[0])
+    return bool(world.condition(owner, condition)[0])
 
 
 def standing_for(owner: Raw, cpu: str) -> Raw:

@@ -74,7 +74,7 @@ def both(world: World, running: str, waits: str) -> None:
     world.job(running, "team", pods=2, seconds=600)
     world.until("its pods are there", lambda: len(pods(world)) == 2)
     world.job(waits, "team", pods=2, seconds=600)
-    world.until("the other one waits", lambda: world.told(waits, "QuotaReserved")[0] == "False")
+    world.until("the other one waits", lambda: world.condition(waits, "QuotaReserved")[0] == "False")
 
 
 @pytest.mark.usefixtures("observed")
@@ -143,7 +143,7 @@ def test_a_running_job_does_not_run_more_pods_than_it_was_admitted_with(world: W
     world.until("its pod is there", lambda: len(pods(world)) == 1)
     jobs, seen = world.version("jobs"), world.version("pods")
     by_tenant(*patch("grows", {"spec": {"parallelism": 40}}), check=True)
-    world.until("it waits for 40 cpu", lambda: world.told("grows", "QuotaReserved")[0] == "False")
+    world.until("it waits for 40 cpu", lambda: world.condition("grows", "QuotaReserved")[0] == "False")
     by_tenant("annotate", "job", "grows", "then=that", check=True)
     states = world.seen("jobs", jobs, lambda state: "then" in state["metadata"].get("annotations", {}))
     assert all(state["spec"]["suspend"] for state in states if state["spec"]["parallelism"] == 40)

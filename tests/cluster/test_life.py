@@ -58,7 +58,7 @@ def test_every_step_of_a_job_has_kueues_conditions_and_events(world: World) -> N
     world.job("job", "team", seconds=2)
     world.until("its pods are ready", lambda: world.reason("job", "PodsReady") == "True/Started")
     world.until("it is finished", lambda: holds(world.workload("job"), "Finished"))
-    told = {kind: world.told("job", kind) for kind in ("QuotaReserved", "Admitted", "PodsReady", "Finished")}
+    told = {kind: world.condition("job", kind) for kind in ("QuotaReserved", "Admitted", "PodsReady", "Finished")}
     assert told == {
         "QuotaReserved": ("True", "QuotaReserved", f"Quota reserved in ClusterQueue {world.full('team')}"),
         "Admitted": ("True", "Admitted", "The workload is admitted"),
@@ -74,7 +74,7 @@ def test_a_job_that_fails_finishes_its_workload_as_failed(world: World) -> None:
     fails["spec"]["template"]["metadata"]["annotations"]["seiretsu.dev/exit-code"] = "3"
     world.create(fails)
     world.until("it is finished", lambda: holds(world.workload("fails"), "Finished"))
-    assert world.told("fails", "Finished") == ("True", "Failed", "Job has reached the specified backoff limit")
+    assert world.condition("fails", "Finished") == ("True", "Failed", "Job has reached the specified backoff limit")
     world.until("its quota is free", lambda: world.used("team") == ("0", "0"))
 
 
@@ -101,15 +101,15 @@ def test_a_preempted_job_gets_back_its_size_and_its_template_and_starts_anew_whe
     stopped = world.jobs()["wide"]["spec"]
     pod = stopped["template"]["spec"]
     assert (stopped["suspend"], pod.get("nodeSelector"), pod.get("tolerations")) == (True, None, None)
-    status, reason, message = world.told("wide", "Evicted")
+    status, reason, message = world.condition("wide", "Evicted")
     assert (status, reason) == ("True", "Preempted")
     assert message.startswith("Preempted to accommodate a workload (UID: ")
     assert message.endswith(
         f"due to prioritization in the ClusterQueue; preemptor path: /{world.full('team')}; "
         f"preemptee path: /{world.full('team')}"
     )
-    assert world.told("wide", "Preempted") == ("True", "InClusterQueue", message)
-    assert world.told("wide", "Requeued") == ("True", "Preempted", message)
+    assert world.condition("wide", "Preempted") == ("True", "InClusterQueue", message)
+    assert world.condition("wide", "Requeued") == ("True", "Preempted", message)
     assert world.reason("wide", "Admitted") == "False/NoReservation"
     evictions = world.workload("wide")["status"]["schedulingStats"]["evictions"]
     assert evictions == [{"reason": "Preempted", "underlyingCause": "", "count": 1}]
@@ -118,8 +118,8 @@ def test_a_preempted_job_gets_back_its_size_and_its_template_and_starts_anew_whe
     world.delete("jobs", "urgent")
     runs(world, "wide")
     assert world.jobs()["wide"]["spec"]["parallelism"] == 3
-    assert world.told("wide", "Evicted") == ("False", "QuotaReserved", f"Previously: {message}")
-    assert world.told("wide", "Preempted") == ("False", "QuotaReserved", f"Previously: {message}")
+    assert world.condition("wide", "Evicted") == ("False", "QuotaReserved", f"Previously: {message}")
+    assert world.condition("wide", "Preempted") == ("False", "QuotaReserved", f"Previously: {message}")
 
 
 def test_a_deactivated_workload_stops_its_job_until_it_is_activated_again(world: World) -> None:
@@ -130,11 +130,11 @@ def test_a_deactivated_workload_stops_its_job_until_it_is_activated_again(world:
     world.patch("workloads", name, {"spec": {"active": False}})
     world.until("it has stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
     world.until("it says so", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
-    assert world.told("job", "Evicted") == ("True", "Deactivated", "The workload is deactivated")
-    assert world.told("job", "Requeued") == ("False", "Deactivated", "The workload is deactivated")
+    assert world.condition("job", "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert world.condition("job", "Requeued") == ("False", "Deactivated", "The workload is deactivated")
     world.patch("workloads", name, {"spec": {"active": True}})
     runs(world, "job")
-    assert world.told("job", "Requeued") == ("True", "Reactivated", "The workload was reactivated")
+    assert world.condition("job", "Requeued") == ("True", "Reactivated", "The workload was reactivated")
     assert world.reason("job", "Evicted") == "False/QuotaReserved"
 
 
@@ -149,7 +149,7 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     world.until("it is deactivated", lambda: world.workload("job")["spec"]["active"] is False)
     world.until("it has stopped", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
     evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
-    assert world.told("job", "Evicted") == evicted
+    assert world.condition("job", "Evicted") == evicted
     assert marked_until(world, before, evicted) == (cause, message)
     world.until("people are told", lambda: cause in world.events("Workload", world.workload("job")["metadata"]["name"]))
     assert not world.running()
@@ -185,7 +185,7 @@ def checked(world: World) -> World:
     world.job("job", "team", seconds=600)
     world.until("quota is reserved", lambda: world.reason("job", "QuotaReserved") == "True/QuotaReserved")
     waits = ("False", "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
-    assert world.told("job", "Admitted") == waits
+    assert world.condition("job", "Admitted") == waits
     (state,) = world.workload("job")["status"]["admissionChecks"]
     assert (state["name"], state["state"]) == (check, "Pending")
     assert not world.running()
@@ -203,7 +203,7 @@ def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: Worl
     update = {"name": "main", "nodeSelector": {"kubernetes.io/os": "linux"}, "annotations": {"example.com/slot": "7"}}
     answer(checked, "Ready", podSetUpdates=[update])
     runs(checked, "job")
-    assert checked.told("job", "Admitted") == ("True", "Admitted", "The workload is admitted")
+    assert checked.condition("job", "Admitted") == ("True", "Admitted", "The workload is admitted")
     template = checked.jobs()["job"]["spec"]["template"]
     assert template["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert template["metadata"]["annotations"]["example.com/slot"] == "7"
@@ -218,8 +218,8 @@ def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when
     answer(checked, "Retry", message="no machines", requeueAfterSeconds=600)
     message = f'Evicted due to AdmissionCheck in Retry state: "{checked.full("check")}" (no machines)'
     told = ("False", "AdmissionCheck", message)
-    checked.until("it is put off", lambda: checked.told("job", "Requeued") == told)
-    assert checked.told("job", "Evicted") == ("True", "AdmissionCheck", message)
+    checked.until("it is put off", lambda: checked.condition("job", "Requeued") == told)
+    assert checked.condition("job", "Evicted") == ("True", "AdmissionCheck", message)
     checked.until("its quota is free", lambda: checked.status("team")["reservingWorkloads"] == 0)
     (state,) = checked.workload("job")["status"]["admissionChecks"]
     assert (state["state"], state["retryCount"]) == ("Pending", 1)
@@ -228,7 +228,7 @@ def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when
     soon = {"status": {"requeueState": None, "admissionChecks": [{**state, "requeueAfterSeconds": None}]}}
     checked.patch("workloads", name, soon, "--subresource=status")
     checked.until("it has its turn again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
-    assert checked.told("job", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
+    assert checked.condition("job", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     answer(checked, "Ready")
     runs(checked, "job")
 
@@ -240,7 +240,7 @@ def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
     checked.until("its quota is free", lambda: checked.reason("job", "QuotaReserved") == "False/Deactivated")
     why = f'AdmissionCheck in Rejected state: "{checked.full("check")}" (never)'
     told = ("True", "DeactivatedDueToAdmissionCheck", f"The workload is deactivated due to {why}")
-    assert checked.told("job", "Evicted") == told
+    assert checked.condition("job", "Evicted") == told
     assert marked_until(checked, before, told) == ("AdmissionCheck", why)
     name = checked.workload("job")["metadata"]["name"]
     checked.until("people are told", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
@@ -445,4 +445,4 @@ def test_a_job_waits_for_the_workload_that_it_names_adopts_it_and_ends_with_it(w
     world.create(brought)
     world.until("it is finished", lambda: holds(world.workload("job"), "Finished"))
     assert world.workload("job")["metadata"]["name"] == "brought"
-    assert world.told("job", "Finished")[:2] == ("True", "Succeeded")
+    assert world.condition("job", "Finished")[:2] == ("True", "Succeeded")

@@ -23,7 +23,7 @@ def test_a_queue_on_hold_admits_no_workload_and_lets_running_ones_finish(world: 
     world.until("it says so", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped"))
     world.job("meanwhile", "team", seconds=600)
     told = ("False", "Suspended", f"{kind} {name} is inactive")
-    world.until("the next one waits", lambda: world.told("meanwhile", "QuotaReserved") == told)
+    world.until("the next one waits", lambda: world.condition("meanwhile", "QuotaReserved") == told)
     assert world.running() == {"before"}
     world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
     runs(world, "before", "meanwhile")
@@ -39,22 +39,24 @@ def test_a_drained_queue_stops_its_jobs_and_restarts_them_before_later_jobs(worl
     world.patch(resource, name, {"spec": {"stopPolicy": "HoldAndDrain"}})
     world.until("it is empty", lambda: not world.running() and world.used("team") == ("0", "0"))
     stopped = (f"{kind}Stopped", f"The {kind} is stopped")
-    assert world.told("job", "Evicted") == ("True", *stopped)
-    assert world.told("job", "Requeued") == ("False", *stopped)
+    assert world.condition("job", "Evicted") == ("True", *stopped)
+    assert world.condition("job", "Requeued") == ("False", *stopped)
     world.until("it waits", lambda: world.reason("job", "QuotaReserved") == "False/Suspended")
     world.outlive_second_of("job")
     world.job("meanwhile", "team", seconds=600)
     told = ("False", "Suspended", f"{kind} {name} is inactive")
-    world.until("so does the next one", lambda: world.told("meanwhile", "QuotaReserved") == told)
+    world.until("so does the next one", lambda: world.condition("meanwhile", "QuotaReserved") == told)
     assert not world.running()
     world.patch(resource, name, {"spec": {"stopPolicy": "None"}})
     turned_away = ("False", "WaitingForQuota")
-    world.until("the younger one is looked at", lambda: world.told("meanwhile", "QuotaReserved")[:2] == turned_away)
+    world.until(
+        "the younger one is looked at", lambda: world.condition("meanwhile", "QuotaReserved")[:2] == turned_away
+    )
     runs(world, "job")
     world.until(
         "it says why",
         lambda: (
-            world.told("job", "Requeued")
+            world.condition("job", "Requeued")
             == ("True", f"{kind}Restarted", f"The {kind} was restarted after being stopped")
         ),
     )
@@ -64,12 +66,12 @@ def test_a_relabelled_namespace_is_selected_or_no_longer_selected(world: World) 
     world.queue("team", 2, namespaceSelector={"matchLabels": {"team": "a"}})
     world.job("first", "team", seconds=600)
     told = ("False", "Misconfigured", "workload namespace doesn't match ClusterQueue selector")
-    world.until("it waits", lambda: world.told("first", "QuotaReserved") == told)
+    world.until("it waits", lambda: world.condition("first", "QuotaReserved") == told)
     world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "a"}}})
     runs(world, "first")
     world.patch("namespaces", world.namespace, {"metadata": {"labels": {"team": "b"}}})
     world.job("second", "team", seconds=600)
-    world.until("the next one waits", lambda: world.told("second", "QuotaReserved") == told)
+    world.until("the next one waits", lambda: world.condition("second", "QuotaReserved") == told)
     assert world.running() == {"first"}
 
 
@@ -80,7 +82,7 @@ def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(worl
     world.until("the queue says so", lambda: world.active("team") == ("False", "FlavorNotFound", inactive))
     world.job("job", "team", seconds=600)
     told = ("False", "Suspended", f"ClusterQueue {world.full('team')} is inactive")
-    world.until("it waits", lambda: world.told("job", "QuotaReserved") == told)
+    world.until("it waits", lambda: world.condition("job", "QuotaReserved") == told)
     world.create(ours("ResourceFlavor", late, {"nodeLabels": {"kubernetes.io/os": "linux"}}))
     runs(world, "job")
     world.until("so does the queue", lambda: world.active("team") == ("True", "Ready", "Can admit new workloads"))
@@ -154,10 +156,10 @@ def test_a_queue_may_change_its_flavors_under_a_job_that_runs(world: World) -> N
 def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> None:
     world.job("early", "team", seconds=600)
     told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
-    world.until("it waits for its queue", lambda: world.told("early", "QuotaReserved") == told)
+    world.until("it waits for its queue", lambda: world.condition("early", "QuotaReserved") == told)
     world.create(ours("LocalQueue", "team", {"clusterQueue": world.full("team")}))
     told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
-    world.until("it waits for the ClusterQueue", lambda: world.told("early", "QuotaReserved") == told)
+    world.until("it waits for the ClusterQueue", lambda: world.condition("early", "QuotaReserved") == told)
     fields = {"namespaceSelector": {}, **quota(world, 1)["spec"]}
     world.create(ours("ClusterQueue", world.full("team"), fields))
     runs(world, "early")
@@ -165,7 +167,7 @@ def test_queues_may_come_after_their_jobs_and_go_before_them(world: World) -> No
     world.until("the next one waits", lambda: world.reason("late", "QuotaReserved") == "False/WaitingForQuota")
     world.delete("localqueues", "team")
     told = ("False", "Misconfigured", "LocalQueue team doesn't exist")
-    world.until("it has no queue any more", lambda: world.told("late", "QuotaReserved") == told)
+    world.until("it has no queue any more", lambda: world.condition("late", "QuotaReserved") == told)
     assert world.running() == {"early"}
 
 
@@ -178,7 +180,7 @@ def test_an_idle_cluster_queue_is_deleted_immediately_and_waiting_workloads_say_
     world.delete("clusterqueues", world.full("team"))
     world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
     told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
-    world.until("it is told", lambda: world.told("job", "QuotaReserved") == told)
+    world.until("it is told", lambda: world.condition("job", "QuotaReserved") == told)
     world.create(ours("ClusterQueue", world.full("team"), {"namespaceSelector": {}, **quota(world, 1)["spec"]}))
     runs(world, "job")
 

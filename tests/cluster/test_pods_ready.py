@@ -81,16 +81,16 @@ def test_pods_that_do_not_come_up_cost_their_job_its_quota_then_its_activity_and
     world.create(wants_a_node("stuck", "team", "nowhere"))
     world.until("it runs", lambda: world.running() == {"stuck"})
     waits = ("False", "WaitForStart", "Not all pods are ready or succeeded")
-    assert world.told("stuck", "PodsReady") == waits
+    assert world.condition("stuck", "PodsReady") == waits
     world.until("it is put off", lambda: requeue_state(world, "stuck").get("count") == 1)
     key = f"{world.namespace}/{world.workload('stuck')['metadata']['name']}"
     message = f"Exceeded the PodsReady timeout {key}"
-    assert world.told("stuck", "Evicted") == ("True", "PodsReadyTimeout", message)
+    assert world.condition("stuck", "Evicted") == ("True", "PodsReadyTimeout", message)
     assert "requeueAt" in requeue_state(world, "stuck")
     evictions = [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}]
     assert world.workload("stuck")["status"]["schedulingStats"]["evictions"] == evictions
     world.until("it has its turn again", lambda: world.reason("stuck", "Evicted") == "False/QuotaReserved")
-    assert world.told("stuck", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
+    assert world.condition("stuck", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     assert requeue_state(world, "stuck") == {"count": 1}
     world.until("that was once too often, and it is deleted", lambda: not world.jobs() and not world.workloads())
     cause, message = "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"

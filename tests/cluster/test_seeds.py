@@ -166,8 +166,12 @@ def test_seed_0_slides_14_to_18_and_seed_3_the_demo(desk: World) -> None:
     # Two more, as in the repository that the slide links: 6 of 6 cpu have to wait, and 7 never fit.
     first = seed("s0-slide15-job")
     for wider, cpu, pods in (("sample2", "2", 3), ("sample3", "3.5", 2)):
-        mends = (("generateName: sample-job-", f"name: {wider}"), ('cpu: "1"', f'cpu: "{cpu}"'), (": 3", f": {pods}"))
-        more = kubectl(desk, "create", first.mended(*mends))
+        corrections = (
+            ("generateName: sample-job-", f"name: {wider}"),
+            ('cpu: "1"', f'cpu: "{cpu}"'),
+            (": 3", f": {pods}"),
+        )
+        more = kubectl(desk, "create", first.corrected(*corrections))
         never = (
             'Warning: never starts: 2 pods ask for 7 cpu, ClusterQueue "cluster-total" allows 6 in default;'
             " set parallelism to 1 or less"
@@ -199,8 +203,8 @@ def test_seed_0_slides_31_and_32_who_may_use_a_cluster_queue(desk: World) -> Non
         " more namespaces than meant (write matchLabels: {team: ...})\n"
     )
     assert not desk.get("clusterqueues", "ns-selector-sample")
-    mended = sample.mended(('"team": "team-a"', 'matchLabels: {"team": "team-a"}'))
-    put(desk, "apply", mended)
+    fixed = sample.corrected(('"team": "team-a"', 'matchLabels: {"team": "team-a"}'))
+    put(desk, "apply", fixed)
     elsewhere = World(desk.plane, "team-a")
     asks: Raw = {"asks": {}}
     put(desk, "create", local_queue("ns-selector-sample"))
@@ -236,7 +240,7 @@ def test_seed_0_slides_34_and_35_capacity_is_resource_by_flavor(desk: World) -> 
             " max: ...}; min and max beside the name would be lost"
         ) in written.stderr
     assert not desk.get("clusterqueues", "cluster-queue")
-    put(desk, "apply", slide.mended(("min: 1000", "quota: {min: 1000}")))
+    put(desk, "apply", slide.corrected(("min: 1000", "quota: {min: 1000}")))
     put(desk, "create", local_queue("cluster-queue"))
     family = "cloud.provider.com/vm-family"
     warned(
@@ -276,7 +280,7 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
         assert (
             f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of' in written.stderr
         )
-    tenants = slide.mended(("tenantA", "tenant-a"), ("tenantB", "tenant-b"))
+    tenants = slide.corrected(("tenantA", "tenant-a"), ("tenantB", "tenant-b"))
     asks_10: Raw = {"asks": {"nvidia.com/gpus": "10"}, "tolerations": [{"key": PREEMPTIBLE, "operator": "Exists"}]}
     asks_11: Raw = {**asks_10, "asks": {"nvidia.com/gpus": "11"}}
     alone, _, other = tenants.partition("---\n")
@@ -334,7 +338,7 @@ def test_seed_0_slides_39_and_40_strict_and_best_effort_order(desk: World) -> No
     )
     assert "quantities must match the regular expression" in written.stderr  # the slide's quotation mark
     quota, mark = ("min: 50", "quota: {min: 50}"), ('“2"', '"2"')
-    again = kubectl(desk, "create", slide.mended(quota, mark))
+    again = kubectl(desk, "create", slide.corrected(quota, mark))
     assert 'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"' in again.stderr
     desk.until("the ClusterQueue is there", lambda: desk.get("clusterqueues", "queue-strict"))
     put(desk, "create", flavor("default"))
@@ -348,7 +352,7 @@ def test_seed_0_slides_39_and_40_strict_and_best_effort_order(desk: World) -> No
     desk.until("a second has begun, for times of creation are told in whole ones", lambda: time.time() > seconds + 1)
     put(desk, "create", job("would-fit", asks={"cpu": "1"}))
     restart = ("priorityClassName: high-priority", "priorityClassName: high-priority\n      restartPolicy: Never")
-    _, urgent, _ = slide.mended(mark, restart, ("generateName: sample-job-", "name: urgent")).split("---\n")
+    _, urgent, _ = slide.corrected(mark, restart, ("generateName: sample-job-", "name: urgent")).split("---\n")
     put(desk, "create", urgent)
     assert "1 more needed" in why(desk, "urgent"), "it is looked at before the others, having the highest priority"
     spec = desk.workloads()["urgent"]["spec"]
@@ -450,7 +454,7 @@ def test_seed_1_lines_134_and_151_limits_of_borrowing_and_lending(desk: World) -
     team_a, team_b = seed("s1-line134-borrowing-limit"), seed("s1-line151-lending-limit")
     written = kubectl(desk, "apply", team_a.text)  # covers memory, and says no quota of it: Kueue refuses it as well
     assert "flavors must have the same number of resources as the coveredResources" in written.stderr
-    covered = team_a.mended(('["cpu", "memory"]', '["cpu"]'))
+    covered = team_a.corrected(('["cpu", "memory"]', '["cpu"]'))
     put(desk, "apply", team_b.text)
     put(desk, "apply", covered)
     put(desk, "create", local_queue("team-a-cq", "a"))

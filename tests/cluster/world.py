@@ -158,13 +158,13 @@ class World:
         """The Workload of a Job; {} as long as it has none."""
         return self.workloads().get(job, {})
 
-    def told(self, job: str, kind: str) -> tuple[str, str, str]:
+    def condition(self, job: str, kind: str) -> tuple[str, str, str]:
         """A condition of a Job's Workload: status, reason and message; empty texts where it has none."""
         return condition(self.workload(job), kind)
 
     def reason(self, job: str, kind: str) -> str:
         """A condition of a Job's Workload in short: ``status/reason``."""
-        return "/".join(self.told(job, kind)[:2])
+        return "/".join(self.condition(job, kind)[:2])
 
     def outlive_second_of(self, job: str) -> None:
         """Wait until what is made now is younger than this Job's Workload: in one second their uids decide, by

@@ -19,10 +19,10 @@ class Seed:
     name: str
     text: str
 
-    def mended(self, *mends: tuple[str, str]) -> str:
+    def corrected(self, *corrections: tuple[str, str]) -> str:
         """Returns the text with its errors replaced; a replacement that finds nothing is an error of the test."""
         text = self.text
-        for wrong, right in mends:
+        for wrong, right in corrections:
             assert wrong in text, f"{self.name} does not say {wrong!r}"
             text = text.replace(wrong, right)
         return text
