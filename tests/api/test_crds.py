@@ -55,7 +55,7 @@ def test_every_list_map_key_is_required_or_has_a_default(kind: KindSpec) -> None
 
 
 @PER_KIND
-def test_every_field_of_ours_is_described_in_a_sentence(kind: KindSpec) -> None:
+def test_every_field_of_the_crds_is_described_in_a_sentence(kind: KindSpec) -> None:
     for schema in schemas(kind):
         for path, node in nodes(schema):
             name = path.rsplit(".", 1)[-1]

@@ -74,5 +74,5 @@ def test_what_is_wrong_is_said(given: Raw, expected: list[str]) -> None:
     assert [str(error) for error in stored(given)[1]] == expected
 
 
-def test_what_is_not_ours_is_said() -> None:
+def test_an_object_of_another_group_is_reported() -> None:
     assert str(stored({"apiVersion": "batch/v1", "kind": "Job"})[1][0]).startswith('kind: Unsupported value: "Job"')

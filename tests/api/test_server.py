@@ -21,7 +21,7 @@ def test_a_definition_is_structural_and_gets_all_its_names(server: Server, kind:
 
 
 @pytest.mark.parametrize("kind", VALID)
-def test_a_valid_object_is_accepted_with_the_defaults_we_fill_in_ourselves(server: Server, kind: str) -> None:
+def test_a_valid_object_is_accepted_with_the_defaults_of_the_models(server: Server, kind: str) -> None:
     given = VALID[kind]()
     status, stored = server.create(given)
     assert status == 201, stored
@@ -94,7 +94,7 @@ CHANGES = {name: case[:2] for name, case in test_update.CASES.items()}
 
 
 @pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES.keys())
-def test_what_the_server_refuses_as_a_change_we_refuse_too(server: Server, old: Raw, new: Raw) -> None:
+def test_validation_refuses_every_change_that_the_server_refuses(server: Server, old: Raw, new: Raw) -> None:
     created, stored = server.create(old)
     assert created == 201, stored
     if "status" in old:
@@ -109,7 +109,7 @@ def test_what_the_server_refuses_as_a_change_we_refuse_too(server: Server, old: 
         assert status == 200 or validate.update(stored, change), answer
 
 
-def test_kubectl_says_what_is_wrong_and_names_columns_and_short_names(server: Server) -> None:
+def test_kubectl_shows_errors_columns_and_short_names(server: Server) -> None:
     bad = {**VALID["LocalQueue"](), "spec": {"clusterQueue": "Team A", "stopPolicy": "Later"}}
     done = server.plane.kubectl("create", "-f", "-", stdin=json.dumps(bad))
     assert 'The LocalQueue "x" is invalid:' in done.stderr

@@ -96,7 +96,7 @@ async def test_the_first_pass_makes_a_ca_serves_a_leaf_and_publishes_the_bundle(
     assert (tmp_path / "certs" / "ca.crt").read_bytes() == client.bundle
 
 
-async def test_files_are_readable_by_us_alone(tmp_path: Path) -> None:
+async def test_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     await keeper_on(tmp_path / "certs", Clock()).tick()
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "certs").iterdir()}
     assert set(modes.values()) == {0o600}, modes
@@ -205,7 +205,9 @@ async def test_a_start_on_a_broken_store_makes_a_new_ca(tmp_path: Path) -> None:
     assert trusted(keeper.bundle) == 1
 
 
-async def test_a_ca_replaced_by_another_is_adopted_and_ours_stays_trusted_while_leaves_live(tmp_path: Path) -> None:
+async def test_a_ca_replaced_by_another_is_adopted_and_the_old_one_stays_trusted_while_its_leaves_live(
+    tmp_path: Path,
+) -> None:
     clock = Clock()
     keeper, foreign = keeper_on(tmp_path / "ours", clock), keeper_on(tmp_path / "theirs", clock)
     await keeper.tick()

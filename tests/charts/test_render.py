@@ -90,7 +90,7 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
     ],
     ids=["defaults", "all Jobs are managed", "others queue their objects too"],
 )
-def test_policies_that_hold_while_we_are_down_are_there_where_wanted_and_served(text: str, settings: Settings) -> None:
+def test_admission_policies_are_rendered_if_enabled_and_served(text: str, settings: Settings) -> None:
     wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}
     served = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
     found = [each for each in render(served=served, **wanted) if "AdmissionPolicy" in each["kind"]]
@@ -172,7 +172,7 @@ def test_without_cert_manager_nothing_of_it_is_there() -> None:
     ],
     ids=["all of them", "only the one before", "none"],
 )
-def test_who_needs_no_older_version_need_not_pay_for_its_conversions(value: str, served: set[str]) -> None:
+def test_older_versions_can_be_disabled_to_save_conversions(value: str, served: set[str]) -> None:
     found = definitions(render(set_values=f"crds.olderVersions={value}"))
     queue = found.pop("Queue")
     assert [version["served"] for version in queue["spec"]["versions"]] == [True], "a kind of its own, not converted"

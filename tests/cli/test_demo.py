@@ -65,7 +65,7 @@ def test_a_job_counts_as_waiting_once_its_reason_is_known() -> None:
     assert story.see(look(*fresh, notes={"team-a/1": TOLD})) == []
 
 
-def test_an_event_says_why_a_job_waits_whose_workload_says_nothing() -> None:
+def test_an_event_has_the_reason_if_the_workload_has_none() -> None:
     metadata = {"namespace": "team-a", "name": "train", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     job = {"metadata": metadata, "spec": {"suspend": True}}
     about = {"involvedObject": {"kind": "Job", "uid": "u"}}

@@ -387,7 +387,7 @@ def test_with_few_rights_the_state_is_shown_with_what_could_not_be_read(
         ("clusterqueues", "there is no Job x in namespace team-a; see kubectl get jobs -n team-a"),
     ],
 )
-def test_a_job_that_is_not_shown_is_not_said_to_be_missing(unseen: str, said: str) -> None:
+def test_a_job_that_is_not_shown_is_not_reported_as_missing(unseen: str, said: str) -> None:
     assert partial_answer(Seen([], (unseen,)), "x", "team-a") == said
 
 

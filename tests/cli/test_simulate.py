@@ -54,7 +54,7 @@ def test_a_higher_priority_class_goes_first_among_those_that_wait(tmp_path: Path
     assert waits(read([EXAMPLES / "queues.yaml", jobs])) == {"holder": 0, "older": 68, "urgent": 58}
 
 
-def test_a_change_to_try_is_merged_in_and_a_preempted_job_starts_anew(tmp_path: Path) -> None:
+def test_a_change_is_merged_and_a_preempted_job_starts_again(tmp_path: Path) -> None:
     jobs = trace(tmp_path, *(f"0,60s,main,team-a,a{n},4,1," for n in range(3)), "10,60s,main,team-b,b,8,1,")
     patch = tmp_path / "patch.yaml"
     patch.write_text(
@@ -109,7 +109,7 @@ def test_a_job_of_a_kind_that_is_not_enabled_starts_immediately() -> None:
     assert unplayed.message == "starts immediately: integrations.frameworks does not list jobset.x-k8s.io/jobset"
 
 
-def test_a_jobset_without_pod_templates_is_a_mistake(tmp_path: Path) -> None:
+def test_a_jobset_without_pod_templates_is_an_error(tmp_path: Path) -> None:
     manifest = yaml.safe_load((EXAMPLES / "jobset.yaml").read_text())
     del manifest["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
     bad = tmp_path / "bad.yaml"

@@ -229,7 +229,7 @@ spec: {{clusterQueue: {name}}}
     assert (shared["a2"], shared["b3"]) == (590, 10)
 
 
-def test_admission_fair_sharing_lets_the_queue_that_used_less_go_first(tmp_path: Path) -> None:
+def test_with_admission_fair_sharing_the_queue_that_used_less_goes_first(tmp_path: Path) -> None:
     other = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: other}\nspec: {clusterQueue: cq}\n"
     mode = "  admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}\n  namespaceSelector: {}"
     queues = QUEUES.replace("  namespaceSelector: {}", mode)

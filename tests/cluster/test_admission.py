@@ -97,7 +97,7 @@ def suspend_written(found: Raw) -> float:
     return max(epoch(each["time"]) for each in fields if "f:suspend" in each["fieldsV1"].get("f:spec", {}))
 
 
-def test_a_queue_that_is_drained_stops_its_jobs_and_goes_on_when_it_is_started_again(world: World) -> None:
+def test_a_drained_queue_stops_its_jobs_and_continues_when_it_is_started_again(world: World) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=3)
     world.until("it runs", lambda: "job" in world.running())

@@ -42,7 +42,9 @@ def kill(process: Served) -> None:
     process.wait()
 
 
-def test_killed_during_many_admissions_it_goes_on_where_it_was(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_process_killed_during_many_admissions_continues_without_an_error(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()
         world = world_of(plane, "killed")

@@ -126,7 +126,7 @@ def test_a_job_whose_workload_is_finished_does_not_run(world: World, by_tenant: 
 
 @pytest.mark.usefixtures("observed")
 @pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller"])
-def test_a_field_manager_of_ours_starts_nothing(world: World, by_tenant: Tenant, manager: str) -> None:
+def test_the_field_manager_of_the_controller_starts_nothing(world: World, by_tenant: Tenant, manager: str) -> None:
     both(world, "first", "waits")
     before = world.version("jobs")
     by_tenant(*patch("waits", {"spec": {"suspend": False}}), f"--field-manager={manager}")

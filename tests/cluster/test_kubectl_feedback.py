@@ -641,7 +641,7 @@ BOOSTED = {"kueue.x-k8s.io/priority-boost": "high"}
         pytest.param(workload(annotations=BOOSTED), id="a boost that is no number, without PriorityBoost"),
     ],
 )
-def test_what_kueue_lets_through_as_it_ships_is_let_through(plane: ControlPlane, made: Raw) -> None:
+def test_objects_that_kueue_allows_by_default_are_allowed(plane: ControlPlane, made: Raw) -> None:
     done = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(made))
     assert done.returncode == 0, done.stderr
 

@@ -93,7 +93,7 @@ def test_a_request_that_can_never_fit_is_warned_of_with_the_figures(plane: Contr
     )
 
 
-def test_where_the_operator_says_so_it_is_refused(plane: ControlPlane) -> None:
+def test_a_rule_set_to_deny_refuses_the_job(plane: ControlPlane) -> None:
     done = apply(plane, "create", job(namespace="team-b", cpu="20"), dry_run=True)
     assert done.returncode == 1
     assert done.stderr == (
@@ -103,7 +103,7 @@ def test_where_the_operator_says_so_it_is_refused(plane: ControlPlane) -> None:
     )
 
 
-def test_a_good_job_is_created_suspended_without_a_word(plane: ControlPlane) -> None:
+def test_a_valid_job_is_created_suspended_without_a_warning(plane: ControlPlane) -> None:
     done = plane.kubectl("create", "-f", "-", "-o", "json", "--dry-run=server", stdin=json.dumps(job()))
     assert json.loads(done.stdout)["spec"]["suspend"] is True
     assert done.stderr == ""

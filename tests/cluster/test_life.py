@@ -78,7 +78,7 @@ def test_a_job_that_fails_finishes_its_workload_as_failed(world: World) -> None:
     world.until("its quota is free", lambda: world.used("team") == ("0", "0"))
 
 
-def test_a_preempted_job_gets_back_its_size_and_its_template_and_starts_anew_when_there_is_room(world: World) -> None:
+def test_a_preempted_job_gets_its_size_and_template_back_and_starts_again_when_quota_is_free(world: World) -> None:
     special = world.full("special")
     spec = {"nodeLabels": {"kubernetes.io/os": "linux"}, "tolerations": [TOLERATION]}
     world.create(ours("ResourceFlavor", special, spec), priority_class(world, "high", 100))
@@ -212,7 +212,7 @@ def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: Worl
     assert "example.com/slot" not in checked.jobs()["job"]["spec"]["template"]["metadata"]["annotations"]
 
 
-def test_a_check_that_asks_for_a_retry_gives_the_quota_back_and_begins_anew_when_its_time_has_come(
+def test_a_check_that_asks_for_a_retry_releases_the_quota_and_starts_again_after_its_delay(
     checked: World,
 ) -> None:
     answer(checked, "Retry", message="no machines", requeueAfterSeconds=600)
@@ -272,9 +272,7 @@ def test_a_deleted_queue_takes_back_what_is_only_reserved(checked: World, kind: 
 # Priority.
 
 
-def test_a_class_that_is_changed_sorts_the_queue_anew_and_a_priority_set_by_hand_stays(
-    world: World, service: Service
-) -> None:
+def test_a_changed_class_reorders_the_queue_and_a_priority_set_by_hand_is_kept(world: World, service: Service) -> None:
     world.queue("team", 1)
     world.create(priority_class(world, "low", 10), priority_class(world, "mid", 20))
     world.job("holder", "team", seconds=600)
@@ -334,7 +332,7 @@ def test_a_job_that_is_removed_from_its_queue_does_not_block_the_next(world: Wor
     world.until("it is in the line again", lambda: world.reason("leaves", "QuotaReserved") == "False/WaitingForQuota")
 
 
-def test_a_job_that_its_user_suspends_goes_on_for_it_has_quota(world: World) -> None:
+def test_a_running_job_that_its_user_suspends_is_started_again(world: World) -> None:
     """As in Kueue, deactivate its Workload to make it wait."""
     world.queue("team", 1)
     world.job("job", "team", seconds=600)

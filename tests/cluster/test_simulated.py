@@ -225,7 +225,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     assert f"workloads outside {world.namespace}" in lines[3]
 
 
-def test_a_simulation_goes_on_from_a_live_clusters_state(world: World, tmp_path: Path) -> None:
+def test_a_simulation_continues_from_the_state_of_a_live_cluster(world: World, tmp_path: Path) -> None:
     world.queue("q", 2)
     world.job("runs", "q", cpu=2, seconds=HOUR)
     world.until("runs", lambda: world.running() == {"runs"})

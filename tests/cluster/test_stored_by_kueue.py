@@ -113,7 +113,7 @@ def test_it_reads_as_it_was_stored(server: Server, stored: Raw) -> None:
 
 
 @EACH
-def test_the_other_version_of_it_says_the_same(server: Server, stored: Raw) -> None:
+def test_its_other_version_has_the_same_meaning(server: Server, stored: Raw) -> None:
     (other,) = {"v1beta1", "v1beta2"} - {stored["apiVersion"].split("/")[1]}
     seen = read(server, stored, other)
     assert convert(seen, stored["apiVersion"].split("/")[1]) == stored
@@ -131,7 +131,7 @@ def test_a_write_that_changes_nothing_is_taken_and_leaves_it_as_it_is(server: Se
     assert after == before
 
 
-def test_kueues_definitions_have_become_ours(server: Server) -> None:
+def test_kueues_definitions_are_replaced_by_seiretsus(server: Server) -> None:
     shown = server.plane.kubectl("get", "crd", "-o", "json", check=True).stdout
     found = {each["metadata"]["name"]: each for each in json.loads(shown)["items"]}
     for wanted in crds.definitions({"url": "https://x/convert"}):

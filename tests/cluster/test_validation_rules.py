@@ -120,7 +120,7 @@ def each_of(said: str) -> list[str]:
     return [error for error in said.split("\n* ") if error and CUT_SHORT not in error]
 
 
-def test_the_table_has_every_rule_that_our_crds_have() -> None:
+def test_the_table_has_every_rule_of_the_crds() -> None:
     said = "\n".join(rule.said for rule in RULES.values())
     missing = [(kind, text) for kind in BY_KIND for text in rules_of(kind) if text not in said]
     assert missing == []

@@ -94,7 +94,7 @@ async def test_without_pods_the_quota_is_free_at_once_with_one_question_and_one_
     assert world.api.asked == [("ns", *selectors)]
 
 
-async def test_as_long_as_pods_remain_it_asks_more_and_more_rarely_and_tells_once_why_quota_is_held() -> None:
+async def test_remaining_pods_are_listed_at_growing_intervals_and_reported_once() -> None:
     world, waits = World(pods=3), []
     for _ in range(8):
         wait = await world.step()
@@ -146,13 +146,13 @@ async def test_of_many_pods_only_the_first_page_is_read() -> None:
     assert "more than 100 of its pods still run (pod-0, pod-1, pod-10, ...)" in remaining.message
 
 
-async def test_what_is_known_of_a_job_is_forgotten_when_its_workload_has_gone() -> None:
+async def test_data_about_a_job_is_removed_with_its_workload() -> None:
     world = World(pods=0)
     await world.step()
     assert ACTION.uid not in world.departures.gone
 
 
-async def test_a_job_that_nobody_asks_about_any_more_is_forgotten() -> None:
+async def test_data_about_a_job_that_is_no_longer_checked_is_removed() -> None:
     """Its Workload was deleted by another client, or released by hand, so the controller took no step for it."""
     world = World(pods=1)
     for uid in ("first", "second"):

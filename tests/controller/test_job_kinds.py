@@ -97,7 +97,7 @@ def test_a_job_of_a_jobset_follows_it_and_is_started_by_its_controller(admitted:
     assert isinstance(action, Stop if not suspend and not admitted else Nothing)
 
 
-def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_us() -> None:
+def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_the_controller() -> None:
     world = World(BATCH_JOB, JOB_SET)
     world.admit(admitted=True)
     above = child("set-driver-0", suspend=False)

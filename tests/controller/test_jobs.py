@@ -223,7 +223,7 @@ class NoPods(Answers):
 
 
 @pytest.mark.parametrize("dying", [False, True], ids=["we delete its Workload", "its Workload is deleted already"])
-async def test_nothing_is_remembered_of_an_earlier_job_once_its_workload_has_gone(dying: bool) -> None:
+async def test_nothing_is_kept_of_an_earlier_job_after_its_workload_is_deleted(dying: bool) -> None:
     found, _ = reconciler()
     old = admitted(workload_of(job()))
     old["metadata"].update(name="job-j-before", creationTimestamp="2026-01-01T00:00:00Z")

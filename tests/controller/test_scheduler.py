@@ -125,7 +125,7 @@ async def test_a_write_that_happened_though_its_answer_was_lost_is_not_made_twic
     assert (server.patches, server.holds("w")) == (1, True)
 
 
-async def test_a_reservation_that_the_server_refuses_is_taken_back_and_decided_anew() -> None:
+async def test_a_reservation_that_the_server_refuses_is_withdrawn_and_decided_again() -> None:
     found, server, told = scheduler()
     server.faults.append(Invalid(422, "Invalid", "refused"))
     await until_rest(found, lambda: "Admitted" in told.reasons)
@@ -301,7 +301,7 @@ async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_th
     assert others >= found.cycles - len(began)
 
 
-async def test_others_have_their_turn_while_a_cycle_over_many_queues_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_during_a_cycle_over_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
     found, server, _ = scheduler()
     caches, queues = found.caches, 40

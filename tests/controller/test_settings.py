@@ -45,7 +45,7 @@ def test_every_section_that_queueing_depends_on_is_taken_over() -> None:
     assert (found.leader_election.lease_duration, found.leader_election.namespace) == (30, "kueue-system")
 
 
-def test_the_defaults_are_kueues_and_nobody_is_elected_where_nobody_else_may_run() -> None:
+def test_the_defaults_are_kueues_without_leader_election() -> None:
     found = read("")
     assert found.leader_election is None
     assert found.policy.fair_sharing is None

@@ -66,7 +66,7 @@ class Lists:
         yield {"items": []}
 
 
-async def test_a_new_leader_reads_anew_what_its_rows_say() -> None:
+async def test_a_new_leader_lists_again_the_resources_whose_rows_say_so() -> None:
     client = Lists()
     await Controller(cast(Client, client))._read_anew()
     assert client.asked == [row.resource for row in ALL if row.read_anew]

@@ -70,13 +70,13 @@ async def test_an_object_that_lost_its_last_finalizer_is_gone_at_once() -> None:
     assert caches.workloads.get(KEY) is None
 
 
-async def test_an_object_that_somebody_else_still_holds_is_not_gone() -> None:
+async def test_an_object_with_another_finalizer_is_not_removed() -> None:
     writer, caches = cached(version(7, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["foregroundDeletion"]))
     await writer.patch(resources.WORKLOADS, KEY, {})
     assert caches.workloads.get(KEY) is not None
 
 
-async def test_what_is_read_anew_is_entered_and_what_is_gone_is_removed() -> None:
+async def test_an_object_read_again_is_stored_and_a_missing_one_removed() -> None:
     writer, caches = cached(None)
     assert await writer.refreshed(resources.WORKLOADS, KEY, "Workload-w") is None
     assert caches.workloads.get(KEY) is None

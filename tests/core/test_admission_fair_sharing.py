@@ -104,7 +104,7 @@ def test_a_heavier_local_queue_may_have_used_more() -> None:
     assert admitted(found) == ["mine"]
 
 
-def test_a_local_queue_that_is_deleted_and_made_anew_begins_with_nothing() -> None:
+def test_a_local_queue_that_is_created_again_starts_without_usage() -> None:
     found = two_queues()
     found.local_queue_usage.set_consumed(X, Consumed({"cpu": 5.0}))
     found.set_workload(Key("ns", "one"), workload("one", 1000, queue="x"))

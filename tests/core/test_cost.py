@@ -44,9 +44,7 @@ def test_a_cycle_costs_in_proportion_to_its_heads() -> None:
 
 @pytest.mark.parametrize("strategy", list(QueueingStrategy))
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "of other shapes"])
-def test_workloads_that_come_and_go_behind_one_that_waits_leave_nothing_behind(
-    strategy: QueueingStrategy, alike: bool
-) -> None:
+def test_nothing_is_kept_of_workloads_deleted_behind_a_waiting_one(strategy: QueueingStrategy, alike: bool) -> None:
     found = state(cluster_queue("q", 10, strategy=strategy))
     first = workload("first", 50)
     found.set_workload(first.key, first)
@@ -112,7 +110,7 @@ def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
     assert large < 3 * small, f"{large * 1000:.2f} ms where 10,000 are admitted, {small * 1000:.2f} ms where 100 are"
 
 
-def test_what_is_remembered_of_a_clusterqueue_is_bounded_however_much_comes_and_goes() -> None:
+def test_cached_data_of_a_clusterqueue_is_bounded() -> None:
     found = state(cluster_queue("a", 1000))
     for used in range(1, 3 * MAX_RESULTS):
         found.set_workload(Key("ns", f"r{used}"), reserved(f"r{used}", 1, "a"))

@@ -170,11 +170,11 @@ def outrun() -> State:
     return found
 
 
-def test_a_search_that_stopped_goes_on_behind_the_flavor_in_the_next_cycle() -> None:
+def test_a_stopped_search_continues_after_the_flavor_in_the_next_cycle() -> None:
     assert flavors_of(cycle(outrun())["w2"]) == ["spot"]
 
 
-def test_a_search_that_stopped_starts_anew_when_the_cluster_has_changed_since() -> None:
+def test_a_stopped_search_starts_again_if_the_cluster_has_changed() -> None:
     found = outrun()
     found.apply(Plan())  # a cycle for others
     assert flavors_of(cycle(found)["w2"]) == ["default"]
@@ -448,7 +448,7 @@ def test_a_changed_priority_takes_effect_at_once() -> None:
     assert isinstance(cycle(found)["v"], Reserve)
 
 
-def test_blocked_admission_lets_in_one_at_a_time_until_its_pods_are_ready() -> None:
+def test_with_block_admission_one_workload_is_admitted_until_its_pods_are_ready() -> None:
     found = state(cluster_queue("a", 5), policy=SchedulingPolicy(block_admission=True))
     put(found, workload("w1", 1), workload("w2", 1, created=1.0))
     admitted = [
@@ -485,7 +485,7 @@ def test_a_workload_that_waits_only_for_pods_of_others_precedes_requeued_workloa
     assert admitted == ["waits"]
 
 
-def test_who_waited_for_the_pods_of_others_and_fits_no_longer_lets_others_go_first() -> None:
+def test_a_workload_that_waited_for_pods_of_others_and_no_longer_fits_is_overtaken() -> None:
     found = put(state(cluster_queue("a", 5), policy=SchedulingPolicy(block_admission=True)), unready("runs", "a"))
     put(found, workload("waits", 4, created=5.0))
     assert why(cycle(found)["waits"])[0] == "WaitingForPodsReady"

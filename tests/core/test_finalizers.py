@@ -13,7 +13,7 @@ OURS = "kueue.x-k8s.io/resource-in-use"
     ("finalizers", "left"),
     [([OURS], None), ([OURS, "example.com/x"], ["example.com/x"]), (["a", OURS, "b"], ["a", "b"])],
 )
-def test_only_our_finalizer_goes_and_only_from_the_version_that_was_judged(
+def test_only_the_finalizer_of_seiretsu_is_removed_and_only_from_the_decided_version(
     finalizers: list[str], left: list[str] | None
 ) -> None:
     raw: dict[str, Any] = {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": finalizers}}
@@ -21,5 +21,5 @@ def test_only_our_finalizer_goes_and_only_from_the_version_that_was_judged(
 
 
 @pytest.mark.parametrize("metadata", [{}, {"finalizers": None}, {"finalizers": ["example.com/x"]}])
-def test_an_object_without_our_finalizer_is_not_written(metadata: dict[str, Any]) -> None:
+def test_an_object_without_the_finalizer_of_seiretsu_is_not_written(metadata: dict[str, Any]) -> None:
     assert released({"metadata": {"uid": "u", "resourceVersion": "7", **metadata}}) is None

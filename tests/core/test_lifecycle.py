@@ -113,7 +113,7 @@ def test_an_admitted_workload_runs_in_peace() -> None:
         ),
     ],
 )
-def test_a_workload_that_cannot_be_queued_says_why_and_is_free_when_that_is_over(
+def test_a_workload_that_cannot_be_queued_has_the_reason_until_it_is_resolved(
     surroundings: dict[str, Any], reason: str, text: str
 ) -> None:
     after = live(PENDING, around(**surroundings))
@@ -122,7 +122,7 @@ def test_a_workload_that_cannot_be_queued_says_why_and_is_free_when_that_is_over
     assert facts(live(after, around()))["QuotaReserved"] == "False/PendingEvaluation"
 
 
-def test_what_the_cycle_said_stays() -> None:
+def test_the_reason_written_by_a_cycle_is_kept() -> None:
     waiting = transitions.waiting(PENDING, "WaitingForQuota", "1 more needed", NOW - 5)
     assert next_step(waiting, around()) == Idle()
 
@@ -164,7 +164,7 @@ def test_a_workload_drained_by_a_queue_is_queued_again_when_that_restarts() -> N
     assert facts(again)["QuotaReserved"] == "False/PendingEvaluation"
 
 
-def test_a_deactivated_workload_is_evicted_and_starts_anew_when_activated() -> None:
+def test_a_deactivated_workload_is_evicted_and_starts_again_when_activated() -> None:
     after = live(replace(RUNNING, active=False, requeue_count=3, requeue_at=NOW + 5), around())
     assert facts(after)["Evicted"] == "True/Deactivated"
     assert (after.requeue_count, after.requeue_at) == (0, None)

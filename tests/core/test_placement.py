@@ -158,7 +158,7 @@ NO_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
         ),
     ],
 )
-def test_a_malformed_affinity_is_the_pods_own_mistake(requirement: Requirement, mistake: str) -> None:
+def test_a_malformed_affinity_is_reported_as_an_error_of_the_pod(requirement: Requirement, mistake: str) -> None:
     assert mismatch(affinity((requirement,)), ARM) == Mismatch(mistake, malformed=True)
 
 

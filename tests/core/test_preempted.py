@@ -93,7 +93,7 @@ def test_victims_that_stop_seconds_apart_get_kueues_messages_in_either_order(fir
     assert decide(found, 7.5 + MAX_WAIT) in ({}, {"v1": "WaitingForQuota"}), "v2 is of v1's shape, and behind it"
 
 
-def test_a_victim_that_finishes_or_is_spared_holds_nobody_up() -> None:
+def test_a_victim_that_finishes_or_is_kept_does_not_delay_others() -> None:
     found = lent_out()
     release(found, 2, 5.0)
     found.set_workload(Key("ns", "v1"), transitions.finished(victim(1), "Succeeded", "", 5.0))
@@ -177,7 +177,7 @@ def test_a_simulation_of_workloads_that_preempt_each_other_ends() -> None:
     assert all(timeline.courses[key].finished is not None for key in (A, B))
 
 
-def test_who_is_preempted_by_one_after_the_other_queues_at_once() -> None:
+def test_a_workload_preempted_by_several_in_turn_is_queued_immediately() -> None:
     found = state(cluster_queue("q", 1, preemption=Preemption("LowerPriority")))
     low = workload("low", 1)
     for number in range(2 * ROUNDS_WITHOUT_DELAY):
@@ -192,7 +192,7 @@ def test_who_is_preempted_by_one_after_the_other_queues_at_once() -> None:
     assert [head.workload.key for head in found.heads(100.0)] == [low.key]
 
 
-def test_a_forgotten_workload_leaves_nothing_behind() -> None:
+def test_nothing_is_kept_of_a_removed_workload() -> None:
     found = lent_out()
     for name in ("v1", "v2", "claim"):
         found.set_workload(Key("ns", name), None)

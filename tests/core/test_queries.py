@@ -84,7 +84,7 @@ def test_places_are_counted_in_both_queues(found: State) -> None:
     assert place(found, Key("ns", "run")) is None
 
 
-def test_capacity_tells_what_is_free_and_what_could_ever_be_had(found: State) -> None:
+def test_capacity_has_the_free_and_the_maximum_quota(found: State) -> None:
     assert capacity(found, "a") == {DEFAULT: Capacity(nominal=5, used=9, free=11, most=20)}
     assert (most(found, "a", "cpu"), most(found, "a", "memory")) == (20, None)
 
@@ -93,7 +93,7 @@ def test_an_infinite_share_is_shown_as_the_greatest_number() -> None:
     assert (shown_share(math.inf), shown_share(22.1)) == (2**63 - 1, 23)
 
 
-def test_a_circle_of_cohorts_is_said_and_stops_nobody_else(found: State) -> None:
+def test_a_cycle_of_cohorts_is_reported_and_stops_no_other_queue(found: State) -> None:
     found.set_cohort("x", Cohort("x", parent="y"))
     found.set_cohort("y", Cohort("y", parent="x", quotas={DEFAULT: Quota(3)}))
     found.set_cluster_queue("c", cluster_queue("c", 5, cohort="x"))

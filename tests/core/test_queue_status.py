@@ -57,7 +57,7 @@ def test_a_workload_behind_a_head_that_keeps_its_position_names_that_head(
     )
 
 
-def test_who_is_in_no_queue_waits_for_what_its_status_says() -> None:
+def test_a_workload_in_no_queue_has_the_reason_of_its_status() -> None:
     found = state(cluster_queue("a", 5))
     told = Condition("QuotaReserved", False, "Misconfigured", "LocalQueue lost doesn't exist")
     found.set_workload(Key("ns", "w"), workload("w", 1, queue="lost", conditions=(told,)))
@@ -87,7 +87,7 @@ def test_a_cluster_queue_status_has_pending_admitted_and_borrowed() -> None:
     }
 
 
-def test_who_loses_in_a_cycle_is_inadmissible_only_once_it_was_judged_against_the_usage_of_the_winner() -> None:
+def test_the_loser_of_a_cycle_is_inadmissible_only_after_a_decision_with_the_winners_usage() -> None:
     """In a BestEffortFIFO queue too: as in Kueue it stays active for the next cycle, and is active again when quota is
     released.
     """
@@ -125,7 +125,7 @@ def test_a_local_queue_counts_only_its_own() -> None:
     assert (other["pendingWorkloads"], other["reservingWorkloads"]) == (1, 0)
 
 
-def test_a_stopped_local_queue_says_so_and_has_nobody_waiting() -> None:
+def test_a_stopped_local_queue_says_so_and_has_no_pending_workloads() -> None:
     found = state(cluster_queue("a", 1000))
     found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a", stop_policy=StopPolicy.HOLD))
     found.set_workload(Key("ns", "wait"), workload("wait", 1))

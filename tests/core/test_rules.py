@@ -95,7 +95,7 @@ def test_a_cohort_lends_no_more_than_its_lending_limit_of_what_is_below_it() -> 
     assert len(admitted(found)) == 2
 
 
-def test_parents_in_a_circle_stop_their_own_queues_say_so_and_stop_nobody_else() -> None:
+def test_a_cycle_of_parents_stops_only_their_queues_with_a_message() -> None:
     found = state(cluster_queue("a", 5, cohort="egg"), cluster_queue("b", 5, cohort="other"))
     found.set_cohort("egg", Cohort("egg", "hen"))
     found.set_cohort("hen", Cohort("hen", "egg"))
@@ -109,7 +109,7 @@ def test_parents_in_a_circle_stop_their_own_queues_say_so_and_stop_nobody_else()
 
 
 @pytest.mark.parametrize(("pods", "expected"), [(3, "in default and default"), (4, "ExceedsMaxQuota")])
-def test_pods_are_counted_where_a_queue_covers_them_though_nobody_asks_for_them(pods: int, expected: str) -> None:
+def test_pods_are_counted_if_a_queue_covers_them_without_a_request(pods: int, expected: str) -> None:
     groups = (ResourceGroup((CPU, "pods"), ("default",)),)
     quotas = {DEFAULT: Quota(100), FlavorResource("default", "pods"): Quota(3)}
     found = state(cluster_queue("a", groups=groups, quotas=quotas))
@@ -189,7 +189,7 @@ def in_spot(name: str, cpu: int, queue: str, **fields: Any) -> Workload:
         ("LowerOrNewerEqualPriority", "preempts low"),
     ],
 )
-def test_whom_a_queue_lets_preempt_in_itself(within: str, expected: str) -> None:
+def test_the_policy_for_preemption_within_a_queue(within: str, expected: str) -> None:
     found = state(cluster_queue("a", 4, preemption=Preemption(within)))
     put(found, reserved("low", 2, "a", created=1.0), reserved("equal", 2, "a", priority=1, created=9.0))
     put(found, workload("w", 2, priority=1, created=5.0))
@@ -205,7 +205,7 @@ def test_whom_a_queue_lets_preempt_in_itself(within: str, expected: str) -> None
         ("Any", 1, "preempts borrower"),
     ],
 )
-def test_from_whom_lent_quota_is_taken_back(reclaim: str, priority: int, expected: str) -> None:
+def test_the_policy_for_reclaiming_lent_quota(reclaim: str, priority: int, expected: str) -> None:
     rules = Preemption(reclaim_within_cohort=reclaim)
     found = state(cluster_queue("a", 4, cohort="all", preemption=rules), cluster_queue("b", 0, cohort="all"))
     put(found, reserved("borrower", 4, "b", priority=5), workload("w", 4, priority=priority))

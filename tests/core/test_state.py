@@ -118,7 +118,7 @@ def test_a_strict_queue_keeps_its_head_and_is_not_tried_until_something_changes(
     assert names(found) == ["big"]
 
 
-def test_a_workload_in_backoff_waits_for_its_time_and_nobody_polls() -> None:
+def test_a_workload_in_backoff_waits_until_its_time_without_polling() -> None:
     found = state(cluster_queue("a", 5))
     found.set_workload(Key("ns", "w"), workload("w", 1, requeue_at=60.0))
     assert (names(found, 1.0), found.next_wake(1.0)) == ([], 60.0)

@@ -84,7 +84,7 @@ def test_reserving_with_checks_waits_for_them() -> None:
     assert facts(admitted_in_step(ready, 70.0))["Admitted"] == "True/Admitted"
 
 
-def test_a_fresh_workload_says_nothing_about_admission() -> None:
+def test_a_new_workload_has_no_condition_about_admission() -> None:
     assert admitted_in_step(NEW, 1.0) is NEW
 
 
@@ -130,7 +130,7 @@ def test_an_eviction_by_a_stopped_queue_is_not_queued_again_by_itself() -> None:
     assert facts(after)["Requeued"] == "False/ClusterQueueStopped"
 
 
-def test_an_eviction_begins_the_checks_anew_and_counts_retries() -> None:
+def test_an_eviction_resets_the_checks_and_counts_retries() -> None:
     checks = (
         CheckState("a", "Retry", retry_count=1, requeue_after=9.0),
         CheckState("b", "Ready", pod_set_updates=({},)),

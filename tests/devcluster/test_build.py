@@ -82,7 +82,7 @@ def test_a_manifest_of_a_module_is_kept_beside_its_programs(go: Path) -> None:
     assert directory != tools.module_directory(MODULE), "another list of files is another build"
 
 
-def test_a_manifest_that_the_module_does_not_have_is_said_and_leaves_nothing(go: Path) -> None:
+def test_a_manifest_that_the_module_does_not_have_is_an_error_and_leaves_nothing(go: Path) -> None:
     module = replace(MODULE, manifests=(tools.Manifest("x.yaml", "example.com/thing", "config/x.yaml"),))
     with pytest.raises(ClusterError, match=r"example\.com/thing has no file config/x\.yaml"):
         build.build(module, report=_ignore)
@@ -126,7 +126,7 @@ def test_builders_at_the_same_time_build_once(go: Path) -> None:
     assert (go / "builds").read_text() == "build\n"
 
 
-def test_what_is_being_built_and_for_how_long_is_said(go: Path) -> None:
+def test_progress_names_the_program_being_built_and_the_time(go: Path) -> None:
     said: list[str] = []
     build.build(MODULE, report=said.append)
     assert said[0] == "Building etcd, kwok from source, once for this user: about 1 minutes on two cores."

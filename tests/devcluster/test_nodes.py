@@ -53,7 +53,7 @@ def test_a_jobs_pods_run_for_the_annotated_time_and_complete(kubectl: Kubectl) -
 
 
 @pytest.mark.cluster
-def test_a_jobs_pods_take_about_two_seconds_when_nothing_is_said(kubectl: Kubectl) -> None:
+def test_a_jobs_pods_run_about_two_seconds_by_default(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({}), check=True)
     kubectl("wait", "--for=condition=Complete", "job/job", "--timeout=60s", check=True)
     (pod,) = _pods(kubectl)

@@ -66,6 +66,6 @@ def test_every_module_pins_the_source_of_all_its_programs(module: tools.Module) 
     assert all(tool.source in versions for tool in module.tools)
 
 
-def test_a_program_that_is_none_of_ours_is_unknown() -> None:
+def test_a_program_that_is_not_in_the_table_is_unknown() -> None:
     with pytest.raises(KeyError):
         tools.module_of("kube-proxy")

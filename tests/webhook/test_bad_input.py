@@ -123,7 +123,7 @@ def test_what_is_null_in_a_job_counts_as_absent(part: str) -> None:
         ),
     ],
 )
-def test_an_object_of_ours_that_is_none_is_refused_without_a_failure(verb: str, change: Raw, says: str) -> None:
+def test_a_malformed_object_of_seiretsus_kinds_is_refused_without_an_error(verb: str, change: Raw, says: str) -> None:
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "a"}, "spec": {}}
     body = review_of(flavor, resource="resourceflavors")
     body["request"]["object"] = {**flavor, **change}

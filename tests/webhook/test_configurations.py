@@ -62,14 +62,14 @@ def test_only_queued_jobs_reach_us(hook: str, new: Raw, old: Raw | None, reaches
     assert _reaches(hook, new, old) is reaches
 
 
-def test_every_job_of_the_managed_namespaces_reaches_us_where_all_are_managed() -> None:
+def test_every_job_of_managed_namespaces_is_sent_if_all_jobs_are_managed() -> None:
     options = Options(settings=Settings(manage_jobs_without_queue_name=True))
     assert _reaches("mjob.kb.io", {}, options=options)
     assert _reaches("vjob.kb.io", {}, {}, options=options)
     assert "mjob-default.kb.io" not in [webhook["name"] for webhook in mutating(options)["webhooks"]]
 
 
-def test_a_hook_that_may_refuse_sees_queued_jobs_and_our_own_kinds_only() -> None:
+def test_a_hook_that_may_refuse_gets_only_queued_jobs_and_seiretsus_kinds() -> None:
     for configuration in (mutating(Options()), validating(Options())):
         for webhook in configuration["webhooks"]:
             (rule,) = webhook["rules"]
@@ -78,7 +78,7 @@ def test_a_hook_that_may_refuse_sees_queued_jobs_and_our_own_kinds_only() -> Non
             assert ours or webhook["failurePolicy"] == "Ignore" or conditions == ["queued"], webhook["name"]
 
 
-def test_system_namespaces_and_ours_are_never_matched_whatever_the_operator_selects() -> None:
+def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -> None:
     chosen = {
         "matchLabels": {"team": "a"},
         "matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}],
@@ -98,7 +98,7 @@ def test_system_namespaces_and_ours_are_never_matched_whatever_the_operator_sele
         }
 
 
-def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
+def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
     account = "system:serviceaccount:kueue-system:seiretsu"
     options = Options(account=Account(account))
     assert not _reaches("vworkload.kb.io", {}, {}, user=account, options=options)
@@ -108,7 +108,7 @@ def test_what_we_write_ourselves_is_not_sent_back_to_us() -> None:
     assert _reaches("mjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="alice", options=options)
 
 
-def test_what_a_person_writes_with_our_account_is_validated() -> None:
+def test_a_persons_write_with_the_controllers_account_is_validated() -> None:
     shared = Options(account=Account("admin", shared=True))
     assert _reaches("vjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="admin", options=shared)
 
@@ -121,7 +121,9 @@ NAMES = ["", "admin", "o'brien \\ sons", "system:serviceaccount:kueue-system:sei
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "ours alone"])
 @pytest.mark.parametrize("user", NAMES)
 @pytest.mark.parametrize("name", NAMES)
-def test_policies_know_us_by_the_same_rule_as_the_webhook(name: str, user: str, shared: bool, options: Raw) -> None:
+def test_policies_recognize_the_controller_by_the_same_rule_as_the_webhook(
+    name: str, user: str, shared: bool, options: Raw
+) -> None:
     account = Account(name, shared=shared)
     request = parse(orjson.dumps(review(job(), userInfo={"username": user}, options=options)))
     variables = {"request": {"userInfo": {"username": user}, "options": options}}
@@ -249,7 +251,7 @@ OF_OTHERS = [
 
 
 @pytest.mark.parametrize(("hook", "made", "reaches"), OF_OTHERS)
-def test_of_kinds_that_are_not_queued_only_what_names_a_queue_reaches_us(hook: str, made: Raw, reaches: bool) -> None:
+def test_objects_of_other_kinds_are_sent_only_if_they_name_a_queue(hook: str, made: Raw, reaches: bool) -> None:
     variables = {"object": made, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"username": "a"}}}
     conditions = _webhook(hook, Options())["matchConditions"]
     assert all(cel.evaluate(each["expression"], variables) is True for each in conditions) is reaches

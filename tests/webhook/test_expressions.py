@@ -71,7 +71,7 @@ def test_it_may_make_its_message() -> None:
     assert said(queued(parallelism=3), settings(failing)) == ["add the label team"]
 
 
-def test_what_it_does_is_said_among_the_rules() -> None:
+def test_the_action_of_an_expression_is_configured_like_a_rule() -> None:
     deny = settings(own(), rules=[{"name": "needs-team", "action": "Deny"}])
     response = ask("/validate-batch-v1-job", review(queued()), knows=world(), settings=deny)
     assert response["status"]["message"] == "add the label team (rule needs-team)"
@@ -165,7 +165,7 @@ def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: st
         pytest.param(own(resources=["pods"]), "resources", id="a resource we do not see"),
     ],
 )
-def test_mistakes_are_found_when_the_configuration_is_read(rule: Raw, error: str) -> None:
+def test_errors_in_expressions_are_found_when_the_configuration_is_read(rule: Raw, error: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         settings(rule)
     (found,) = caught.value.errors
@@ -186,7 +186,7 @@ def test_mistakes_are_found_when_the_configuration_is_read(rule: Raw, error: str
         "object.metadata.labels.all(job, job != 'x')",
     ],
 )
-def test_what_depends_on_the_object_is_no_mistake_of_the_configuration(expression: str) -> None:
+def test_an_error_that_depends_on_the_object_is_no_error_of_the_configuration(expression: str) -> None:
     assert settings(own(expression)).expressions
 
 

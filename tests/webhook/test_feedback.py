@@ -52,7 +52,7 @@ def test_a_rule_set_to_deny_refuses_and_names_itself() -> None:
     assert response["status"]["message"] == f"{MISSPELT} (rule local-queue-not-found)"
 
 
-def test_a_rule_set_to_ignore_says_nothing() -> None:
+def test_a_rule_set_to_ignore_gives_no_warning() -> None:
     settings = policy(Entry("local-queue-not-found", "Ignore"))
     assert ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings) == {"uid": "u-1", "allowed": True}
 
@@ -64,7 +64,7 @@ def test_the_first_entry_whose_namespaces_match_counts(team: str, allowed: bool)
     assert ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings)["allowed"] is allowed
 
 
-def test_the_configuration_says_what_becomes_of_a_rule() -> None:
+def test_the_configuration_sets_the_action_of_a_rule() -> None:
     text = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -388,7 +388,7 @@ RULES = [
 @pytest.mark.parametrize(
     ("rule", "path", "body", "knows"), RULES, ids=[f"{path}: {rule}" for rule, path, _, _ in RULES]
 )
-def test_a_rule_does_what_the_operator_says_in_the_namespaces_that_are_chosen(
+def test_a_rule_has_the_configured_action_in_the_selected_namespaces(
     rule: str, path: str, body: Raw, knows: Lookup
 ) -> None:
     def answered(*entries: Entry) -> Raw:
@@ -465,7 +465,7 @@ def test_a_cron_job_gets_the_warnings_about_its_jobs(made: Raw, warnings: list[s
     assert "warnings" not in ask("/feedback-batch-v1-cronjob", again, knows=world()), "nothing has changed"
 
 
-def test_before_kubernetes_refuses_another_image_it_is_said_what_to_do() -> None:
+def test_a_changed_image_gets_a_warning_with_the_fix_before_kubernetes_refuses_it() -> None:
     old, new = queued(), queued(cpu="2")
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     response = ask("/mutate-batch-v1-job-change", review(new, old=old), knows=world())

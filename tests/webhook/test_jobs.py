@@ -196,7 +196,7 @@ def test_a_job_that_is_being_deleted_is_left_alone() -> None:
     assert patched(ask(MUTATE, review(new))) == []
 
 
-def test_suspension_does_not_wait_for_our_caches() -> None:
+def test_suspension_does_not_wait_for_the_caches() -> None:
     assert patched(ask(MUTATE, review(job(labels=QUEUE)), knows=cluster(synced=False))) == [SUSPEND]
 
 

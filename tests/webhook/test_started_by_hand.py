@@ -136,7 +136,7 @@ def test_suspending_a_running_job_gives_a_warning_that_it_starts_again(
         pytest.param(knows(synced=False), "", id="we know nothing yet: the controller will suspend it"),
     ],
 )
-def test_who_may_be_started(lookup: Lookup, message: str) -> None:
+def test_jobs_that_may_be_started(lookup: Lookup, message: str) -> None:
     assert started(lookup) == message
 
 
@@ -146,7 +146,7 @@ OUR_OWN, ADMINS = Account("system:serviceaccount:kueue-system:seiretsu"), Accoun
 @pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller", "kubectl-patch"])
 @pytest.mark.parametrize("account", [OUR_OWN, ADMINS, Account()], ids=["our own", "a person's", "not known"])
 @pytest.mark.parametrize("user", ["alice", "", OUR_OWN.name, ADMINS.name])
-def test_our_own_start_is_known_by_the_account_and_never_by_the_field_manager(
+def test_the_controllers_start_is_recognized_by_account_and_never_by_field_manager(
     user: str, account: Account, manager: str
 ) -> None:
     said = started(knows(), account=account, userInfo={"username": user}, options={"fieldManager": manager})

@@ -52,7 +52,7 @@ def test_a_gate_switches_waiting_for_pods_off() -> None:
     assert load("featureGates: {DisableWaitForPodsReady: true}").configuration.wait_for_pods_ready is None
 
 
-def test_our_own_namespace_is_never_managed_by_default() -> None:
+def test_the_namespace_of_seiretsu_is_never_managed_by_default() -> None:
     assert load("", namespace="batch").configuration.managed_namespaces["matchExpressions"][0]["values"] == [
         "kube-system",
         "batch",
@@ -142,7 +142,7 @@ def test_nulls_are_absent_fields() -> None:
     assert load("webhook:\nmetrics: {bindAddress: null}").configuration == load("").configuration
 
 
-def test_every_mistake_of_form_and_of_sense_is_named_at_once() -> None:
+def test_all_errors_of_form_and_meaning_are_reported_together() -> None:
     assert errors(
         """
         apiVersion: v1
@@ -300,11 +300,11 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES.keys())
-def test_a_mistake_is_named_with_its_path(text: str, expected: list[str]) -> None:
+def test_an_error_is_reported_with_its_path(text: str, expected: list[str]) -> None:
     assert errors(text) == expected
 
 
-def test_the_error_lists_one_mistake_a_line() -> None:
+def test_the_message_lists_one_error_a_line() -> None:
     with pytest.raises(ConfigurationError, match="invalid Configuration:\n  a: Forbidden: unknown field"):
         load("a: b")
 

@@ -346,13 +346,13 @@ def test_what_we_do_not_convert_is_said(given: Raw) -> None:
         convert(given, "v1beta2")
 
 
-def test_an_unknown_version_is_said() -> None:
+def test_an_unknown_version_is_reported() -> None:
     with pytest.raises(ConversionError, match=r"cannot convert Cohort of kueue.x-k8s.io/v1beta2 to kueue.x-k8s.io/v2"):
         convert(obj("Cohort", "v1beta2"), "v2")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"*":{"a":1}}', '{"=":{"":5}}', '{"=":5}', "[" * 9999])
-def test_an_annotation_somebody_spoilt_is_ignored(text: str) -> None:
+def test_a_damaged_annotation_is_ignored(text: str) -> None:
     key = "conversion.kueue.x-k8s.io/v1beta1"
     spoilt = obj("Cohort", "v1beta2", spec={"parentName": "a"})
     spoilt["metadata"]["annotations"] = {key: text, "mine": "stays"}

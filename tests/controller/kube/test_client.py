@@ -231,7 +231,7 @@ async def test_the_fence_is_asked_again_after_a_wait(client: Client, proxy: Faul
     assert len(proxy.seen) == 1
 
 
-async def test_a_closed_client_says_so(proxy: FaultProxy) -> None:
+async def test_a_closed_client_raises_an_error(proxy: FaultProxy) -> None:
     client = Client(proxy.connection)
     await client.close()
     with pytest.raises(Unreachable, match="closed"):

@@ -25,7 +25,7 @@ class Time:
         return ServerClock(monotonic=lambda: self.passed, own=lambda: self.wall)
 
 
-def test_before_any_answer_it_is_our_own_time() -> None:
+def test_before_any_answer_the_local_time_is_used() -> None:
     time = Time()
     assert time.clock().now() == OURS
 
@@ -68,7 +68,7 @@ async def proxy() -> AsyncIterator[FaultProxy]:
         yield proxy
 
 
-async def test_the_client_hears_it_from_the_answers_of_the_api_server_alone(proxy: FaultProxy) -> None:
+async def test_the_client_sets_the_clock_from_answers_of_the_api_server_only(proxy: FaultProxy) -> None:
     later = {"Date": "Tue, 02 Jun 2099 10:00:00 GMT"}
     async with Client(proxy.connection) as client:
         proxy.inject(Answer(502, b"<html>", "text/html", later))

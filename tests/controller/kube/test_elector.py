@@ -181,7 +181,7 @@ async def test_a_deleted_lease_is_made_again_without_a_gap(place: Place) -> None
     assert await first.attempt() and place.lease["holderIdentity"] == "first"
 
 
-async def test_a_renewal_whose_answer_is_lost_is_found_to_be_ours(place: Place) -> None:
+async def test_a_renewal_whose_answer_is_lost_is_recognized(place: Place) -> None:
     first = await place.candidate("first")
     await first.attempt()
     place.proxies["first"].inject(Reset(1, reaches=True), method="PUT")

@@ -125,7 +125,7 @@ async def test_another_object_reason_or_component_is_another_event(place: Place)
     assert {event["source"]["component"] for event in place.events} == {"c", "other"}
 
 
-async def test_an_event_the_server_has_forgotten_is_said_anew(place: Place) -> None:
+async def test_an_expired_event_is_created_again(place: Place) -> None:
     place.record(JOB, "Normal", "Pending", "m")
     await place.flush()
     place.server.remove(next(iter(place.server.objects)))
@@ -134,7 +134,7 @@ async def test_an_event_the_server_has_forgotten_is_said_anew(place: Place) -> N
     assert [event["count"] for event in place.events] == [2]
 
 
-async def test_an_object_that_chatters_is_cut_short_and_the_others_are_heard(place: Place) -> None:
+async def test_an_object_with_too_many_events_is_limited_and_others_are_not(place: Place) -> None:
     for number in range(40):
         place.record(JOB, "Normal", f"R{number}", "m")
     place.record(JOB._replace(uid="u2"), "Normal", "Pending", "m")

@@ -158,7 +158,7 @@ async def test_an_optional_resource_that_is_not_served_is_empty_logged_once_and_
 @pytest.mark.parametrize(
     "discovery", [NO_PAGE, html(), status(503, "ServiceUnavailable"), Answer(200, b"{}", "application/json")]
 )
-async def test_a_404_without_the_word_of_discovery_is_no_absence(world: World, discovery: Answer) -> None:
+async def test_a_404_without_confirmation_by_discovery_is_no_absence(world: World, discovery: Answer) -> None:
     world.server.put(f"{PATH}/a", {})
     world.proxy.inject(NO_PAGE, path="/things", times=3)
     world.proxy.inject(discovery, path="/apis/example.com", times=3)
@@ -313,7 +313,7 @@ async def test_a_socket_that_falls_silent_is_given_up(world: World) -> None:
     assert world.reflector.watch_errors["Unreachable"] >= 2
 
 
-async def test_the_age_of_the_last_word_can_be_watched(world: World) -> None:
+async def test_the_age_of_the_last_answer_can_be_read(world: World) -> None:
     await world.start()
     world.now += 50
     assert world.reflector.last_event_age() == 50
@@ -347,7 +347,7 @@ async def test_an_event_too_long_to_hold_is_skipped(world: World) -> None:
     await eventually(lambda: world.reflector.undecodable == 1)
 
 
-async def test_a_restored_server_is_believed_about_everything(world: World, streams: bool) -> None:
+async def test_the_list_of_a_restored_server_replaces_everything(world: World, streams: bool) -> None:
     world.server.put(f"{PATH}/old", {"spec": 1})
     await world.start()
     world.server.put(f"{PATH}/old", {"spec": 2})

@@ -59,7 +59,7 @@ def test_a_same_name_with_a_new_uid_is_a_deletion_and_an_addition(store: Store[R
     assert told == [("red", None), (None, "blue")]
 
 
-def test_a_late_listener_hears_of_each_object_once_and_then_of_its_changes(store: Store[Raw]) -> None:
+def test_a_late_listener_gets_each_object_once_and_then_its_changes(store: Store[Raw]) -> None:
     store.replace([thing(f"n{number}", 1) for number in range(50)], "5")
     heard: Told = []
     catching_up = store.catch_up(
@@ -86,7 +86,9 @@ def test_a_version_seen_is_no_news(store: Store[Raw], told: Told) -> None:
     assert told == [(None, "red")]
 
 
-def test_our_own_write_enters_at_once_and_the_watch_never_takes_it_back(store: Store[Raw], told: Told) -> None:
+def test_the_answer_of_a_write_is_stored_immediately_and_older_events_do_not_undo_it(
+    store: Store[Raw], told: Told
+) -> None:
     store.replace([thing("a", 5)], "5")
     told.clear()
     store.put_from_write(thing("a", 9, color="blue"))
@@ -103,7 +105,7 @@ def test_a_write_answered_late_does_not_take_the_watch_back(store: Store[Raw]) -
     assert store.put_from_write(thing("a", 9))["color"] == "blue"
 
 
-def test_what_we_created_stays_when_the_list_was_taken_before(store: Store[Raw]) -> None:
+def test_a_created_object_is_kept_if_the_list_is_older(store: Store[Raw]) -> None:
     store.replace([], "10")
     store.put_from_write(thing("a", 15))
     store.replace([], "12")
@@ -121,7 +123,7 @@ def test_a_deletion_wins_over_answers_that_come_later(store: Store[Raw]) -> None
     assert A in store
 
 
-def test_our_own_delete_is_not_undone_by_older_events(store: Store[Raw], told: Told) -> None:
+def test_a_delete_is_not_undone_by_older_events(store: Store[Raw], told: Told) -> None:
     store.observe("ADDED", thing("a", 5))
     store.remove_from_write(A, "u-a")
     store.observe("MODIFIED", thing("a", 7))
@@ -195,7 +197,7 @@ def test_a_handler_that_fails_stops_neither_the_others_nor_the_store(store: Stor
     assert len(heard) == 1 and A in store and store.handler_errors == 1
 
 
-def test_a_late_handler_hears_of_what_is_here(store: Store[Raw]) -> None:
+def test_a_late_handler_gets_the_existing_objects(store: Store[Raw]) -> None:
     store.observe("ADDED", thing("a", 1))
     heard: list[Any] = []
     store.on_change(lambda old, new: heard.append((old, new)))
@@ -207,7 +209,7 @@ def test_managed_fields_are_not_kept(store: Store[Raw]) -> None:
     assert store.get(A) == thing("a", 1)
 
 
-def test_an_index_nobody_declared_is_a_mistake(store: Store[Raw]) -> None:
+def test_an_index_that_is_not_declared_is_an_error(store: Store[Raw]) -> None:
     with pytest.raises(KeyError):
         store.by_index("size", "1")
 

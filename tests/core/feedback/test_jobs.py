@@ -639,7 +639,7 @@ DEFAULTED = limits(
         ),
     ],
 )
-def test_of_containers_without_requests_nothing_is_said_where_something_else_counts(
+def test_containers_without_requests_give_no_warning_if_other_requests_count(
     rules: RequestRules, resources: Raw, spec: Raw
 ) -> None:
     pods = PodSpec("main", 1, {"containers": [{"name": "main", "image": "i", "resources": resources}], **spec})

@@ -164,7 +164,7 @@ def test_the_messages_of_each_case(new: Keys, rule: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("new", "rule", "message"), CASES)
-def test_what_was_said_is_not_said_again_when_something_else_changes(new: Keys, rule: str, message: str) -> None:
+def test_a_warning_is_not_repeated_when_another_field_changes(new: Keys, rule: str, message: str) -> None:
     assert of_keys(Change(new, new), world()) == ()
 
 

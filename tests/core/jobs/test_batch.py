@@ -87,7 +87,7 @@ def test_a_selector_that_contradicts_the_flavor_is_a_conflict() -> None:
         BATCH_JOB.start(job(pod={"nodeSelector": {"kind": "gpu"}}), [INJECTION])
 
 
-def test_our_own_marks_in_a_copied_manifest_are_no_conflict() -> None:
+def test_labels_of_seiretsu_in_a_copied_manifest_are_no_conflict() -> None:
     template_of = job()["spec"]["template"]
     template_of["metadata"]["labels"]["kueue.x-k8s.io/podset"] = "other"
     assert template.inject(template_of, INJECTION)["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "main"

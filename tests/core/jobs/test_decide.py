@@ -371,7 +371,7 @@ def test_a_deleted_workload_stops_its_job_and_goes() -> None:
     assert isinstance(decide(situation(running, raw)), RemoveFinalizer)
 
 
-def test_a_deleted_job_lets_its_workload_go() -> None:
+def test_a_deleted_job_releases_its_workload() -> None:
     raw = workload_of(job())
     raw["metadata"]["deletionTimestamp"] = "2024-11-01T00:00:00Z"
     found = job()

@@ -150,7 +150,7 @@ def test_an_evicted_workload_whose_job_was_deleted_holds_its_quota_too() -> None
     assert orphan(raw, read(raw), NOW, frozenset()) == AWAITS
 
 
-def test_when_the_pods_are_gone_the_workload_no_longer_says_that_they_remain() -> None:
+def test_the_message_about_remaining_pods_is_removed_when_they_are_gone() -> None:
     def remains(value: Any) -> Any:
         return transitions.condition(value, "PodsRemain", status=True, reason="JobDeleted", message="2", now=NOW)
 

@@ -187,7 +187,7 @@ def test_every_kind_of_the_table_has_an_example_here() -> None:
     assert set(ALL) <= set(EXAMPLES)
 
 
-def test_kinds_differ_in_what_they_are_known_by() -> None:
+def test_kinds_have_different_identities() -> None:
     for known_by in ("framework", "served", "singular"):
         assert len({getattr(kind, known_by) for kind in ALL}) == len(ALL)
 
