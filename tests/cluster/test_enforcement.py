@@ -187,7 +187,9 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
 
 def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(world: World, pod: Path) -> None:
     world.queue("family", 1)
-    create(world.plane, job("above", queue="family", cpu="100m"))
+    above = job("above", queue="family", cpu="100m")
+    above["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "600s"}}
+    create(world.plane, above)
     world.until("it runs", lambda: "above" in world.running())
     uid = json.loads(world.plane.kubectl("get", "job", "above", "-n", MANAGED, "-o", "json").stdout)["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
