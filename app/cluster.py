@@ -12,11 +12,10 @@ from typing import Final
 
 from api.kinds import KINDS
 from api.names import NAMESPACE
-from api.objects import Raw
+from api.objects import Raw, Resource
 from certs.store import Content
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
-from controller.kube.resource import Resource
 
 SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 _ADMISSION = "admissionregistration.k8s.io"

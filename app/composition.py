@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 
 from api.crds import CONVERSION_PATH
-from api.objects import Raw
+from api.objects import Raw, Resource
 from app.application import Application, metrics_page
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
@@ -29,7 +29,6 @@ from certs.pki import CertificateError
 from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
-from controller.kube.resource import Resource
 from core.state.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating

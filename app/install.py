@@ -12,11 +12,10 @@ import structlog
 
 from api import crds
 from api.names import API_VERSION, Finalizer, Kind
-from api.objects import Raw
+from api.objects import Raw, Resource
 from app.cluster import CRDS, apply
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
-from controller.kube.resource import Resource
 from controller.resources import RESOURCE_FLAVORS
 
 log = structlog.get_logger("seiretsu.install")

@@ -13,13 +13,12 @@ import binascii
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from certs import pki
 from certs.live import LiveContext
 from certs.pki import CertificateError
 from controller.kube.client import Client
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 
 

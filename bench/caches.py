@@ -16,12 +16,11 @@ from typing import Any
 
 import orjson
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from bench.lag import Lag
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 from core.wire import decode
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from api.objects import key_of
 from core.model import (
     Admission,
     ClusterQueue,
@@ -217,7 +218,7 @@ def memory(number: int = 20_000) -> float:
     tracemalloc.start()
     for text in texts:
         raw = json.loads(text)
-        state.set_workload(decode.key(raw), decode.workload(raw, context))
+        state.set_workload(key_of(raw), decode.workload(raw, context))
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

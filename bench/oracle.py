@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from api import quantity
+from api.objects import key_of
 from core.model import FlavorResource, Plan, Raw, Reserve, Wait
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
 from core.quota.active import COHORT_CYCLE
@@ -64,10 +65,10 @@ def load(given: Raw) -> tuple[State, SchedulingPolicy, float]:
     for raw in given.get("clusterQueues", ()):
         state.set_cluster_queue(raw["metadata"]["name"], decode.cluster_queue(raw))
     for raw in given.get("localQueues", ()):
-        state.set_local_queue(decode.key(raw), decode.local_queue(raw))
+        state.set_local_queue(key_of(raw), decode.local_queue(raw))
     contexts: dict[str, decode.WorkloadContext] = {}
     for raw in given.get("workloads", ()):
-        key = decode.key(raw)
+        key = key_of(raw)
         if key.namespace not in contexts:
             contexts[key.namespace] = _context(given, key.namespace)
         state.set_workload(key, decode.workload(raw, contexts[key.namespace]))
@@ -86,7 +87,7 @@ def outcome(given: Raw) -> Raw:
     heads = state.heads(now)
     plan = schedule(state.snapshot(), heads, policy, now)
     looked = {str(head.workload.key) for head in heads}
-    without = {str(decode.key(raw)) for raw in given["workloads"] if not _reserved(raw)}
+    without = {str(key_of(raw)) for raw in given["workloads"] if not _reserved(raw)}
     state.apply(plan)
     state.check()
     described: Raw = {

@@ -6,8 +6,7 @@ measured rather than the machine. Everything else about them is usual.
 
 from typing import NamedTuple
 
-from api.objects import Raw
-from controller.kube.resource import Resource
+from api.objects import Raw, Resource
 
 GROUP = "kueue.x-k8s.io"
 FLAVORS = Resource(GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False)

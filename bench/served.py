@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from api.objects import Resource
 from bench.measure import AHEAD, weigh
 from controller.kube.client import Client
-from controller.kube.resource import Resource
 
 READY_SECONDS = 60.0
 END_SECONDS = 30.0

@@ -25,7 +25,7 @@ import yaml
 
 from api.crds import CONVERSION_PATH, definition
 from api.kinds import KINDS
-from api.objects import Raw
+from api.objects import Raw, Resource
 from app.application import Application
 from app.metrics import ProcessMetrics
 from app.server import Address, Listener, Server
@@ -38,7 +38,6 @@ from certs.plan import RenewalPolicy
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec

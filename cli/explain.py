@@ -15,6 +15,7 @@ import typer
 
 from api import quantity
 from api.names import Condition, Label
+from api.objects import key_of
 from cli import live
 from cli.manifests import Document, ScenarioError
 from cli.report import columns
@@ -29,7 +30,6 @@ from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Key, Raw
 from core.model.owner import owner
-from core.wire import decode
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
@@ -57,7 +57,7 @@ def command(
     try:
         chosen = rules(config)
         kind, wanted = _sought(name)
-        jobs = resources.of_kind(kind or BATCH_JOB)
+        jobs = (kind or BATCH_JOB).resource
         found = live.seen(kubeconfig, (*live.KINDS, jobs), namespace, (jobs.kind, wanted) if kind else None)
     except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
@@ -112,7 +112,7 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
     job = next((o for o in here if kind and (o["kind"], o["metadata"]["name"]) == (kind.kind, wanted)), None)
     if not found and (kind is None or job is None or not meta.queue_name(job)):
-        if job is None and seen.hides(resources.of_kind(kind or BATCH_JOB)):
+        if job is None and seen.hides((kind or BATCH_JOB).resource):
             what = f"{(kind or BATCH_JOB).kind} {wanted} in namespace {namespace} or its Workload"
             return f"you may not read {what}: ask for that right"
         return _without_workload(kind, here, wanted, namespace)
@@ -128,7 +128,7 @@ def _by_status(workload: Raw) -> Explanation:
     status = workload.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     queue = (status.get("admission") or {}).get("clusterQueue", "")
-    key = decode.key(workload)
+    key = key_of(workload)
     for kind, state in ((Condition.FINISHED, "finished"), (Condition.ADMITTED, "admitted")):
         if conditions.get(kind, {}).get("status") == "True":
             return Explanation(key, state, queue, message=conditions[kind].get("message", ""))
@@ -144,7 +144,7 @@ def _by_status(workload: Raw) -> Explanation:
 
 def _by_job(kind: JobKind, job: Raw) -> Explanation:
     """Returns an explanation from a job whose Workload is not readable."""
-    key = decode.key(job)
+    key = key_of(job)
     outcome = kind.finished(job)
     if outcome is not None:
         return Explanation(key, "finished", message=outcome.message)
@@ -225,7 +225,7 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
         by = owner(each) if each["kind"] == "Workload" else None
         if by is not None:
             job = f"{by.namespace}/{by.name}"
-            found |= {str(decode.key(each)): job, each["metadata"]["uid"]: job}
+            found |= {str(key_of(each)): job, each["metadata"]["uid"]: job}
     return found
 
 

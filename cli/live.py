@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden
 from controller.kube.events import EVENTS
-from controller.kube.resource import Resource
 from controller.watched import WATCHED
 
 KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)

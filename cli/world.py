@@ -12,7 +12,7 @@ from pathlib import Path
 from api import names
 from api.configuration import ConfigurationError, load
 from api.kinds import KINDS
-from api.objects import Raw
+from api.objects import Raw, key_of
 from app.setup import admission_settings
 from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED
@@ -112,7 +112,7 @@ class World:
         if kind == names.Kind.LOCAL_QUEUE:
             consumed = consumed_of(raw)
             if consumed is not None:
-                self.state.local_queue_usage.set_consumed(decode.key(raw), consumed)
+                self.state.local_queue_usage.set_consumed(key_of(raw), consumed)
         if kind in NAMESPACED and raw["metadata"]["namespace"] not in self.state.namespaces:
             self.namespace(raw["metadata"]["namespace"])
 

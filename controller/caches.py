@@ -16,9 +16,8 @@ from typing import Any
 import orjson
 
 from api import names
-from api.objects import Raw
+from api.objects import Raw, Resource, key_of
 from controller import resources
-from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 from core.jobs.kind import JobKind
 from core.model import Key, Labels, Workload
@@ -169,18 +168,14 @@ class Caches:
 
     def related(self, kind: JobKind, job: Key) -> tuple[Raw, ...]:
         """The objects of other kinds that belong to a job of this kind, by name."""
-        found = (
-            raw
-            for served in kind.related
-            for raw in self.stores[resources.served(served)].by_index(kind.framework, job)
-        )
+        found = (raw for served in kind.related for raw in self.stores[served].by_index(kind.framework, job))
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def controlled(self, workload: Raw) -> bool:
         """Whether an existing job of a supported kind controls the Workload."""
         by = owner(workload)
         stores = (
-            self.stores[resources.of_kind(kind)]
+            self.stores[kind.resource]
             for kind in self.kinds
             if by is not None and (kind.group, kind.kind) == (by.group, by.kind)
         )
@@ -190,7 +185,7 @@ class Caches:
         """Returns the Workload of the object with that uid; of several an unfinished one, and of these an admitted
         one.
         """
-        found = (self.get(decode.key(raw)) for raw in self.workloads.by_index("job-uid", uid))
+        found = (self.get(key_of(raw)) for raw in self.workloads.by_index("job-uid", uid))
         known = [each for each in found if each is not None]
         finished, admitted = names.Condition.FINISHED, names.Condition.ADMITTED
         return max(known, key=lambda each: (not each.holds(finished), each.holds(admitted)), default=None)
@@ -222,7 +217,7 @@ class Caches:
 
     def workload_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A Workload changed: decodes it, updates State, then calls the observers."""
-        key = decode.key(either(old, new))
+        key = key_of(either(old, new))
         if new is None:
             gone = self.decoded.pop(key, None)
             self.state.set_workload(key, None)
@@ -259,7 +254,7 @@ class Caches:
 
     def limits_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A LimitRange changed: the Workloads of its namespace are read again."""
-        namespace = decode.key(either(old, new)).namespace
+        namespace = key_of(either(old, new)).namespace
         self._contexts.pop(namespace, None)
         self._read_again(self.workloads.by_index("namespace", namespace))
 
@@ -274,7 +269,7 @@ class Caches:
     def _read_again(self, raws: Iterable[Raw]) -> None:
         """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""
         for raw in raws if self.decoded else ():
-            if decode.key(raw) in self.decoded:
+            if key_of(raw) in self.decoded:
                 self.workload_changed(raw, raw)
 
 

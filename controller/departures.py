@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from api import names
+from api.objects import key_of
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound, Unauthorized
@@ -24,7 +25,6 @@ from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
 from core.jobs.decide import orphan
 from core.jobs.release import remain, uid_of
 from core.model import Raw
-from core.wire import decode
 from core.wire.conditions import status_patch
 from core.workload import transitions
 
@@ -63,7 +63,7 @@ class Departures:
 
     async def release(self, raw: Raw) -> float | None:
         """Reconciles a Workload whose job is gone. Returns when to check again, in seconds."""
-        value = self.caches.get(decode.key(raw))
+        value = self.caches.get(key_of(raw))
         if value is None:  # gone meanwhile
             return None
         action = orphan(raw, value, self.clock(), self._gone)

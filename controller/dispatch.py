@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from api.objects import Resource, key_of
 from controller import resources
 from controller.caches import Caches
 from controller.indexes import check_names, flavor_names
 from controller.jobs import JobReconciler
-from controller.kube.resource import Resource
 from controller.mirror import QueueMirror
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
-from core.jobs.kind import JobKind, Served, owner_of
+from core.jobs.kind import JobKind, owner_of
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
 from core.state.queue_status import shows
-from core.wire import decode
 
 AT_ONCE = 500
 
@@ -89,7 +88,7 @@ class Dispatcher:
 
     def workload(self, old: Raw | None, new: Raw | None) -> None:
         """A Workload changed."""
-        key = decode.key(new or old or {})
+        key = key_of(new or old or {})
         self.workloads.changed(key)
         if new is None:
             self.scheduler.forget(key)
@@ -112,14 +111,14 @@ class Dispatcher:
         if by is not None:
             self._jobs_below(by)
         for each in self.jobs.values():
-            for job in each.store.by_index("prebuilt", decode.key(raw)):
-                each.changed(decode.key(job))
+            for job in each.store.by_index("prebuilt", key_of(raw)):
+                each.changed(key_of(job))
 
     def _jobs_below(self, by: Owner) -> None:
         """Returns the jobs that follow the object that is queued instead of them."""
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("owner", by):
-                reconciler.changed(decode.key(job))
+                reconciler.changed(key_of(job))
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload that names this LocalQueue changed.
@@ -143,7 +142,7 @@ class Dispatcher:
     def local_queue(self, old: Raw | None, new: Raw | None) -> None:
         """A LocalQueue changed."""
         raw = new or old or {}
-        key = decode.key(raw)
+        key = key_of(raw)
         self.queues.changed(resources.LOCAL_QUEUES, key)
         self.mirror.changed(key)
         if _spec_changed(old, new):
@@ -172,18 +171,18 @@ class Dispatcher:
     def _statuses_of(self, cluster_queue: str) -> None:
         self._status_of_cluster_queue(cluster_queue)
         for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
-            self.queues.changed(resources.LOCAL_QUEUES, decode.key(local_queue))
+            self.queues.changed(resources.LOCAL_QUEUES, key_of(local_queue))
 
     def _workloads_of(self, cluster_queue: str) -> None:
         for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
-            key = decode.key(local_queue)
+            key = key_of(local_queue)
             self._workloads_in(f"{key.namespace}/{key.name}")
         for workload in self.caches.workloads.by_index("cluster-queue", cluster_queue):
-            self.workloads.changed_soon(decode.key(workload))
+            self.workloads.changed_soon(key_of(workload))
 
     def _workloads_in(self, queue: str) -> None:
         for workload in self.caches.workloads.by_index("queue", queue):
-            self.workloads.changed_soon(decode.key(workload))
+            self.workloads.changed_soon(key_of(workload))
 
     def cohort(self, old: Raw | None, new: Raw | None) -> None:
         """A Cohort changed."""
@@ -245,17 +244,17 @@ class Dispatcher:
         """A WorkloadPriorityClass changed."""
         raw = new or old or {}
         for workload in self.caches.workloads.by_index("priority-class", f"{raw['kind']}/{raw['metadata']['name']}"):
-            self._workload_and_job(decode.key(workload))
+            self._workload_and_job(key_of(workload))
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
-                reconciler.changed(decode.key(job))
+                reconciler.changed(key_of(job))
 
     def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """Queues jobs that could not be read without it; a change affects no other job, as with pods."""
         if old is None:
             for reconciler in self.jobs.values():
                 for job in reconciler.store:
-                    reconciler.changed(decode.key(job))
+                    reconciler.changed(key_of(job))
 
     def rules(self, old: Raw | None, new: Raw | None) -> None:
         """Something that effective requests depend on changed."""
@@ -263,19 +262,19 @@ class Dispatcher:
 
     def queue(self, old: Raw | None, new: Raw | None) -> None:
         """A Queue of v0.1 changed."""
-        self.mirror.changed(decode.key(new or old or {}))
+        self.mirror.changed(key_of(new or old or {}))
 
     def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
         """A job of this kind changed."""
         reconciler = self.jobs[kind.group, kind.kind]
-        key = decode.key(new or old or {})
+        key = key_of(new or old or {})
         reconciler.changed(key)
         for each in self.jobs.values():
             for below in each.store.by_index("owner", owner_of(kind, key)):
-                each.changed(decode.key(below))
-        self.related(kind.served, old, new)
+                each.changed(key_of(below))
+        self.related(kind.resource, old, new)
 
-    def related(self, served: Served, old: Raw | None, new: Raw | None) -> None:
+    def related(self, served: Resource, old: Raw | None, new: Raw | None) -> None:
         """An object changed that may belong to jobs of other kinds."""
         for reconciler in self.jobs.values():
             if served in reconciler.kind.related:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 from api import names
+from api.objects import Resource
 from controller.kube.events import EventType, ObjectReference
 from controller.kube.events import Recorder as EventRecorder
-from controller.kube.resource import Resource
 from core.model import Key, Victim, Workload
 
 SCHEDULER: Final = "kueue-admission"

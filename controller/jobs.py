@@ -15,6 +15,7 @@ from typing import assert_never
 import structlog
 
 from api import names
+from api.objects import key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.departures import Departures
@@ -45,7 +46,6 @@ from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
 from core.model import Key, Raw
-from core.wire import decode
 from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class JobReconciler:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
-        self.resource = resources.of_kind(kind)
+        self.resource = kind.resource
         self.caches = caches
         self.writer = writer
         self.recorder = recorder
@@ -160,7 +160,7 @@ class JobReconciler:
         reference = meta.controller(job)
         if reference is None or kind not in self.caches.kinds:
             return None
-        store = self.caches.stores[resources.of_kind(kind)]
+        store = self.caches.stores[kind.resource]
         found: Raw | None = store.get(Key(job["metadata"]["namespace"], reference["name"]))
         return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
 
@@ -222,9 +222,9 @@ class JobReconciler:
         return None
 
     async def _create(self, job: Raw, manifest: Raw) -> None:
-        with self._reporting_refusal(job, decode.key(manifest)):
+        with self._reporting_refusal(job, key_of(manifest)):
             created = await self.writer.create(resources.WORKLOADS, manifest)
-        key = decode.key(created)
+        key = key_of(created)
         log.info("workload created", workload=str(key), job=job["metadata"]["name"])
         self._tell(job, events.created_workload(key))
         since = epoch(job["metadata"]["creationTimestamp"])
@@ -239,7 +239,7 @@ class JobReconciler:
         The error is raised again, so that the work queue retries with backoff: what refused it (a quota, a policy, a
         webhook, missing rights) may be fixed without any change of the job.
         """
-        key, uid = decode.key(job), job["metadata"]["uid"]
+        key, uid = key_of(job), job["metadata"]["uid"]
         try:
             yield
         except (Conflict, TooManyRequests):
@@ -262,7 +262,7 @@ class JobReconciler:
         for each in writes:
             resource, at = self.resource, key
             if each.target is not None:
-                resource, at = resources.served(each.target.served), each.target.key
+                resource, at = each.target.resource, each.target.key
             match each:
                 case Patch():
                     await self.writer.patch(resource, at, each.body, subresource=each.subresource)
@@ -277,7 +277,7 @@ class JobReconciler:
             self._tell(job, events.finished_workload(action.workload))
 
     def _tell(self, job: Raw, event: events.Event) -> None:
-        self.recorder.tell(self.resource, decode.key(job), job["metadata"]["uid"], event)
+        self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:

@@ -10,9 +10,9 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from api.objects import Resource
 from controller.caches import Caches
 from controller.kube.errors import NotFound
-from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from api import names
-from controller.kube.resource import Resource
-from core.jobs.kind import JobKind, Served
+from api.objects import Resource
 
 
 def _ours(plural: str, kind: str, *, namespaced: bool = False) -> Resource:
@@ -26,13 +25,3 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-
-
-def of_kind(kind: JobKind) -> Resource:
-    """Where jobs of this kind are served."""
-    return served(kind.served)
-
-
-def served(kind: Served) -> Resource:
-    """A kind of jobs, or one related to them."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind)

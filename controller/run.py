@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 import structlog
 from prometheus_client import CollectorRegistry
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller import families
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
@@ -28,7 +28,6 @@ from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Resource
 from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
 from controller.metrics import QueueingMetrics

@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from api.objects import Raw
+from api.objects import Raw, key_of
 from controller.caches import Caches
 from controller.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from controller.metrics import QueueingMetrics
 from core.model import Key, Workload
-from core.wire import decode
 from core.workload.milestones import milestones
 
 
@@ -44,7 +43,7 @@ class Series:
     def _gone(self, kind: str, old: Raw | None, new: Raw | None) -> None:
         if old is None or new is not None:
             return
-        self.metrics.forget(kind, decode.key(old))
+        self.metrics.forget(kind, key_of(old))
         cohort = (old.get("spec") or {}).get("cohortName", "")
         if kind == CLUSTER_QUEUE and cohort and not self._has_members(cohort):
             self.metrics.forget(COHORT, Key("", cohort))

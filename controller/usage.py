@@ -12,6 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from api import quantity
+from api.objects import key_of
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import ApiError
@@ -19,7 +20,6 @@ from controller.writes import Writer
 from core.model import Raw
 from core.queue.admission_fair_sharing import Consumed
 from core.state.queue_status import usage_status
-from core.wire import decode
 from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
@@ -57,10 +57,10 @@ class UsageSampler:
                 TypeError,
                 ValueError,
             ) as error:  # others write there too
-                log.warning("usage not read", local_queue=str(decode.key(raw)), error=repr(error))
+                log.warning("usage not read", local_queue=str(key_of(raw)), error=repr(error))
                 continue
             if remembered is not None:
-                self.caches.state.local_queue_usage.set_consumed(decode.key(raw), remembered)
+                self.caches.state.local_queue_usage.set_consumed(key_of(raw), remembered)
         while True:
             await self.sample()
             await asyncio.sleep(rules.sampling_interval)

@@ -17,14 +17,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from api import names
+from api.objects import Resource, key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.resource import Resource
 from core.jobs.kind import JobKind
 from core.model import Key, Raw, Workload
 from core.state.queue_status import why_waiting
-from core.wire import decode
 
 SETTLE_SECONDS = 1.0
 """A Job that is admitted within this time gets no event."""
@@ -64,7 +63,7 @@ class WaitEvents:
     ) -> None:
         self.caches = caches
         self.recorder = recorder
-        self._resources = {(kind.kind, kind.api_version): resources.of_kind(kind) for kind in kinds}
+        self._resources = {(kind.kind, kind.api_version): kind.resource for kind in kinds}
         self._room = room
         self._clock = clock
         self._sleep = sleep
@@ -133,7 +132,7 @@ class WaitEvents:
             pass
 
     def _changed(self, old: Raw | None, new: Raw | None) -> None:
-        key = decode.key(new or old or {})
+        key = key_of(new or old or {})
         if new is None or (new.get("status") or {}).get("admission"):
             for known in (self._later, self._again, self._news, self._told):
                 known.pop(key, None)

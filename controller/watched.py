@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from api.objects import Resource, key_of
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either
 from controller.dispatch import Dispatcher, Wake
-from controller.kube.resource import Resource
-from core.jobs.kind import JobKind, Served
+from core.jobs.kind import JobKind
 from core.model import Key, Labels, Raw
 from core.state.state import State
 from core.wire import decode, pod_requests, resource_quotas
@@ -67,7 +67,7 @@ def by_key(
     """As ``by_name``, of an object in a namespace."""
 
     def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
-        enter(caches.state, decode.key(either(old, new)), read(new) if new else None)
+        enter(caches.state, key_of(either(old, new)), read(new) if new else None)
 
     return changed
 
@@ -188,24 +188,24 @@ WATCHED: tuple[Watched, ...] = (
 def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
     """Returns the row of a kind of job; ``kinds`` are those whose jobs its jobs may belong to."""
     return Watched(
-        resource=resources.of_kind(kind),
+        resource=kind.resource,
         job_kind=kind,
         optional=kind.optional,
         indexes={
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,
             "prebuilt": indexes.prebuilt_of,
-            **_belonging(kind.served, kinds),
+            **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),
         writes={"": ("patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
     )
 
 
-def of_related(served: Served, kinds: Iterable[JobKind]) -> Watched:
+def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     """Returns the row of a kind that is not queued itself, whose objects belong to jobs of these kinds."""
     return Watched(
-        resource=resources.served(served),
+        resource=served,
         optional=True,
         indexes=_belonging(served, kinds),
         wakes=_related_changed(served),
@@ -216,7 +216,7 @@ def of_related(served: Served, kinds: Iterable[JobKind]) -> Watched:
 def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
     """Returns the table with a row for each of these kinds of jobs, and for the kinds of which their jobs consist."""
     kinds = tuple(kinds)
-    queued = [kind.served for kind in kinds]
+    queued = [kind.resource for kind in kinds]
     others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
     return (
         *WATCHED,
@@ -225,7 +225,7 @@ def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
     )
 
 
-def _belonging(served: Served, kinds: Iterable[JobKind]) -> dict[str, Callable[[Raw], Iterable[Key]]]:
+def _belonging(served: Resource, kinds: Iterable[JobKind]) -> dict[str, Callable[[Raw], Iterable[Key]]]:
     """For each kind that is made of such objects the index of the job that an object belongs to."""
     return {kind.framework: partial(indexes.belongs_to, kind) for kind in kinds if served in kind.related}
 
@@ -242,7 +242,7 @@ def _job_changed(kind: JobKind) -> Wake:
     return changed
 
 
-def _related_changed(served: Served) -> Wake:
+def _related_changed(served: Resource) -> Wake:
     def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
         dispatcher.related(served, old, new)
 

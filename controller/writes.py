@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 import structlog
 
-from api.objects import Key, Raw
+from api.objects import Key, Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound, Unauthorized
-from controller.kube.resource import Resource
 from controller.kube.store import Store
 
 log = structlog.get_logger(__name__)

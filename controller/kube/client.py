@@ -19,12 +19,11 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 
 from api import names
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.precedence import Precedence
-from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 from controller.kube.wire import document_of, lines_of, refusal_of
 

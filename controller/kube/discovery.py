@@ -5,10 +5,9 @@ A kind that is not served is answered with a plain "404 page not found", as any 
 
 from __future__ import annotations
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible
-from controller.kube.resource import Resource
 
 
 async def serves(client: Client, resource: Resource) -> bool:

@@ -21,11 +21,10 @@ from typing import NamedTuple, Self
 
 import structlog
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

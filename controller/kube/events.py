@@ -16,10 +16,9 @@ from typing import Literal, NamedTuple
 
 import structlog
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
-from controller.kube.resource import Resource
 from controller.kube.throttle import Throttle
 
 EVENTS = Resource("", "v1", "events", "Event")

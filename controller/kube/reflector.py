@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import orjson
 import structlog
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.discovery import serves
 from controller.kube.errors import (
@@ -30,7 +30,6 @@ from controller.kube.errors import (
     excerpt,
     from_status,
 )
-from controller.kube.resource import Resource
 from controller.kube.store import Listing, Store, number_of
 
 T = TypeVar("T")

@@ -12,8 +12,7 @@ from typing import Generic, TypeVar, cast
 
 import structlog
 
-from api.objects import Key, Raw
-from controller.kube.resource import key_of
+from api.objects import Key, Raw, key_of
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]

@@ -24,12 +24,14 @@ How other forms of jobs are supported:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
+from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
@@ -40,24 +42,10 @@ from core.model.owner import Owner
 from core.wire.guard import guarded
 
 
-class Served(NamedTuple):
-    """Where the API server serves a kind. The core group is the empty string."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-
-    @property
-    def api_version(self) -> str:
-        """The ``apiVersion`` of objects: ``v1`` or ``batch/v1``."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-
 class Target(NamedTuple):
     """The object to write, if it is not the job itself."""
 
-    served: Served
+    resource: Resource
     key: Key
 
 
@@ -99,12 +87,12 @@ class Outcome:
     message: str
 
 
-class JobKind:
-    """A kind of job; a subclass defines the first group of attributes, ``slots``, ``active`` and ``finished``."""
+class JobKind(ABC):
+    """A kind of job; a subclass defines the first group of attributes and the four abstract methods."""
 
     framework: ClassVar[str]
     """Its name in ``integrations.frameworks`` of the Configuration."""
-    served: ClassVar[Served]
+    resource: ClassVar[Resource]
     form: ClassVar[Form]
     """The types of the fields that are read at admission."""
     pods_path: ClassVar[Path]
@@ -115,7 +103,7 @@ class JobKind:
     suspend_path: ClassVar[Path] = ("spec", "suspend")
     managed_by: ClassVar[Setting | None] = None
     """The field that names the controller which runs the job, and that controller where the field is not set."""
-    related: ClassVar[tuple[Served, ...]] = ()
+    related: ClassVar[tuple[Resource, ...]] = ()
     """Kinds to watch whose objects belong to jobs of this kind (``belongs_to``)."""
     runs_children: ClassVar[bool] = True
     """Whether its own controller starts the jobs that a job of this kind owns; otherwise Seiretsu does, when it is
@@ -133,50 +121,50 @@ class JobKind:
     @property
     def group(self) -> str:
         """The API group."""
-        return self.served.group
+        return self.resource.group
 
     @property
     def version(self) -> str:
         """The version of the API."""
-        return self.served.version
+        return self.resource.version
 
     @property
     def api_version(self) -> str:
         """The ``apiVersion`` of jobs."""
-        return self.served.api_version
+        return self.resource.api_version
 
     @property
     def kind(self) -> str:
         """The ``kind`` of jobs."""
-        return self.served.kind
+        return self.resource.kind
 
     @property
     def plural(self) -> str:
         """The resource, as in URLs and RBAC."""
-        return self.served.plural
+        return self.resource.plural
 
     @property
     def singular(self) -> str:
         """The kind in lower case, as names of webhooks and arguments of commands have it."""
-        return self.served.kind.lower()
+        return self.resource.kind.lower()
 
     # What a job is
 
+    @abstractmethod
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """The pod templates of a job, in the order of the pod sets of its Workload."""
-        raise NotImplementedError
 
+    @abstractmethod
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether it still has pods. Asked of jobs that have not finished: some statuses go on counting afterwards."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """How it ended, if it did."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether all its pods are ready or have succeeded."""
-        raise NotImplementedError
 
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
         """Pods by pod set that will not be needed any more although the job runs on."""

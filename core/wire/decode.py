@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from api import names, quantity
 from api.errors import FieldError
+from api.objects import key_of
 from core import model
 from core.model import (
     ANYWHERE,
@@ -22,7 +23,6 @@ from core.model import (
     Condition,
     FlavorResource,
     Fungibility,
-    Key,
     Placement,
     PodSet,
     PodSetAssignment,
@@ -56,11 +56,6 @@ class WorkloadContext:
     admission_gates: bool = True
     reclaimable_pods: bool = True
     shapes: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
-
-
-def key(raw: Raw) -> Key:
-    """Returns namespace and name; the namespace is empty for a cluster-scoped object."""
-    return Key(raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
 
 
 def selector(raw: Raw | None) -> Selector | None:
@@ -144,7 +139,7 @@ def local_queue(raw: Raw) -> model.LocalQueue:
     """A LocalQueue."""
     spec, metadata = raw.get("spec") or {}, raw["metadata"]
     return model.LocalQueue(
-        key=key(raw),
+        key=key_of(raw),
         cluster_queue=spec.get("clusterQueue") or "",
         uid=metadata.get("uid", ""),
         stop_policy=model.StopPolicy(spec.get("stopPolicy") or names.StopPolicy.NONE),
@@ -164,7 +159,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
     shapes = [_pod_set(pod_set, context) for pod_set in spec.get("podSets") or []]
     requeue = status.get("requeueState") or {}
     return model.Workload(
-        key=key(raw),
+        key=key_of(raw),
         uid=metadata.get("uid", ""),
         created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
         queue=spec.get("queueName") or "",

@@ -17,13 +17,12 @@ from pathlib import Path
 import pytest
 
 from api import crds
-from api.objects import Raw
+from api.objects import Raw, Resource
 from app.cluster import MUTATING, VALIDATING, apply
 from app.server import Address
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.resource import Resource
 from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Wire, get
 from tests.cluster.world import World

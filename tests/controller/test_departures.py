@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from api.objects import Resource
 from controller import resources
 from controller.caches import Caches
 from controller.departures import (
@@ -15,7 +16,6 @@ from controller.departures import (
     Departures,
 )
 from controller.kube.errors import ApiError, Forbidden
-from controller.kube.resource import Resource
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.actions import AwaitPods

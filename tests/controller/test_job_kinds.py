@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller import resources
+from api.objects import key_of
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.events import Recorder
@@ -28,13 +28,12 @@ from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.release import awaits_pods
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.state.state import State
-from core.wire import decode
 from core.workload import transitions
 from tests.controller.test_caches import made
 from tests.core.jobs.samples import FLAVORS, job, read, with_status
 from tests.core.jobs.test_jobset import job_set
 
-JOBS, SETS = resources.of_kind(BATCH_JOB), resources.of_kind(JOB_SET)
+JOBS, SETS = BATCH_JOB.resource, JOB_SET.resource
 KEY = Key("ns", "set")
 ADMISSION = Admission(
     "cq",
@@ -68,7 +67,7 @@ class World:
         return raw
 
     def decided(self, kind: JobKind, found: Raw) -> Any:
-        return decide(self.jobs[kind]._situation(decode.key(found), found))
+        return decide(self.jobs[kind]._situation(key_of(found), found))
 
 
 def queued_set() -> Raw:
@@ -142,4 +141,4 @@ def test_pods_of_a_deleted_jobset_are_found_by_the_label_that_jobset_gives_them(
     if not owned:
         raw["metadata"]["ownerReferences"] = []
     waits = awaits_pods(raw, read(raw), ())
-    assert waits == AwaitPods(decode.key(raw), "set-uid", "jobset.sigs.k8s.io/jobset-uid")
+    assert waits == AwaitPods(key_of(raw), "set-uid", "jobset.sigs.k8s.io/jobset-uid")

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller import resources
+from api.objects import Resource, key_of
 from controller.caches import Caches
 from controller.departures import FIRST_WAIT_SECONDS
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
-from controller.kube.resource import Resource
 from controller.metrics import QueueingMetrics
 from controller.settings import Settings
 from controller.watched import rows
@@ -26,7 +25,6 @@ from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.state.state import State
-from core.wire import decode
 from core.wire.merge import merged
 from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
@@ -64,7 +62,7 @@ def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
     caches, told = Caches(State(), rows([BATCH_JOB])), Told()
     found = job()
     found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    caches.stores[resources.of_kind(BATCH_JOB)].observe("ADDED", found)
+    caches.stores[BATCH_JOB.resource].observe("ADDED", found)
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
     caches.start()
     writer = Writer(Answers(*errors), caches.stores)  # type: ignore[arg-type]
@@ -166,7 +164,7 @@ def test_a_job_below_a_queued_job_follows_it_however_deep(levels: int, admitted:
     for level in range(levels):
         lowest = below(lowest, f"below-{level}", suspend=suspend)
         found.store.observe("ADDED", lowest)
-    action = decide(found._situation(decode.key(lowest), lowest))
+    action = decide(found._situation(key_of(lowest), lowest))
     if suspend:
         assert isinstance(action, Start if admitted else Nothing)
     else:
@@ -188,7 +186,7 @@ def test_a_job_below_one_that_takes_no_quota_is_queued_by_itself(change: str) ->
     parent["metadata"]["resourceVersion"] = "6"
     for each in (parent, child):
         found.store.observe("MODIFIED", each)
-    assert isinstance(decide(found._situation(decode.key(child), child)), CreateWorkload)
+    assert isinstance(decide(found._situation(key_of(child), child)), CreateWorkload)
 
 
 def test_jobs_and_scheduling_use_the_same_decoded_workload() -> None:
@@ -197,7 +195,7 @@ def test_jobs_and_scheduling_use_the_same_decoded_workload() -> None:
     raw = workload_of(job())
     found.caches.workloads.observe("ADDED", raw)
     situation = found._situation(KEY, job())
-    assert situation.found is found.caches.get(decode.key(raw))
+    assert situation.found is found.caches.get(key_of(raw))
     assert situation.found.key in found.caches.state.workloads
 
 
@@ -233,7 +231,7 @@ async def test_nothing_is_kept_of_an_earlier_job_after_its_workload_is_deleted(d
     found.writer.client = api  # type: ignore[assignment]
     found.caches.workloads.observe("ADDED", old)
     await tries(found, 4)
-    assert decode.key(old) not in {decode.key(raw) for raw in found.caches.workloads_of(Owner("batch", "Job", *KEY))}
+    assert key_of(old) not in {key_of(raw) for raw in found.caches.workloads_of(Owner("batch", "Job", *KEY))}
     assert api.listed == 1
     assert "before" not in found.departures.gone
 

@@ -4,10 +4,9 @@ from typing import cast
 
 import pytest
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller import resources
 from controller.caches import Caches
-from controller.kube.resource import Resource
 from controller.queues import QueueStatuses, difference
 from controller.watched import rows
 from controller.writes import Writer

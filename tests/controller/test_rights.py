@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from api import crds
-from controller.kube.resource import Resource
+from api.objects import Resource
 from controller.rights import DEFINITIONS, rules, template
 from controller.watched import Watched, rows
 from core.jobs.kinds import KINDS

@@ -3,11 +3,10 @@
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.resource import Resource
 from controller.run import Controller
 from core.model import Key
 from tests.controller.test_caches import made, workload

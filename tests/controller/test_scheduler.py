@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.caches import Caches
 from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from controller.kube.resource import Resource
 from controller.metrics import QueueingMetrics
 from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer

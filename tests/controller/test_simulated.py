@@ -18,18 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from api.objects import Resource
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.simulator import Played, play
 from cli.trace import Submission
 from cli.world import Rules, World, admitted
-from controller import resources
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.resource import Resource
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
@@ -47,7 +46,7 @@ from core.wire.merge import merged
 from core.wire.timestamps import stamp
 from tests.effort import cases
 
-JOBS = resources.of_kind(BATCH_JOB)
+JOBS = BATCH_JOB.resource
 TABLE = rows([BATCH_JOB])
 RESOURCES = {row.resource.kind: row.resource for row in TABLE}
 WRITES = {row.resource: row.writes for row in TABLE}

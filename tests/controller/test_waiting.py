@@ -7,10 +7,9 @@ import copy
 
 import pytest
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.caches import Caches
 from controller.events import Event
-from controller.kube.resource import Resource
 from controller.waiting import (
     AGAIN_SECONDS,
     EACH_REMINDER_SECONDS,

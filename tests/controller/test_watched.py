@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from api.objects import Resource
 from controller import resources
 from controller.caches import Caches
 from controller.kube.client import Client
-from controller.kube.resource import Resource
 from controller.run import Controller
 from controller.watched import WATCHED, Watched, dispatch_of, rows
 from core.jobs.kinds import BATCH_JOB, KINDS

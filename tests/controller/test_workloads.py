@@ -7,10 +7,8 @@ from typing import Any, cast
 import pytest
 
 from api import names
-from api.objects import Raw
-from controller import resources
+from api.objects import Raw, Resource
 from controller.events import Recorder
-from controller.kube.resource import Resource
 from controller.settings import Settings
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
@@ -54,7 +52,7 @@ async def test_a_workload_without_a_job_follows_its_workload_priority_class(
     raw["metadata"]["annotations"] = {names.Annotation.CLASS_PRIORITY: recorded}
     caches.workloads.observe("ADDED", raw)
     caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=50))
-    caches.stores[resources.of_kind(BATCH_JOB)].observe("ADDED", made("Job", "here", namespace="ns"))
+    caches.stores[BATCH_JOB.resource].observe("ADDED", made("Job", "here", namespace="ns"))
     caches.start()
     reconciler = WorkloadReconciler(caches, cast(Writer, patches), cast(Recorder, None), Settings())
     await reconciler._followed(KEY)

@@ -15,12 +15,13 @@ from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields
 from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
 from api.names import Annotation
+from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE
 from core.jobs.fields import Setting, changed
-from core.jobs.kind import JobKind, Outcome, Patch, Served, Slot, outcome
+from core.jobs.kind import JobKind, Outcome, Patch, Slot, outcome
 from core.jobs.template import Injection
 from core.model import Raw
 from core.wire.guard import guarded
@@ -34,7 +35,7 @@ class BatchJob(JobKind):
     """The ``batch/job`` framework."""
 
     framework = "batch/job"
-    served = Served("batch", "v1", "jobs", "Job")
+    resource = Resource("batch", "v1", "jobs", "Job")
     optional = False
     pods_path = ("spec", "template")
     managed_by = Setting(("spec", "managedBy"), "kubernetes.io/job-controller")

@@ -12,10 +12,11 @@ from typing import Final
 
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, list_of
 from api.names import Annotation
+from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.fields import Setting
-from core.jobs.kind import Delete, JobKind, Outcome, Served, Slot, Target, Write, outcome
+from core.jobs.kind import Delete, JobKind, Outcome, Slot, Target, Write, outcome
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.template import Injection
 from core.model import Key, Raw
@@ -25,10 +26,10 @@ class JobSet(JobKind):
     """The ``jobset.x-k8s.io/jobset`` framework."""
 
     framework = "jobset.x-k8s.io/jobset"
-    served = Served("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+    resource = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
     pods_path = ("spec", "replicatedJobs")
     managed_by = Setting(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
-    related = (BATCH_JOB.served,)
+    related = (BATCH_JOB.resource,)
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(
         fields(
@@ -88,7 +89,7 @@ class JobSet(JobKind):
         deletions = [
             Delete(
                 each["metadata"]["uid"],
-                Target(BATCH_JOB.served, Key(each["metadata"]["namespace"], each["metadata"]["name"])),
+                Target(BATCH_JOB.resource, Key(each["metadata"]["namespace"], each["metadata"]["name"])),
             )
             for each in left
         ]

@@ -4,6 +4,7 @@ from contextlib import aclosing
 
 import pytest
 
+from api.objects import Resource
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import (
@@ -19,7 +20,6 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
-from controller.kube.resource import Resource
 from tests.faults import Answer, BlackHole, Delay, FaultProxy, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
 

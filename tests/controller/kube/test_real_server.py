@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.objects import Key, Raw
+from api.objects import Key, Raw, Resource
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.config import Connection, StaticCredentials
@@ -26,7 +26,6 @@ from controller.kube.errors import (
 )
 from controller.kube.events import ObjectReference, Recorder
 from controller.kube.reflector import Reflector
-from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually

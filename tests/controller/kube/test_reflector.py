@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.reflector import ABSENT_SECONDS, Reflector
-from controller.kube.resource import Resource
 from controller.kube.store import Store, verbatim
 from tests.effort import cases
 from tests.eventually import eventually

@@ -1,7 +1,6 @@
 import pytest
 
-from api.objects import Key
-from controller.kube.resource import Resource, key_of
+from api.objects import Key, Resource, key_of
 
 JOBS = Resource("batch", "v1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")

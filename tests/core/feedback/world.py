@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from api.objects import key_of
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Raw
@@ -92,7 +93,7 @@ def world(
 
 def enter(state: State, raw: Raw) -> None:
     """Let State know of an object."""
-    kind, key = raw["kind"], decode.key(raw)
+    kind, key = raw["kind"], key_of(raw)
     if kind == "LocalQueue":
         state.set_local_queue(key, decode.local_queue(raw))
     elif kind == "Workload":

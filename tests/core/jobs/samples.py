@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from api.objects import key_of
 from core.jobs import workload
 from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
@@ -67,7 +68,7 @@ def read(raw: Raw) -> Workload:
 
 def decoded(*workloads: Raw | None) -> dict[Key, Workload]:
     """What is decoded from Workloads, by key."""
-    return {decode.key(raw): read(raw) for raw in workloads if raw is not None}
+    return {key_of(raw): read(raw) for raw in workloads if raw is not None}
 
 
 def patches(writes: Sequence[Write]) -> list[Patch]:

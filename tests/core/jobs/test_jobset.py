@@ -98,7 +98,7 @@ def test_jobs_of_an_earlier_start_are_deleted_before_the_next_one() -> None:
         return {"metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"}, "spec": {"template": pod}}
 
     writes = JOB_SET.start(job_set(), [Injection("a", 1), Injection("b", 6)], [child("old", marked), child("new", {})])
-    assert writes[0] == Delete("old-uid", Target(BATCH_JOB.served, Key("ns", "old")))
+    assert writes[0] == Delete("old-uid", Target(BATCH_JOB.resource, Key("ns", "old")))
     assert [type(each) for each in writes] == [Delete, Patch]
 
 

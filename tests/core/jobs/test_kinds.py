@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
 from api.configuration import rules
 from api.feature_gates import DEFAULTS
+from api.objects import Resource
 from api.structural import Form
 from core.jobs import workload
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import JobKind, Outcome, Served, Slot, outcome
+from core.jobs.kind import JobKind, Outcome, Slot, outcome
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Raw
@@ -29,7 +30,7 @@ class Gang(JobKind):
     """A made-up kind: leader and workers, held back by a gate in a list, with its own word for the end."""
 
     framework = "example.com/gang"
-    served = Served("example.com", "v1", "gangs", "Gang")
+    resource = Resource("example.com", "v1", "gangs", "Gang")
     pods_path = ("spec",)
     suspend_path = ("spec", "gates")
     uid_label = "example.com/gang-uid"
@@ -50,6 +51,9 @@ class Gang(JobKind):
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         return outcome(job, success="Done", failure="Broken")
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        return bool((job.get("status") or {}).get("ready"))
 
 
 GANG = Gang()
@@ -188,7 +192,7 @@ def test_every_kind_of_the_table_has_an_example_here() -> None:
 
 
 def test_kinds_have_different_identities() -> None:
-    for known_by in ("framework", "served", "singular"):
+    for known_by in ("framework", "resource", "singular"):
         assert len({getattr(kind, known_by) for kind in ALL}) == len(ALL)
 
 
