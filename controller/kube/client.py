@@ -8,6 +8,7 @@ are in the work queue, which reads the state again before it repeats anything.
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
@@ -24,6 +25,7 @@ from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.precedence import Precedence
+from controller.kube.pressure import Pressure
 from controller.kube.throttle import Throttle
 from controller.kube.wire import document_of, lines_of, refusal_of
 
@@ -62,7 +64,7 @@ class Client:
     ``may_write`` is called directly before every write; if it returns False, the write raises ``Fenced``. ``requests``
     counts calls by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and HTTP
     status (0: none). ``impersonate`` are the headers with the impersonated account. ``clock`` is set from the API
-    server's answers.
+    server's answers, ``pressure`` from their latency.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Client:
         self.field_manager = field_manager
         self.impersonate: Mapping[str, str] = {}
         self.precedence = Precedence()
+        self.pressure = Pressure()
         self.clock = ServerClock()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
@@ -269,6 +272,7 @@ class Client:
                 raise refusal
             retries -= 1
             self.throttle.throttled()
+            self.pressure.refused()
             await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
 
     def _turn(self, verb: Verb) -> contextlib.AbstractAsyncContextManager[None]:
@@ -294,7 +298,7 @@ class Client:
         if verb not in READS and not self.may_write():
             raise Fenced(0, "Fenced", f"no lease to write with: {verb} of {counted} was not sent")
         self.requests[verb, counted] += 1
-        status = 0
+        status, began = 0, time.perf_counter()
         try:
             async with session.request(
                 METHODS[verb],
@@ -316,6 +320,8 @@ class Client:
             ) from error
         finally:
             self.answers[verb, counted, status] += 1
+            if verb not in READS and 200 <= status < 300:
+                self.pressure.wrote((verb, counted), time.perf_counter() - began)
 
     def _session(self, purpose: str) -> aiohttp.ClientSession:
         if self._closed:
