@@ -27,6 +27,7 @@ from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
+from controller.kube.pressure import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
@@ -99,7 +100,8 @@ class Controller:
             Reflector(client, row.resource, self.caches.stores[row.resource], optional=row.optional)
             for row in self._rows
         ]
-        self._recorder = Recorder(client)
+        self.budget = Budget(client.pressure)
+        self._recorder = Recorder(client, budget=self.budget)
         writer = Writer(client, self.caches.stores)
         self._writer = writer
         self.scheduler = Scheduler(
@@ -108,7 +110,9 @@ class Controller:
             Events(self._recorder, SCHEDULER),
             self.metrics,
             follow_pods=self.settings.wait_for_pods_ready,
+            budget=self.budget,
         )
+        self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
         self.queues = QueueStatuses(self.caches, writer)

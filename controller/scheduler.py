@@ -3,8 +3,7 @@
 ``core.scheduling.cycle`` makes the decision. This module does the rest: it wakes the cycle (without polling), writes
 reservations and evictions in parallel, each guarded by the version of the object that was decided, and withdraws a
 decision when its write failed. State counts a reservation immediately, so the next cycle never gives the same quota
-twice while a write is in progress. The reasons of waiting workloads are written after that, with few writes and only
-when they changed.
+twice while a write is in progress. Why the others wait is written by ``controller.reasons``.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
+from controller.kube.pressure import Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
+from controller.reasons import WaitReasons
 from controller.writes import Writer
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
 from core.state.drain import drain_in_steps
-from core.wire.conditions import status_patch, texts
+from core.wire.conditions import status_patch
 from core.workload import transitions
 from core.workload.lifecycle import required_checks
 
 log = structlog.get_logger(__name__)
 
 DECIDED_WRITES = 30
-WAITING_WRITES = 10
 SLICE_SECONDS = 0.002
 """The time after which a cycle yields to other tasks."""
 DRAIN_SECONDS = 1.0
@@ -44,10 +44,6 @@ ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
 """How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
-MESSAGE_SECONDS = 5.0
-"""The minimum time between writes of a condition of which only the message changed (its numbers change all the
-time).
-"""
 EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
 
@@ -73,6 +69,7 @@ class Scheduler:
         metrics: QueueingMetrics,
         *,
         follow_pods: bool = False,
+        budget: Budget | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.caches = caches
@@ -90,12 +87,16 @@ class Scheduler:
         """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
-        self._waiting: dict[Key, Wait] = {}
-        self._told_at: dict[Key, float] = {}
         self._unsure: dict[Key, str] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0)
-        self._waits = WorkQueue[Key]("waits", longest_seconds=30.0)
+        self.budget = budget or Budget(Pressure())
+        self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether reservations or evictions wait to be written."""
+        return len(self._decided) > 0
 
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
@@ -113,7 +114,7 @@ class Scheduler:
 
     def forget(self, key: Key) -> None:
         """The workload is gone: nothing about it is kept."""
-        self._told_at.pop(key, None)
+        self.reasons.drop(key)
         self._refusals.pop(key, None)
 
     async def run(self) -> None:
@@ -121,7 +122,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cycles(), name="scheduler-cycles")
             group.create_task(self._decided.run(DECIDED_WRITES, self._write_decided), name="scheduler-decided")
-            group.create_task(self._waits.run(WAITING_WRITES, self._write_wait), name="scheduler-waits")
+            group.create_task(self.reasons.run(), name="scheduler-reasons")
 
     async def _cycles(self) -> None:
         while True:
@@ -166,13 +167,11 @@ class Scheduler:
             if isinstance(decision, Reserve):
                 if not self.state.assumed(key):
                     continue  # it changed during the cycle: another cycle will decide it
-                self._waiting.pop(key, None)
-                self._told_at.pop(key, None)
+                self.reasons.drop(key)
                 self._reserving[key] = decision
                 self._decided.add(key)
                 continue
-            self._waiting[key] = decision
-            self._waits.add(key)
+            self.reasons.add(decision)
             for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
                 self._evicting[victim.workload.key] = (victim, decision)
                 self._decided.add(victim.workload.key)
@@ -294,44 +293,6 @@ class Scheduler:
             self.metrics.preempted(preemptor.cluster_queue, victim.reason)
 
         return after, tell
-
-    async def _write_wait(self, key: Key) -> float | None:
-        """Writes why a workload waits, if its status does not have that reason. Returns when to check again, in
-        seconds.
-        """
-        decision, workload = self._waiting.get(key), self.caches.get(key)
-        if decision is None or workload is None or key in self._reserving or not self._waits_still(decision):
-            self._waiting.pop(key, None)
-            self._told_at.pop(key, None)
-            return None
-        now = self.clock()
-        after = transitions.waiting(workload, decision.reason, decision.message, now)
-        patch = status_patch(workload, after)
-        if patch is None:
-            self._waiting.pop(key, None)
-            return None
-        old = workload.condition(names.Condition.QUOTA_RESERVED)
-        if old is not None and not old.status and old.reason == decision.reason:
-            patience = self._told_at.get(key, 0.0) + MESSAGE_SECONDS - now
-            if patience > 0:
-                return patience
-        self._waiting.pop(key, None)
-        if decision.requests:
-            patch["status"]["resourceRequests"] = [
-                {"name": name, "resources": texts(requests)} for name, requests in decision.requests.items()
-            ]
-        try:
-            await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
-        except ApiError:
-            self._waiting.setdefault(key, decision)
-            raise
-        self._told_at[key] = now
-        self._event(workload, events.waits(decision.reason, decision.message))
-        return None
-
-    def _waits_still(self, decision: Wait) -> bool:
-        """Whether the workload waits where it was judged: not in a queue that was stopped or left meanwhile."""
-        return self.state.pending.unchanged_entry(decision.cluster_queue, decision.workload) is not None
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

@@ -19,6 +19,7 @@ import structlog
 from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
+from controller.kube.pressure import Budget, Pressure
 from controller.kube.throttle import Throttle
 
 EVENTS = Resource("", "v1", "events", "Event")
@@ -89,6 +90,7 @@ class Recorder:
         *,
         instance: str = "",
         throttle: Throttle | None = None,
+        budget: Budget | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -98,6 +100,7 @@ class Recorder:
         self._client = client
         self._instance = instance
         self._throttle = throttle or Throttle(50.0, 100)
+        self._budget = budget or Budget(Pressure())
         self._clock = clock
         self._now = now
         self._sleep = sleep
@@ -149,8 +152,11 @@ class Recorder:
             if not self._client.precedence.free:
                 await self._sleep(GIVE_WAY_SECONDS)
             await self._throttle.take()
-            said, _ = self._waiting.popitem(last=False)
-            await self._deliver(said)
+            if self._closed:  # the end of the process does not wait for a busy API server
+                await self._deliver(self._waiting.popitem(last=False)[0])
+                continue
+            async with self._budget.turn("events"):
+                await self._deliver(self._waiting.popitem(last=False)[0])
 
     def close(self) -> None:
         """Ends ``run`` when all events stored so far are sent; call it with a time limit."""

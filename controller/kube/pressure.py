@@ -27,6 +27,8 @@ UNIT_SECONDS = 0.0025
 """The interval of deferrable writes is this, times slowdown, times slowdown - 1: 5 ms at 2, 50 ms at 5, 0.3 s at 12."""
 AT_ONCE = 4
 """Deferrable writes in flight."""
+BUSY_SECONDS = 0.05
+"""At this interval the API server is busy."""
 URGENT_SECONDS = 1.0
 """The interval of deferrable writes while admissions wait to be written."""
 
@@ -118,6 +120,11 @@ class Budget:
         self._in_flight = 0
         self._pacer: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
+
+    @property
+    def busy(self) -> bool:
+        """Whether writes that nobody misses should not be made at present."""
+        return self._interval() >= BUSY_SECONDS
 
     @contextlib.asynccontextmanager
     async def turn(self, lane: str) -> AsyncIterator[None]:

@@ -23,7 +23,8 @@ log = structlog.get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """First in, first out; keys that are added again while a worker has them are queued again when it is done.
+    """First in, first out, or the newest first; keys that are added again while a worker has them are queued again when
+    it is done.
 
     ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
     the whole of it. Every operation is O(1), with a delay O(log delayed).
@@ -37,6 +38,7 @@ class WorkQueue(Generic[K]):
         longest_seconds: float = 960.0,
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
+        newest_first: bool = False,
     ) -> None:
         self.name = name
         self.added = 0
@@ -45,6 +47,7 @@ class WorkQueue(Generic[K]):
         self._longest_seconds = longest_seconds
         self._clock = clock
         self._draw = draw
+        self._newest_first = newest_first
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()
         self._in_hand: set[K] = set()
@@ -191,7 +194,7 @@ class WorkQueue(Generic[K]):
             self._let_go(key)
 
     def _take(self) -> K:
-        key = self._ready.popleft()
+        key = self._ready.pop() if self._newest_first else self._ready.popleft()
         self._waiting.remove(key)
         self._in_hand.add(key)
         return key

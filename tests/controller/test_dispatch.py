@@ -96,9 +96,9 @@ def test_an_admission_check_is_reconciled_when_a_clusterqueue_no_longer_uses_it(
 def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
     dispatcher, _, _ = connected()
     dispatcher.connect(dispatch_of(rows([])))
-    dispatcher.scheduler._told_at[Key("ns", "w")] = 1.0
+    dispatcher.scheduler.reasons._written_at[Key("ns", "w")] = 1.0
     dispatcher.caches.workloads.remove_from_write(("ns", "w"), "Workload-w")
-    assert not dispatcher.scheduler._told_at
+    assert not dispatcher.scheduler.reasons._written_at
 
 
 READY = {"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit new workloads"}

@@ -7,6 +7,7 @@ from api.objects import Raw, Resource
 from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
+from controller.kube.pressure import Pressure
 from controller.run import Controller
 from core.model import Key
 from tests.controller.test_caches import made, workload
@@ -18,6 +19,7 @@ class Lists:
     def __init__(self, faults: list[ApiError]) -> None:
         self.faults = faults
         self.asked: list[str] = []
+        self.pressure = Pressure()
 
     async def pages(self, resource: Resource, *_: Any) -> AsyncGenerator[Raw, None]:
         self.asked.append(resource.plural)

@@ -173,8 +173,8 @@ async def test_the_reason_is_not_written_when_the_workload_no_longer_waits_there
             raw["metadata"]["uid"] = "another"
             found.caches.workloads.observe("MODIFIED", raw)
     server.objects["big"] = copy.deepcopy(raw)
-    assert await found._write_wait(Key("ns", "big")) is None
-    assert (server.patches, told.reasons, found._waiting) == (0, [], {})
+    assert await found.reasons.write(Key("ns", "big")) is None
+    assert (server.patches, told.reasons, found.reasons._decisions) == (0, [], {})
 
 
 async def test_a_decision_that_is_refused_for_good_is_tried_less_and_less_and_leaves_its_quota_to_others() -> None:
@@ -261,9 +261,9 @@ async def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
     server.objects["big"] = copy.deepcopy(raw)
     found.caches.workloads.observe("ADDED", raw)
     await until_rest(found, lambda: "ExceedsMaxQuota" in told.reasons)
-    assert found._told_at
+    assert found.reasons._written_at
     found.forget(Key("ns", "big"))
-    assert not found._told_at
+    assert not found.reasons._written_at
 
 
 async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_then(

@@ -126,10 +126,12 @@ class Controlled:
         self.scheduler = Scheduler(*common, clock=lambda: self.now)
         self.workloads = WorkloadReconciler(*common[:3], Settings(), clock=lambda: self.now)
         self.jobs = JobReconciler(BATCH_JOB, *common, Settings(), clock=lambda: self.now)
+        reasons = self.scheduler.reasons
         self.queues = [
-            WorkQueue[Key](name, clock=lambda: self.now) for name in ("decided", "waits", "workloads", "jobs")
+            WorkQueue[Key](name, clock=lambda: self.now)
+            for name in ("decided", "reasons", "numbers", "workloads", "jobs")
         ]
-        self.scheduler._decided, self.scheduler._waits, self.workloads.queue, self.jobs.queue = self.queues
+        self.scheduler._decided, reasons.reasons, reasons.numbers, self.workloads.queue, self.jobs.queue = self.queues
         queues, mirror = QueueStatuses(self.caches, writer), QueueMirror(self.caches, writer)
         self.wakes = Dispatcher(self.caches, self.scheduler, self.workloads, queues, [self.jobs], mirror)
         self.scheduler.taken_back = self.wakes.taken_back

@@ -11,6 +11,7 @@ from api.objects import Resource
 from controller import resources
 from controller.caches import Caches
 from controller.kube.client import Client
+from controller.kube.pressure import Pressure
 from controller.run import Controller
 from controller.watched import WATCHED, Watched, dispatch_of, rows
 from core.jobs.kinds import BATCH_JOB, KINDS
@@ -49,7 +50,7 @@ def test_a_row_is_all_that_a_new_resource_needs() -> None:
 
 
 def test_each_row_is_followed_once_and_may_be_absent_where_it_says_so() -> None:
-    controller = Controller(cast(Client, None))
+    controller = Controller(cast(Client, Lists()))
     followed = {each.resource: each._optional for each in controller.reflectors}
     assert followed == {row.resource: row.optional for row in rows([BATCH_JOB])}
     assert len(controller.reflectors) == len(followed)
@@ -60,6 +61,7 @@ class Lists:
 
     def __init__(self) -> None:
         self.asked: list[Resource] = []
+        self.pressure = Pressure()
 
     async def pages(self, resource: Resource, *_: Any) -> AsyncGenerator[Raw, None]:
         self.asked.append(resource)
