@@ -33,6 +33,7 @@ from controller.kube.errors import ApiError
 from controller.kube.throttle import Throttle
 from controller.run import Controller
 from core.feedback import catalog
+from core.jobs import kinds
 
 log = structlog.get_logger("seiretsu")
 
@@ -74,7 +75,11 @@ def _configuration(options: Options) -> Loaded:
     text = options.config.read_text() if options.config else ""
     namespace = options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE
     loaded = configuration.load(
-        text, namespace=namespace, feedback_rules=catalog.NAMES, cluster_rules=catalog.OF_NO_NAMESPACE
+        text,
+        namespace=namespace,
+        frameworks=[kind.framework for kind in kinds.ALL],
+        feedback_rules=catalog.NAMES,
+        cluster_rules=catalog.OF_NO_NAMESPACE,
     )
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)

@@ -59,6 +59,7 @@ def rules(config: Path | None = None) -> Rules:
     try:
         loaded = load(
             config.read_text() if config is not None else "",
+            frameworks=[kind.framework for kind in ALL],
             feedback_rules=catalog.NAMES,
             cluster_rules=catalog.OF_NO_NAMESPACE,
         )

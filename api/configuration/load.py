@@ -44,12 +44,14 @@ def load(
     text: str,
     *,
     namespace: str = NAMESPACE,
+    frameworks: Collection[str] | None = None,
     feedback_rules: Collection[str] | None = None,
     cluster_rules: Collection[str] = (),
 ) -> Loaded:
     """Reads a Configuration of v1beta2 or v1beta1; an empty text means all defaults.
 
-    `namespace` is that of the process, used if the text has none. `feedback_rules`, if given, are the rules that exist:
+    `namespace` is that of the process, used if the text has none. `frameworks`, if given, are the integrations that are
+    queued: others that Kueue has give a warning. `feedback_rules`, if given, are the rules that exist:
     others are errors. `cluster_rules` are those that are only about objects without a namespace. Raises
     ConfigurationError with all errors.
     """
@@ -69,16 +71,12 @@ def load(
     configuration, found = _read(raw)
     errors += found
     gates, found, told = _gates(configuration.feature_gates)
-    errors += [*found, *rules.check(configuration), *_known(configuration, feedback_rules)]
+    errors += [*found, *rules.check(configuration, frameworks or ()), *_known(configuration, feedback_rules)]
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
-    told += [
-        f'integrations.frameworks[{index}]: "{name}" is not one of ours ({", ".join(rules.QUEUED)}): such objects start'
-        " at once and count in no quota"
-        for index, name in enumerate(configuration.integrations.frameworks)
-        if name not in rules.QUEUED
-    ]
+    if frameworks is not None:
+        told += _not_queued(configuration, frameworks)
     told += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
     return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
 
@@ -279,6 +277,16 @@ def _known(configuration: Configuration, feedback_rules: Collection[str] | None)
             for index, rule in enumerate(feedback.rules)
             if rule.name not in known
         ),
+    ]
+
+
+def _not_queued(configuration: Configuration, frameworks: Collection[str]) -> list[str]:
+    """Returns a warning for each integration that is enabled and is not among these, which are queued."""
+    return [
+        f'integrations.frameworks[{index}]: "{name}" is not supported by Seiretsu, which supports'
+        f" {', '.join(frameworks)}: such objects start immediately and count in no quota"
+        for index, name in enumerate(configuration.integrations.frameworks)
+        if name not in frameworks
     ]
 
 

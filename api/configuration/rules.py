@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 from ipaddress import ip_address
 from itertools import chain
@@ -37,8 +37,6 @@ FRAMEWORKS: Final = (
     "workload.codeflare.dev/appwrapper",
 )
 """Every integration Kueue has."""
-QUEUED: Final = ("batch/job", "jobset.x-k8s.io/jobset")
-"""Those we have; tests hold it to `core.jobs.kinds`."""
 _STRATEGIES: Final = (
     ("LessThanOrEqualToFinalShare",),
     ("LessThanInitialShare",),
@@ -51,9 +49,10 @@ _MOST_TRACKED: Final = 16
 _MOST_TRACKED_OF_WORKLOADS: Final = 12
 
 
-def check(configuration: Configuration) -> list[FieldError]:
-    """Everything that does not fit together."""
-    return list(chain.from_iterable(rule(configuration) for rule in _RULES))
+def check(configuration: Configuration, queued: Collection[str] = ()) -> list[FieldError]:
+    """Returns everything that does not fit together. `queued` are integrations that exist in addition to Kueue's."""
+    found = (rule(configuration) for rule in _RULES)
+    return [*_frameworks(configuration, (*FRAMEWORKS, *queued)), *chain.from_iterable(found)]
 
 
 def _negative(path: str, value: timedelta | None) -> list[FieldError]:
@@ -76,15 +75,19 @@ def _wait_for_pods_ready(configuration: Configuration) -> Iterator[FieldError]:
             yield invalid(f"waitForPodsReady.requeuingStrategy.{name}", value, NEGATIVE)
 
 
-def _integrations(configuration: Configuration) -> Iterator[FieldError]:
+def _frameworks(configuration: Configuration, known: Iterable[str]) -> Iterator[FieldError]:
+    known = tuple(dict.fromkeys(known))
     seen: set[str] = set()
     for index, name in enumerate(configuration.integrations.frameworks):
         path = f"integrations.frameworks[{index}]"
-        if name not in FRAMEWORKS:
-            yield not_supported(path, name, FRAMEWORKS)
+        if name not in known:
+            yield not_supported(path, name, known)
         elif name in seen:
             yield duplicate(path, name)
         seen.add(name)
+
+
+def _external_frameworks(configuration: Configuration) -> Iterator[FieldError]:
     external: set[str] = set()
     for index, name in enumerate(configuration.integrations.external_frameworks):
         path = f"integrations.externalFrameworks[{index}]"
@@ -93,6 +96,9 @@ def _integrations(configuration: Configuration) -> Iterator[FieldError]:
         elif name in external:
             yield duplicate(path, name)
         external.add(name)
+
+
+def _copied_labels(configuration: Configuration) -> Iterator[FieldError]:
     for index, key in enumerate(configuration.integrations.label_keys_to_copy):
         yield from syntax.checked(f"integrations.labelKeysToCopy[{index}]", key, syntax.qualified_name)
 
@@ -270,7 +276,8 @@ def _feedback(configuration: Configuration) -> Iterator[FieldError]:
 
 _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _wait_for_pods_ready,
-    _integrations,
+    _external_frameworks,
+    _copied_labels,
     _managed_namespaces,
     _multi_kueue,
     _fair_sharing,

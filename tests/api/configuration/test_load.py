@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from api.configuration import ConfigurationError, load, rules
-from core.jobs.kinds import KINDS
+from api.configuration import ConfigurationError, load
 
 V1BETA1 = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
 
@@ -120,12 +119,20 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
 
 
 def test_a_framework_that_is_not_supported_gives_a_warning() -> None:
-    loaded = load("integrations: {frameworks: [batch/job, pod]}")
+    text, queued = "integrations: {frameworks: [batch/job, pod]}", ("batch/job", "jobset.x-k8s.io/jobset")
+    loaded = load(text, frameworks=queued)
     assert loaded.warnings == (
-        'integrations.frameworks[1]: "pod" is not one of ours (batch/job, jobset.x-k8s.io/jobset): such objects start'
-        " at once and count in no quota",
+        'integrations.frameworks[1]: "pod" is not supported by Seiretsu, which supports batch/job,'
+        " jobset.x-k8s.io/jobset: such objects start immediately and count in no quota",
     )
-    assert set(rules.QUEUED) == set(KINDS)
+    assert load(text).warnings == ()
+
+
+def test_a_framework_that_only_the_caller_queues_may_be_enabled() -> None:
+    text = "integrations: {frameworks: [batch/job, example.com/gang]}"
+    assert load(text, frameworks=("batch/job", "example.com/gang")).warnings == ()
+    (error,) = errors(text)
+    assert error.startswith('integrations.frameworks[1]: Unsupported value: "example.com/gang"')
 
 
 def test_unknown_gates_warn_and_do_not_stop_the_start() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
-from api.configuration import rules
 from api.feature_gates import DEFAULTS
 from api.objects import Resource
 from api.structural import Form
@@ -57,6 +59,7 @@ class Gang(JobKind):
 
 
 GANG = Gang()
+ROOT = Path(__file__).parents[3]
 
 
 def gang(**metadata: Any) -> Raw:
@@ -168,13 +171,41 @@ def test_an_elastic_job_is_refused_where_its_kind_cannot_be_resized(kind: JobKin
     )
 
 
-def test_the_configuration_knows_the_kinds_of_the_table() -> None:
-    assert tuple(kind.framework for kind in ALL) == rules.QUEUED
-    assert set(rules.QUEUED) <= set(rules.FRAMEWORKS)
+SCENARIO = """
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: only}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [pods]
+    flavors: [{name: only, resources: [{name: pods, nominalQuota: 4}]}]
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: lq, namespace: ns}, spec: {clusterQueue: cq}}
+---
+"""
+
+
+def test_a_kind_that_is_a_file_and_a_line_is_configured_watched_admitted_and_simulated(tmp_path: Path) -> None:
+    labels, run = {"kueue.x-k8s.io/queue-name": "lq"}, {"seiretsu.dev/run-for": "60s"}
+    gangs = [gang(name=name, labels=labels, annotations=run) for name in ("a", "b")]
+    (tmp_path / "scenario.yaml").write_text(SCENARIO + "\n---\n".join(json.dumps(each) for each in gangs))
+    (tmp_path / "config.yaml").write_text(f"integrations: {{frameworks: [batch/job, {GANG.framework}]}}")
+    given = [str(tmp_path / name) for name in ("scenario.yaml", "config.yaml")]
+    command = [sys.executable, "-m", "tests.core.jobs.with_gang", *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    waited = {each["job"]: each["waited"] for each in found.pop("played")["workloads"]}
+    assert waited == {"a": 0, "b": 60}
+    assert {"mgang.kb.io", "vgang.kb.io", "mgang-default.kb.io"} < set(found.pop("hooks"))
+    assert found == {"warnings": [], "in the chart": True, "watched": True, "rights": True, "explained": True}
 
 
 def test_the_page_lists_the_kinds_of_the_table() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "job-kinds.md").read_text()
+    page = (ROOT / "docs" / "job-kinds.md").read_text()
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
     listed = [(row[0], row[1], row[3]) for row in rows if len(row) == 4 and "/" in row[0]]
     assert listed == [
