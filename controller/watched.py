@@ -198,7 +198,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),
-        writes={"": ("patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
+        writes=_written(kind.resource, (kind, *kinds), {"": ("patch", "delete"), FINALIZERS: ("update",)}),
     )
 
 
@@ -209,7 +209,7 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
         optional=True,
         indexes=_belonging(served, kinds),
         wakes=_related_changed(served),
-        writes={"": ("patch", "delete")},
+        writes=_written(served, kinds),
     )
 
 
@@ -223,6 +223,17 @@ def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
     )
+
+
+def _written(
+    served: Resource, kinds: Iterable[JobKind], verbs: Mapping[str, tuple[str, ...]] | None = None
+) -> Mapping[str, tuple[str, ...]]:
+    """Returns these verbs by subresource, with those that starts and stops of these kinds use on such objects."""
+    found = dict(verbs or {})
+    for right in (right for kind in kinds for right in kind.rights if right.resource == served):
+        before = found.get(right.subresource, ())
+        found[right.subresource] = before if right.verb in before else (*before, right.verb)
+    return found
 
 
 def _belonging(served: Resource, kinds: Iterable[JobKind]) -> dict[str, Callable[[Raw], Iterable[Key]]]:

@@ -69,6 +69,14 @@ class Delete:
 Write: TypeAlias = Patch | Delete
 
 
+class Right(NamedTuple):
+    """A verb that a start or stop uses on a resource, or on its subresource."""
+
+    resource: Resource
+    verb: str
+    subresource: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A pod template of a job and for how many pods it is; with ``min_count`` the job may start with fewer."""
@@ -109,6 +117,8 @@ class JobKind(ABC):
     """Whether its own controller starts the jobs that a job of this kind owns; otherwise Seiretsu does, when it is
     admitted.
     """
+    rights: ClassVar[tuple[Right, ...]] = ()
+    """What ``start`` and ``stop`` write in addition to patches of the job itself."""
     uid_label: ClassVar[str]
     """The label by which pods have the uid of their job."""
     run_labels: ClassVar[frozenset[str]] = frozenset()

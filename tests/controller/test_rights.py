@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from api import crds
 from api.objects import Resource
 from controller.rights import DEFINITIONS, rules, template
 from controller.watched import Watched, rows
-from core.jobs.kinds import KINDS
+from core.jobs.fields import changed
+from core.jobs.kind import Delete, JobKind, Right, Write
+from core.jobs.kinds import ALL, JOB_SET, KINDS
+from core.jobs.template import Injection
+from core.model import Raw
+from tests.core.jobs.test_kinds import EXAMPLES
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget")
@@ -38,6 +45,46 @@ def test_a_row_brings_its_rights_along() -> None:
     table = (*rows(KINDS.values()), Watched(resource=GADGETS, writes={"": ("create",), "status": ("patch",)}))
     assert granted(table, "example.com", "gadgets") == {"get", "list", "watch", "create"}
     assert granted(table, "example.com", "gadgets/status") == {"patch"}
+
+
+def used(kind: JobKind, write: Write) -> Right:
+    """The right that a write of a start or stop needs."""
+    resource = write.target.resource if write.target else kind.resource
+    return Right(resource, "delete") if isinstance(write, Delete) else Right(resource, "patch", write.subresource)
+
+
+def writes(kind: JobKind) -> list[Write]:
+    """Those of starts and stops of a job, before its first start and after one."""
+    example = EXAMPLES[kind]
+    started: Raw = {**example, "status": {"startTime": "2026-01-01T00:00:00Z"}}
+    pod = {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}
+    child: Raw = {"metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "spec": {"template": pod}}
+    found: list[Write] = []
+    for job in (example, started):
+        running = changed(job, *kind.release(job))
+        found += kind.start(job, [Injection("any", 1)] * len(kind.slots(job)), [child])
+        found += kind.stop(running, kind.pod_sets(job), [child])
+    return found
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_the_rights_of_a_kind_are_those_that_its_starts_and_stops_use(kind: JobKind) -> None:
+    own = Right(kind.resource, "patch")
+    assert {used(kind, each) for each in writes(kind)} == {own, *kind.rights}
+
+
+def test_a_job_may_be_patched_and_deleted_and_its_status_only_if_its_kind_writes_it() -> None:
+    table = rows(KINDS.values())
+    written = {kind: {right.subresource for right in kind.rights if right.resource == kind.resource} for kind in ALL}
+    for kind in ALL:
+        assert {"patch", "delete"} <= granted(table, kind.group, kind.plural)
+        allowed = granted(table, kind.group, f"{kind.plural}/status")
+        assert allowed == ({"patch"} if "status" in written[kind] else set()), kind.plural
+    assert granted(table, "jobset.x-k8s.io", "jobsets/status") == set()
+
+
+def test_objects_that_belong_to_jobs_may_only_be_written_as_the_kind_of_the_jobs_says() -> None:
+    assert granted(rows([JOB_SET]), "batch", "jobs") == {"get", "list", "watch", "delete"}
 
 
 def test_each_row_may_be_followed_and_written_as_it_says_and_not_otherwise() -> None:

@@ -21,7 +21,7 @@ from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE
 from core.jobs.fields import Setting, changed
-from core.jobs.kind import JobKind, Outcome, Patch, Slot, outcome
+from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.model import Raw
 from core.wire.guard import guarded
@@ -40,6 +40,7 @@ class BatchJob(JobKind):
     pods_path = ("spec", "template")
     managed_by = Setting(("spec", "managedBy"), "kubernetes.io/job-controller")
     runs_children = False
+    rights = (Right(resource, "patch", "status"),)
     uid_label = names.JobControllerLabel.CONTROLLER_UID
     run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
     kept_labels = run_labels | {_JOB_NAME}

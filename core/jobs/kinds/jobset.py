@@ -16,7 +16,7 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.fields import Setting
-from core.jobs.kind import Delete, JobKind, Outcome, Slot, Target, Write, outcome
+from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.template import Injection
 from core.model import Key, Raw
@@ -30,6 +30,7 @@ class JobSet(JobKind):
     pods_path = ("spec", "replicatedJobs")
     managed_by = Setting(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
     related = (BATCH_JOB.resource,)
+    rights = (Right(BATCH_JOB.resource, "delete"),)
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(
         fields(
