@@ -1,96 +1,118 @@
-"""Admission policies that work while Seiretsu is down: queued Jobs start suspended, and cannot be started by hand.
+"""Admission policies that work while Seiretsu is down: queued jobs start suspended, and cannot be started by hand.
 
-They run in the API server (MutatingAdmissionPolicy v1 is served from Kubernetes 1.36 on) and read only the object:
-defaults, feedback and admissions stay in the webhooks. With ``webhooks.failurePolicy: Ignore`` Jobs are accepted while
-Seiretsu is down, suspended, and queued when it runs again. ``python -m webhook.backstop FILE`` writes the chart's
-template; a test compares.
+There are two for each kind of job (``core.jobs.kinds``). They run in the API server (MutatingAdmissionPolicy v1 is
+served from Kubernetes 1.36 on) and read only the object: defaults, feedback and admissions stay in the webhooks. With
+``webhooks.failurePolicy: Ignore`` jobs are accepted while Seiretsu is down, suspended, and queued when it runs again.
+``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from api.names import Label
+from core.jobs.fields import Setting
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL
 from core.jobs.owners import kind_and_group
 from core.model import Raw
 from webhook.chart import ACTIONS, HEAD, unless_all
 from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before, written_by
-from webhook.settings import Account, Settings
+from webhook.settings import Account
 
-_SUSPENDED: Final = "has({0}.spec.suspend) && {0}.spec.suspend"
 RESIZED: Final = "a running job of a queue gets more pods only while it is suspended"
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
 MOVED: Final = "a job keeps its queue name unless it is suspended"
-UNSUSPENDED: Final = "a job that names a queue is created suspended: set spec.suspend to true"
+UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
-def policies(options: Options) -> list[Raw]:
-    """The policies and their bindings, for ``kubectl apply`` or a chart."""
-    suspend, start = f"{options.name}-suspend-queued-jobs", f"{options.name}-start-queued-jobs"
-    mutation = {"expression": "Object{spec: Object.spec{suspend: true}}"}
+def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
+    """Returns the policies and bindings of the enabled kinds, for ``kubectl apply`` or a chart."""
+    enabled = [kind for kind in kinds if kind.framework in options.settings.frameworks]
+    owners = _owners(enabled, options.settings.external_frameworks)
+    return [document for kind in covered(enabled) for document in _policies(kind, owners, options)]
+
+
+def covered(kinds: Iterable[JobKind] = ALL) -> list[JobKind]:
+    """The kinds that have policies: those whose jobs are held by a plain value, which CEL can compare and set."""
+    return [kind for kind in kinds if isinstance(kind.hold({}).value, bool | str)]
+
+
+def _owners(enabled: Iterable[JobKind], external: Iterable[str]) -> str:
+    """``Kind.group`` of those that are queued instead of the jobs that they control, in order."""
+    kinds = {f"{kind.kind}.{kind.group}" for kind in enabled if kind.runs_children}
+    return " ".join(sorted(kinds | {".".join(kind_and_group(framework)) for framework in external}))
+
+
+def _policies(kind: JobKind, owners: str, options: Options) -> list[Raw]:
+    suspend, start = (f"{options.name}-{verb}-queued-{kind.plural}" for verb in ("suspend", "start"))
+    hold = kind.hold({})
     return [
         _policy(
             "MutatingAdmissionPolicy",
             suspend,
+            kind,
             options,
             operations=("CREATE",),
-            conditions=[{"name": "not-suspended", "expression": f"!({_SUSPENDED.format('object')})"}],
+            conditions=[_unowned(owners), {"name": "not-suspended", "expression": f"!({_held('object', hold)})"}],
             rules={
                 "reinvocationPolicy": "IfNeeded",
-                "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": mutation}],
+                "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _set(hold)}}],
             },
         ),
         _binding("MutatingAdmissionPolicyBinding", suspend, {}),
         _policy(
             "ValidatingAdmissionPolicy",
             start,
+            kind,
             options,
             operations=("CREATE", "UPDATE"),
-            conditions=[],
-            rules={"validations": _validations(options)},
+            conditions=[_unowned(owners, before=True)],
+            rules={"validations": _validations(kind, options)},
         ),
         _binding("ValidatingAdmissionPolicyBinding", start, {"validationActions": ["Deny"]}),
     ]
 
 
-def _validations(options: Options) -> list[Raw]:
-    new, old = _SUSPENDED.format("object"), _SUSPENDED.format("oldObject")
-    return [
-        {
-            "expression": f"request.operation != 'CREATE' || ({new})",
-            "message": UNSUSPENDED,
-            "reason": "Forbidden",
-        },
-        {
-            "expression": f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
-            "message": BY_HAND,
-            "reason": "Forbidden",
-        },
-        {
-            "expression": f"request.operation != 'UPDATE' || ({new}) ||"
-            f" ({_queue_name('oldObject')}) == ({_queue_name('object')})",
-            "message": MOVED,
-            "reason": "Forbidden",
-        },
-        {
-            "expression": f"request.operation != 'UPDATE' || ({old}) || ({new}) ||"
-            f" ({_pods('object')}) <= ({_pods('oldObject')})",
-            "message": RESIZED,
-            "reason": "Forbidden",
-        },
-    ]
+def _validations(kind: JobKind, options: Options) -> list[Raw]:
+    hold = kind.hold({})
+    new, old = _held("object", hold), _held("oldObject", hold)
+    rules = {
+        UNSUSPENDED.format(field=".".join(map(str, hold.path)), value=_literal(hold.value)): (
+            f"request.operation != 'CREATE' || ({new})"
+        ),
+        BY_HAND: f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
+        MOVED: f"request.operation != 'UPDATE' || ({new}) || ({_queue_name('oldObject')}) == ({_queue_name('object')})",
+    }
+    if kind.pods_in_cel:
+        more = " <= ".join(f"({kind.pods_in_cel.format(job=job)})" for job in ("object", "oldObject"))
+        rules[RESIZED] = f"request.operation != 'UPDATE' || ({old}) || ({new}) || {more}"
+    return [{"expression": each, "message": message, "reason": "Forbidden"} for message, each in rules.items()]
 
 
-def _pods(variable: str) -> str:
-    """CEL: how many pods a Job runs at the same time, as ``BatchJob.slots`` counts them."""
-    spec = f"{variable}.spec"
-    parallelism = f"has({spec}.parallelism) ? {spec}.parallelism : 1"
-    fewer = f"has({spec}.completions) && {spec}.completions < ({parallelism})"
-    return f"({fewer}) ? {spec}.completions : ({parallelism})"
+def _held(variable: str, hold: Setting) -> str:
+    """CEL: the field that keeps the job from running has the value that does so."""
+    names = [".".join((variable, *map(str, hold.path[: end + 1]))) for end in range(len(hold.path))]
+    return " && ".join((*(f"has({name})" for name in names), f"{names[-1]} == {_literal(hold.value)}"))
+
+
+def _set(hold: Setting) -> str:
+    """CEL: the change that gives this field this value."""
+    text = _literal(hold.value)
+    for depth in reversed(range(len(hold.path))):
+        text = f"{'.'.join(('Object', *map(str, hold.path[:depth])))}{{{hold.path[depth]}: {text}}}"
+    return text
+
+
+def _literal(value: bool | str) -> str:
+    """CEL: the same literal as in JSON."""
+    return json.dumps(value)
 
 
 def _queue_name(variable: str) -> str:
@@ -104,39 +126,46 @@ def _queue_name(variable: str) -> str:
     return f"{held('labels')} ? {label} : ({held('annotations')} ? {annotation} : '')"
 
 
-def _unowned(operations: tuple[str, ...], options: Options) -> list[Raw]:
-    """The condition that no external framework controls the job: such an owner is queued instead of it.
+def _unowned(owners: str, *, before: bool = False) -> Raw:
+    """The condition that no object which is queued instead of the job controls it: one of an external framework, or a
+    job whose own controller starts the jobs below it.
 
-    A policy cannot check whether the owner is really queued (`core.jobs.owners`); the webhooks do. On update the old
-    owner counts: otherwise a user who starts a job by hand could add one in the same write.
+    A policy cannot check whether the owner is really queued (``core.jobs.owners``); the webhooks do. On update the old
+    owner counts (``before``): otherwise a user who starts a job by hand could add one in the same write.
     """
-    external = sorted(options.settings.external_frameworks)
 
     def of(variable: str) -> str:
-        owners = f"{variable}.metadata.ownerReferences"
-        kinds = "".join(_kind(*kind_and_group(framework)) for framework in external)
-        return f"!has({owners}) || !{owners}.exists(o, has(o.controller) && o.controller && (false{kinds}))"
+        references = f"{variable}.metadata.ownerReferences"
+        queued = f"(o.kind + '.' + o.apiVersion.split('/')[0]) in '{owners}'.split(' ')"
+        return f"!has({references}) || !{references}.exists(o, has(o.controller) && o.controller && {queued})"
 
     expression = of("object")
-    if "UPDATE" in operations:
+    if before:
         expression = f"oldObject != null ? ({of('oldObject')}) : ({expression})"
-    return [{"name": "not-queued-by-owner", "expression": expression}] if external else []
-
-
-def _kind(kind: str, group: str) -> str:
-    return f" || (o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))"
+    return {"name": "not-queued-by-owner", "expression": expression}
 
 
 def _policy(
-    kind: str, name: str, options: Options, *, operations: tuple[str, ...], conditions: list[Raw], rules: Raw
+    policy: str,
+    name: str,
+    kind: JobKind,
+    options: Options,
+    *,
+    operations: tuple[str, ...],
+    conditions: list[Raw],
+    rules: Raw,
 ) -> Raw:
-    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": list(operations), "resources": ["jobs"]}
-    matched = [*_unowned(operations, options), *conditions]
+    rule = {
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
+        "operations": list(operations),
+        "resources": [kind.plural],
+    }
     if not options.settings.manage_jobs_without_queue_name:
-        matched = [{"name": "queued", "expression": queued_now_or_before(operations)}, *matched]
+        conditions = [{"name": "queued", "expression": queued_now_or_before(operations)}, *conditions]
     return {
         "apiVersion": GROUP_VERSION,
-        "kind": kind,
+        "kind": policy,
         "metadata": _metadata(name, options),
         "spec": {
             "failurePolicy": "Fail",
@@ -145,7 +174,7 @@ def _policy(
                 "namespaceSelector": namespace_selector(options.settings),
                 "resourceRules": [rule],
             },
-            **({"matchConditions": matched} if matched else {}),
+            "matchConditions": conditions,
             **rules,
         },
     }
@@ -165,63 +194,51 @@ def _metadata(name: str, options: Options) -> Raw:
 
 
 _SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
-
-
 _WIDTH: Final = 100_000  # no expression is broken into lines
-_EXTERNAL: Final = (
-    "{{- $external := sortAlpha (default (list) (default (dict) $configuration.integrations).externalFrameworks) -}}\n"
-)
-_STANDS: Final = "ZzKind.zz-version.zz-group"
-"""A placeholder for an external framework while the policies are generated."""
-
-_EACH: Final = (
-    '{{ range $external }}{{ $parts := splitn "." 3 . }} || '
-    "(o.kind == %s{{ $parts._0 }}%s && o.apiVersion.startsWith(%s{{ $parts._2 }}/%s)){{ end }}"
-)
+_OWNERS: Final = "zz-owners"
+"""A placeholder for ``_owners`` while the policies are generated."""
 
 
 def template() -> str:
     """Returns the chart's template, for installations that enable it on an API server that serves such policies."""
-    settings = Settings(external_frameworks=frozenset({_STANDS}))
-    found = policies(Options(settings=settings, name="zz-fullname", account=Account("zz-account")))
-    documents = [_document(each) for each in found]
-    text = f"{HEAD}{_EXTERNAL}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
-    text += "---\n".join(documents) + "{{- end }}\n"
+    options = Options(name="zz-fullname", account=Account("zz-account"))
+    text = f"{HEAD}{_owners_in_helm()}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
+    for kind in covered():
+        documents = "".join(f"---\n{_document(each)}" for each in _policies(kind, _OWNERS, options))
+        text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n{documents}{{{{- end }}}}\n'
+    text += "{{- end }}\n"
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
-    stands = _kind(*kind_and_group(_STANDS))
-    for quote in ("'", "''"):  # as YAML writes a plain scalar, and a quoted one
-        text = text.replace(stands.replace("'", quote), _EACH % ((quote,) * 4))
-    return text
+    return text.replace(_OWNERS, '{{ join " " (sortAlpha $owners) }}')
+
+
+def _owners_in_helm() -> str:
+    """Helm: what ``_owners`` returns for the operator's Configuration, in the variable ``$owners``."""
+    text = "{{- $owners := list -}}\n"
+    for kind in ALL:
+        if kind.runs_children:
+            given = f'{{{{- $owners = append $owners "{kind.kind}.{kind.group}" -}}}}'
+            text += f'{{{{- if has "{kind.framework}" $frameworks -}}}}{given}{{{{- end -}}}}\n'
+    external = "(default (list) (default (dict) $configuration.integrations).externalFrameworks)"
+    given = '{{- $parts := splitn "." 3 . -}}{{- $owners = append $owners (printf "%s.%s" $parts._0 $parts._2) -}}'
+    return f"{text}{{{{- range {external} -}}}}{given}{{{{- end -}}}}\n"
 
 
 def _document(value: Raw) -> str:
+    """One document, with the selector and the condition that depend on the operator's Configuration."""
     spec: dict[str, Any] = value["spec"]
-    conditions = spec.get("matchConditions")
-    if conditions is None:
-        return yaml.safe_dump(value, sort_keys=False, width=_WIDTH)
+    if "matchConstraints" not in spec:
+        return _dumped(value)
     constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}
-    lean = {**value, "spec": {**spec, "matchConstraints": constraints, "matchConditions": ["zz-conditions"]}}
-    items = {each["name"]: yaml.safe_dump([each], sort_keys=False, width=_WIDTH) for each in conditions}
-    text = "".join(_needed(name, "".join(f"  {line}\n" for line in item.splitlines())) for name, item in items.items())
-    head = "  matchConditions:\n"
-    if items.keys() <= _OPTIONAL:
-        text = f"  {{{{- if or (not $all) $external }}}}\n{head}{text}  {{{{- end }}}}\n"
-    else:
-        text = head + text
+    queued, *_ = spec["matchConditions"]
+    text = _dumped({**value, "spec": {**spec, "matchConstraints": constraints}})
+    item = "".join(f"  {line}\n" for line in _dumped([queued]).splitlines())
     selector = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
-    dumped = yaml.safe_dump(lean, sort_keys=False, width=_WIDTH)
-    return dumped.replace(" zz-selector", f" {selector}").replace(f"{head}  - zz-conditions\n", text)
+    return text.replace(" zz-selector", f" {selector}").replace(item, unless_all(item))
 
 
-_OPTIONAL: Final = frozenset({"queued", "not-queued-by-owner"})
-"""Conditions that depend on the operator's Configuration."""
-
-
-def _needed(name: str, item: str) -> str:
-    if name == "queued":
-        return unless_all(item)
-    return f"  {{{{- if $external }}}}\n{item}  {{{{- end }}}}\n" if name in _OPTIONAL else item
+def _dumped(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, width=_WIDTH)
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from api.names import JobControllerLabel, Label
 from app.install import AS_CONTROLLER
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
+from tests.cluster import jobset
+from tests.cluster.world import World
+from tests.core.jobs.test_jobset import job_set
 from tests.eventually import eventually
 from tests.serving import AS_US
 from webhook.backstop import BY_HAND, MOVED, RESIZED, policies
@@ -21,17 +24,24 @@ from webhook.configurations import Options
 from webhook.settings import Account, Settings
 
 pytestmark = pytest.mark.cluster
-EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
+SETTINGS = Settings(
+    frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}),
+    external_frameworks=frozenset({"Wrapper.v1.example.com"}),
+)
+SOMEBODY = ("--as=somebody", "--as-group=system:masters")
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
+    """A control plane with both kinds of jobs, the policies, and no Seiretsu; JobSets have no controller."""
     with ControlPlane.start(spec=Spec(nodes=())) as started:
-        options = Options(settings=EXTERNAL, account=Account(AS_CONTROLLER["Impersonate-User"]))
+        jobset.define(World(started, "default"))
+        options = Options(settings=SETTINGS, account=Account(AS_CONTROLLER["Impersonate-User"]))
         items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
         asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
+        asyncio.run(eventually(lambda: "suspend" in create_set(started, "probe", dry_run=True)["spec"], within=90))
         yield started
 
 
@@ -45,6 +55,7 @@ def create(
     owner: str = "",
     uid: str = "u",
     completions: int = 1,
+    suspend: bool | None = None,
 ) -> Raw:
     labels = {Label.QUEUE_NAME: queue} if queue else {}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
@@ -57,8 +68,25 @@ def create(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata,
-        "spec": {"completions": completions, "template": {"spec": pod}},
+        "spec": {
+            "completions": completions,
+            "template": {"spec": pod},
+            **({} if suspend is None else {"suspend": suspend}),
+        },
     }
+    arguments = ["--dry-run=server"] if dry_run else []
+    done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(raw), check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def create_set(plane: ControlPlane, name: str, *, queue: str = "main", dry_run: bool = False) -> Raw:
+    """A JobSet of one Job."""
+    labels = {Label.QUEUE_NAME: queue} if queue else {}
+    raw = job_set(name=name, namespace="default", labels=labels)
+    for field in ("uid", "resourceVersion"):
+        del raw["metadata"][field]
+    del raw["spec"]["suspend"], raw["status"]
     arguments = ["--dry-run=server"] if dry_run else []
     done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(raw), check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -93,12 +121,19 @@ OWNED = {
 }
 
 
-def change(plane: ControlPlane, name: str, *changes: Raw, suspend: bool | None = None) -> str:
-    """What kubectl says where the change is refused; '' where it is let through."""
+def change(
+    plane: ControlPlane,
+    name: str,
+    *changes: Raw,
+    suspend: bool | None = None,
+    resource: str = "job",
+    by: Sequence[str] = (),
+) -> str:
+    """Returns what kubectl prints if the change is refused; '' if it is accepted."""
     patch: Raw = {} if suspend is None else {"spec": {"suspend": suspend}}
     for each in changes:
         patch |= each
-    done = plane.kubectl("patch", "job", name, "--type=merge", "--dry-run=server", "-p", json.dumps(patch))
+    done = plane.kubectl("patch", resource, name, "--type=merge", "--dry-run=server", "-p", json.dumps(patch), *by)
     assert (done.returncode == 0) == (not done.stderr)
     return done.stderr
 
@@ -126,13 +161,25 @@ def test_a_job_that_runs_keeps_its_queue_name(plane: ControlPlane) -> None:
     assert change(plane, "runs", OTHER_QUEUE, suspend=True) == ""
 
 
-def test_a_child_is_spared_only_where_others_queue_its_owner(plane: ControlPlane) -> None:
+def test_a_child_is_not_held_if_its_owner_is_queued_and_starts_it(plane: ControlPlane) -> None:
     assert create(plane, "of-a-wrapper", owner="example.com/v1/Wrapper", dry_run=True)["spec"]["suspend"] is False
-    runs: str = create(plane, "o", queue="")["metadata"]["uid"]
-    for name, owner in (("of-a-job", "batch/v1/Job"), ("of-a-jobset", "jobset.x-k8s.io/v1alpha2/JobSet")):
-        made = create(plane, name, owner=owner, uid=runs)
-        assert made["spec"]["suspend"] is True, "none of which is queued in its place"
-        assert BY_HAND in change(plane, name, suspend=False)
+    jobs: str = create(plane, "o", queue="")["metadata"]["uid"]
+    sets: str = create_set(plane, "o")["metadata"]["uid"]
+    assert create(plane, "of-a-job", owner="batch/v1/Job", uid=jobs)["spec"]["suspend"] is True, "started by Seiretsu"
+    assert BY_HAND in change(plane, "of-a-job", suspend=False)
+    create(plane, "of-a-set", owner="jobset.x-k8s.io/v1alpha2/JobSet", uid=sets, suspend=True)
+    assert change(plane, "of-a-set", suspend=False, by=SOMEBODY) == "", "started by the controller of JobSets"
+
+
+def test_a_queued_jobset_is_held_as_a_job_is(plane: ControlPlane) -> None:
+    assert create_set(plane, "plain-set", queue="", dry_run=True)["spec"].get("suspend") is None
+    assert create_set(plane, "set")["spec"]["suspend"] is True
+    assert BY_HAND in change(plane, "set", suspend=False, resource="jobset")
+    assert BY_HAND in change(plane, "set", UNQUEUED, suspend=False, resource="jobset")
+    assert change(plane, "set", OTHER_QUEUE, resource="jobset") == ""
+    plane.kubectl("patch", "jobset", "set", "--type=merge", "-p", '{"spec":{"suspend":false}}', *AS_US, check=True)
+    assert MOVED in change(plane, "set", UNQUEUED, resource="jobset")
+    assert change(plane, "set", OTHER_QUEUE, suspend=True, resource="jobset") == ""
 
 
 def test_a_job_that_runs_gets_no_more_pods(plane: ControlPlane) -> None:

@@ -29,6 +29,7 @@ from core.wire.guard import guarded
 MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"
 SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]"
 _JOB_NAME = "batch.kubernetes.io/job-name"
+_PARALLELISM_IN_CEL: Final = "(has({job}.spec.parallelism) ? {job}.spec.parallelism : 1)"
 
 
 class BatchJob(JobKind):
@@ -45,6 +46,10 @@ class BatchJob(JobKind):
     run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
+    pods_in_cel = (
+        f"has({{job}}.spec.completions) && {{job}}.spec.completions < {_PARALLELISM_IN_CEL}"
+        f" ? {{job}}.spec.completions : {_PARALLELISM_IN_CEL}"
+    )
     form = Form(
         fields(
             metadata=METADATA,
