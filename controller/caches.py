@@ -22,6 +22,7 @@ from controller.kube.store import Store, verbatim
 from core.jobs.kind import JobKind
 from core.model import Key, Labels, Workload
 from core.model.owner import Owner, owner
+from core.quota.active import ActiveCondition
 from core.state.state import State
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
@@ -75,8 +76,8 @@ class Cached:
     ``optional``: the API server need not serve it, or may serve it later.
 
     ``job_kind`` is set if the resource is a kind of job. ``status`` returns the new status of an object, from State,
-    its old status and the time; ``in_use`` whether its finalizer must stay; ``gets_finalizer`` whether the controller
-    adds the finalizer (for other kinds the webhook does).
+    its old status and the time; ``active`` the condition Active in it; ``in_use`` whether its finalizer must stay;
+    ``gets_finalizer`` whether the controller adds the finalizer (for other kinds the webhook does).
     """
 
     resource: Resource
@@ -88,6 +89,7 @@ class Cached:
     awaited: bool = True
     job_kind: JobKind | None = None
     status: Callable[[State, Key, Raw, float], Raw | None] | None = None
+    active: Callable[[State, Key], ActiveCondition | None] | None = None
     in_use: Callable[[Caches, Key], bool] | None = None
     gets_finalizer: bool = False
 

@@ -1,21 +1,27 @@
 """The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of objects that are in use.
 
-Statuses change with every workload; each object is written at most once in an interval, and always once after its last
-change. ``core.state.queue_status`` computes them from State.
+Finalizers are written at once. A status can wait: it takes a turn of the budget of deferrable writes
+(``controller.kube.pressure``) and is computed when it has one. Each object is written at most once in an interval, and
+always once after its last change; ``core.state.queue_status`` computes the statuses from State.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 
 from api.objects import Resource
+from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
+from controller.kube.pressure import AT_ONCE, Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw
+from core.quota.active import ActiveCondition
 from core.state import queue_status
 from core.state.state import State
 from core.wire.finalizers import kept, released
@@ -24,64 +30,108 @@ from core.wire.guard import guarded
 INTERVAL_SECONDS = 0.3
 WORKERS = 16
 
+Item = tuple[Resource, Key]
+
+LANES = ("cluster-queue-conditions", "local-queue-conditions", "cluster-queue-counts", "local-queue-counts")
+"""The lanes of statuses. Lanes take turns, so the LocalQueues of a large ClusterQueue do not delay ClusterQueues and
+Cohorts, nor many counts the conditions that people and admission calls read.
+"""
+
 
 class QueueStatuses:
-    """Owns the work queue of these objects. ``run`` while this process leads; call ``changed`` with each change."""
+    """Owns the work queues of these objects. ``run`` while this process leads; call ``changed`` with each change."""
 
     def __init__(
         self,
         caches: Caches,
         writer: Writer,
         *,
+        budget: Budget | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.caches = caches
         self.writer = writer
+        self.budget = budget or Budget(Pressure())
         self.clock = clock
         self._monotonic = monotonic
-        self._written_at: dict[tuple[Resource, Key], float] = {}
-        self.queue = WorkQueue[tuple[Resource, Key]]("queue-status", longest_seconds=30.0)
+        self._written_at: dict[Item, float] = {}
+        self._writing: set[Item] = set()
+        self.queue = WorkQueue[Item]("queues", longest_seconds=30.0)
+        self.lanes = {lane: WorkQueue[Item](lane, longest_seconds=30.0, clock=monotonic) for lane in LANES}
 
     async def run(self) -> None:
         """Write until cancelled."""
-        await self.queue.run(WORKERS, self.reconcile)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(WORKERS, self.reconcile))
+            for lane, queue in self.lanes.items():
+                group.create_task(queue.run(AT_ONCE, partial(self.write_status, lane)))
 
     def changed(self, resource: Resource, key: Key) -> None:
-        """The status of this object may have changed."""
+        """The status of this object may have changed, or whether it is in use."""
         self.queue.add((resource, key))
 
-    async def reconcile(self, item: tuple[Resource, Key]) -> float | None:
-        """Bring one object up to date, unless that was done a moment ago. Returns when to look again, in seconds."""
-        patience = self._written_at.get(item, float("-inf")) + INTERVAL_SECONDS - self._monotonic()
-        if patience > 0:
-            return patience
+    async def reconcile(self, item: Item) -> None:
+        """Writes the finalizer of an object, if it is to change, and queues its status."""
         resource, key = item
         raw = self.caches.stores[resource].get(key)
         if raw is None:
             self._written_at.pop(item, None)
-            return None
-        if "deletionTimestamp" in raw["metadata"] and not self._in_use(resource, key):
-            await self._finalize(resource, key, released(raw))
-            return None
+            return
         row = self.caches.rows[resource]
+        if "deletionTimestamp" in raw["metadata"] and not (row.in_use is not None and row.in_use(self.caches, key)):
+            await self._finalize(resource, key, released(raw))
+            return
         if row.gets_finalizer:
             await self._finalize(resource, key, kept(raw))
-        if row.status is None:
+        if row.status is not None:
+            self.lanes[self._lane(item, raw)].add(item)
+
+    async def write_status(self, lane: str, item: Item) -> float | None:
+        """Writes the status of an object, if it differs, when ``lane`` has a turn. Returns when to look again, in
+        seconds.
+        """
+        patience = self._written_at.get(item, float("-inf")) + INTERVAL_SECONDS - self._monotonic()
+        if patience > 0:
+            return patience
+        if item in self._writing:  # for another lane: its answer must be known before the status is compared again
+            return INTERVAL_SECONDS
+        if self._patch(item) is None:
             return None
-        wanted = row.status(self.caches.state, key, raw.get("status") or {}, self.clock())
-        if wanted is not None and (changes := difference(raw.get("status") or {}, wanted)):
-            patch = guarded({"status": changes}, raw, version=False)
-            try:
-                await self.writer.patch(resource, key, patch, subresource="status")
-            except NotFound:  # it was deleted meanwhile; the watch will report it
-                return None
-            self._written_at[item] = self._monotonic()
+        self._writing.add(item)
+        try:
+            async with self.budget.turn(lane):
+                patch = self._patch(item)
+                if patch is not None:
+                    await self.writer.patch(*item, patch, subresource="status")
+                    self._written_at[item] = self._monotonic()
+        except NotFound:  # it was deleted meanwhile; the watch will report it
+            pass
+        finally:
+            self._writing.remove(item)
         return None
 
-    def _in_use(self, resource: Resource, key: Key) -> bool:
-        in_use = self.caches.rows[resource].in_use
-        return in_use is not None and in_use(self.caches, key)
+    def _patch(self, item: Item) -> Raw | None:
+        """Returns the patch that makes the status of an object what it should be now; None if it is."""
+        resource, key = item
+        raw, status = self.caches.stores[resource].get(key), self.caches.rows[resource].status
+        if raw is None or status is None:
+            return None
+        shown = raw.get("status") or {}
+        wanted = status(self.caches.state, key, shown, self.clock())
+        changes = difference(shown, wanted) if wanted is not None else None
+        return guarded({"status": changes}, raw, version=False) if changes else None
+
+    def _lane(self, item: Item, raw: Raw) -> str:
+        """Returns the lane of an object's status: the one of conditions if it has no status yet or its condition
+        Active changes.
+        """
+        resource, key = item
+        shown, active = raw.get("status") or {}, self.caches.rows[resource].active
+        condition = active(self.caches.state, key) if active is not None else None
+        soon = not shown or (condition is not None and not queue_status.shows(shown, condition))
+        kind = "local-queue" if resource == resources.LOCAL_QUEUES else "cluster-queue"
+        return f"{kind}-conditions" if soon else f"{kind}-counts"
 
     async def _finalize(self, resource: Resource, key: Key, patch: Raw | None) -> None:
         if patch is not None:
@@ -112,6 +162,18 @@ def local_queue_status(state: State, key: Key, old: Raw, now: float) -> Raw | No
 def cohort_status(state: State, key: Key, old: Raw, now: float) -> Raw | None:
     """Returns the status that a Cohort should have; None if State does not know it."""
     return queue_status.cohort_status(state, key.name) if key.name in state.reservations.cohorts else None
+
+
+def cluster_queue_active(state: State, key: Key) -> ActiveCondition | None:
+    """Returns the condition Active that a ClusterQueue should have; None if State does not know it."""
+    reservations = state.reservations
+    return reservations.active_condition(key.name) if key.name in reservations.cluster_queues else None
+
+
+def local_queue_active(state: State, key: Key) -> ActiveCondition | None:
+    """Returns the condition Active that a LocalQueue should have; None if State does not know it."""
+    queue = state.pending.local_queues.get(key)
+    return queue_status.local_queue_condition(state, queue) if queue is not None else None
 
 
 def holds_quota(caches: Caches, key: Key) -> bool:

@@ -115,7 +115,7 @@ class Controller:
         self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
-        self.queues = QueueStatuses(self.caches, writer)
+        self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [
             JobReconciler(

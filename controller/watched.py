@@ -128,6 +128,7 @@ WATCHED: tuple[Watched, ...] = (
         enters=by_name(State.set_cluster_queue, decode.cluster_queue),
         wakes=Dispatcher.cluster_queue,
         status=queues.cluster_queue_status,
+        active=queues.cluster_queue_active,
         in_use=queues.holds_quota,
         writes={"": ("patch",), STATUS: ("patch",)},
         read_anew=True,
@@ -138,6 +139,7 @@ WATCHED: tuple[Watched, ...] = (
         enters=by_key(State.set_local_queue, decode.local_queue),
         wakes=Dispatcher.local_queue,
         status=queues.local_queue_status,
+        active=queues.local_queue_active,
         writes={"": ("create", "patch"), STATUS: ("patch",)},
     ),
     Watched(
