@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import LATE_SECONDS, LONGEST_SECONDS, QUIET_SECONDS, Precedence
+from controller.kube.precedence import LATE_SECONDS, LONGEST_SECONDS, NARROWEST, QUIET_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -31,7 +31,7 @@ class Writers:
 
     precedence: Precedence
     begun: int = 0
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def come(self, count: int) -> None:
@@ -43,7 +43,14 @@ class Writers:
     async def _write(self) -> None:
         async with self.precedence.turn():
             self.begun += 1
-            await self.answered.wait()
+            await self.answers.acquire()
+
+    async def answer(self, count: int) -> None:
+        """So many writes in flight are answered; returns when each that may then has begun."""
+        for _ in range(count):
+            self.answers.release()
+        for _ in range(6 * count):
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -60,7 +67,7 @@ def precedence(clock: Clock) -> Precedence:
 async def writers(precedence: Precedence) -> AsyncIterator[Writers]:
     found = Writers(precedence)
     yield found
-    found.answered.set()
+    await found.answer(len(found.tasks))
     await asyncio.gather(*found.tasks)
 
 
@@ -77,23 +84,27 @@ async def test_without_admission_calls_all_writes_begin_immediately(precedence: 
     assert (precedence.free, writers.begun) == (True, 50)
 
 
-async def test_while_calls_come_one_write_begins_and_more_as_the_loop_stays_punctual(
+async def test_while_calls_come_few_writes_begin_and_more_as_the_loop_stays_punctual(
     precedence: Precedence, writers: Writers
 ) -> None:
     precedence.called()
-    await writers.come(3)
-    assert (precedence.free, writers.begun) == (False, 1)
-    await while_calls_come(precedence, lambda: writers.begun == 3)
+    await writers.come(NARROWEST + 2)
+    assert (precedence.free, writers.begun) == (False, NARROWEST)
+    await while_calls_come(precedence, lambda: writers.begun == NARROWEST + 2)
 
 
-async def test_no_write_begins_while_the_loop_is_late(precedence: Precedence, clock: Clock, writers: Writers) -> None:
+async def test_while_the_loop_is_late_the_next_write_begins_when_an_earlier_one_is_answered(
+    precedence: Precedence, clock: Clock, writers: Writers
+) -> None:
     precedence.called()
-    clock.held_up = 10 * LATE_SECONDS
-    await eventually(lambda: precedence.late > LATE_SECONDS)
-    await writers.come(1)
-    assert writers.begun == 0
-    await eventually(lambda: precedence.late <= LATE_SECONDS)
-    await eventually(lambda: writers.begun == 1)
+    clock.slow = 2 * LATE_SECONDS
+    await while_calls_come(precedence, lambda: precedence.late > LATE_SECONDS)
+    await writers.come(NARROWEST + 2)
+    assert writers.begun == NARROWEST
+    await writers.answer(1)
+    assert writers.begun == NARROWEST + 1
+    await writers.answer(1)
+    assert writers.begun == NARROWEST + 2
 
 
 async def test_a_loop_that_is_always_late_lets_every_write_begin_in_the_end(
