@@ -204,7 +204,9 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
     if kind.form.errors(new) or kind.form.errors(old):
         return allow()
     waits = kind.held(old)
-    before, after = (fixed([each["template"] for each in kind.pod_sets(job)], waits=waits) for job in (old, new))
+    before, after = (
+        fixed(kind.kind, [each["template"] for each in kind.pod_sets(job)], waits=waits) for job in (old, new)
+    )
     found = of_pods(Change(before, after), context.lookup)
     return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
 

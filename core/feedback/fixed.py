@@ -1,8 +1,9 @@
-"""Changes of a Job's pods that Kubernetes refuses ("field is immutable"), and what to do instead."""
+"""Changes of a job's pods that Kubernetes refuses ("field is immutable"), and what to do instead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from core.feedback.change import Change
@@ -10,18 +11,25 @@ from core.feedback.rules import Finding, Rule, findings
 from core.model import Raw
 from core.state.lookup import Lookup
 
-FixedParts = tuple[Raw, ...]
-"""What Kubernetes does not let change of each pod template of a Job."""
+
+@dataclass(frozen=True, slots=True)
+class FixedParts:
+    """The part of each pod template that Kubernetes does not let change, and the kind of the job."""
+
+    kind: str
+    templates: tuple[Raw, ...]
+
 
 _PLACEMENT: Final = frozenset({"nodeSelector", "tolerations", "affinity", "schedulingGates"})
-"""Fields that may be changed in the pods of a waiting Job, in addition to labels, annotations and resources."""
+"""Fields that may be changed in the pods of a waiting job, in addition to labels, annotations and resources."""
 
 
-def fixed(templates: Iterable[Raw], *, waits: bool) -> FixedParts:
+def fixed(kind: str, templates: Iterable[Raw], *, waits: bool) -> FixedParts:
     """The part of pod templates that Kubernetes does not let change; labels, annotations and all of the spec unless the
-    Job ``waits``.
+    job ``waits``.
     """
-    return tuple(_without_placement(each.get("spec") or {}) if waits else _whole(each) for each in templates)
+    parts = (_without_placement(each.get("spec") or {}) if waits else _whole(each) for each in templates)
+    return FixedParts(kind, tuple(parts))
 
 
 def of_pods(change: Change[FixedParts], lookup: Lookup) -> tuple[Finding, ...]:
@@ -43,21 +51,21 @@ def _without_placement(spec: Raw) -> Raw:
     return kept
 
 
-_TEXT: Final = (
-    "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
-)
+def _text(kind: str) -> str:
+    again = f"delete the {kind} and create it again (kubectl replace --force -f FILE)"
+    return f"this {kind}'s pod template cannot change: {again}"
 
 
 def _immutable(change: Change[FixedParts], lookup: Lookup) -> Iterable[str]:
     if change.old is not None and change.new is not None and change.old != change.new:
-        yield _TEXT
+        yield _text(change.new.kind)
 
 
 FIXED_RULES: Final[tuple[Rule[Change[FixedParts]], ...]] = (
     Rule(
         "pods-immutable",
-        "The pod template of a queued Job is changed, which Kubernetes refuses.",
+        "The pod template of a queued job is changed, which Kubernetes refuses.",
         _immutable,
-        example=_TEXT,
+        example=_text("Job"),
     ),
 )

@@ -300,7 +300,10 @@ DAYS = [
     Day(
         "another image for a Job that runs",
         ("set", "image", "job/runs", "main=other", "-n", "team"),
-        ("a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)",),
+        (
+            "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f"
+            " FILE)",
+        ),
         refused=True,
     ),
     Day(

@@ -470,7 +470,7 @@ def test_a_changed_image_gets_a_warning_with_the_fix_before_kubernetes_refuses_i
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     response = ask("/mutate-batch-v1-job-change", review(new, old=old), knows=world())
     assert response["warnings"] == [
-        "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
+        "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
     ]
     assert "patch" not in response
 

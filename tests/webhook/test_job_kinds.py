@@ -15,7 +15,7 @@ from api.names import Annotation, Label
 from core.jobs.fields import Setting, at
 from core.jobs.kinds import ALL
 from core.model import Raw
-from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kinds import Gang, gang
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs
@@ -107,6 +107,16 @@ def test_a_jobset_in_an_unmanaged_namespace_gets_a_warning_about_the_namespace()
     assert response["warnings"] == [
         'namespace "kube-system" is never managed: this JobSet is not queued and starts immediately; use another'
         " namespace"
+    ]
+
+
+def test_a_changed_template_of_a_jobset_gets_a_warning_that_names_its_kind() -> None:
+    old, new = (job_set(replicated(image), suspend=False, labels=QUEUE) for image in ("old", "new"))
+    update = review_of(new, old=old, resource="jobsets")
+    response = ask(f"{MUTATE}-change", update, settings=JOB_SETS)
+    assert response["warnings"] == [
+        "this JobSet's pod template cannot change: delete the JobSet and create it again (kubectl replace --force"
+        " -f FILE)"
     ]
 
 

@@ -33,15 +33,15 @@ def pod(image: str = "i", **spec: Any) -> Raw:
 
 
 def changed(old: Raw, new: Raw, *, waits: bool = False) -> Change[FixedParts]:
-    return Change(fixed([{"spec": old}], waits=waits), fixed([{"spec": new}], waits=waits))
+    return Change(fixed("Job", [{"spec": old}], waits=waits), fixed("Job", [{"spec": new}], waits=waits))
 
 
 def relabelled(labels: Raw, *, waits: bool = False) -> Change[FixedParts]:
     before, after = ({"metadata": {"labels": each}, "spec": pod()} for each in ({}, labels))
-    return Change(fixed([before], waits=waits), fixed([after], waits=waits))
+    return Change(fixed("Job", [before], waits=waits), fixed("Job", [after], waits=waits))
 
 
-TEMPLATE = "a Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
+TEMPLATE = "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
 NOTHING = "has no effect on a {}: only Jobs are queued,"
 MISSPELT = {"kueue.x-k8s.io/queue-nmae": "main"}
 CASES = [
