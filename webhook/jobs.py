@@ -20,6 +20,7 @@ from core.feedback.fixed import fixed, of_pods
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import closest, fitted
+from core.feedback.submission import OF_JOB
 from core.jobs import meta, owners
 from core.jobs.admission import metadata
 from core.jobs.fields import Setting, dotted
@@ -356,7 +357,8 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
         for each in kind.pod_sets(job)
     ]
     rules = context.rules_of(request.namespace)
-    return submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules)
+    words = replace(OF_JOB, pods=kind.pods_field)
+    return submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules, words)
 
 
 def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> Verdict:

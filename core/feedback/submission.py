@@ -46,7 +46,7 @@ class Words:
     least: str
 
 
-_OF_JOB: Final = Words(f"label {Label.QUEUE_NAME}", "parallelism", "job-min-parallelism")
+OF_JOB: Final = Words(f"label {Label.QUEUE_NAME}", "parallelism", "job-min-parallelism")
 _OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
 
 
@@ -74,7 +74,7 @@ class Submission:
     complaints: tuple[str, ...] = ()
     pod_priority_class: str = ""
     priority: int | None = None
-    words: Words = _OF_JOB
+    words: Words = OF_JOB
     runs_with: int | None = None
     too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -88,7 +88,12 @@ class Submission:
 
 
 def submission(
-    namespace: str, queue: str, priority_class: str, pods: Iterable[PodSpec], rules: RequestRules
+    namespace: str,
+    queue: str,
+    priority_class: str,
+    pods: Iterable[PodSpec],
+    rules: RequestRules,
+    words: Words = OF_JOB,
 ) -> Submission:
     """A job of these pods; of pods with more than ``MOST_FIELDS`` fields nothing is read."""
     pods = tuple(pods)
@@ -108,6 +113,7 @@ def submission(
         next((sentences for each in asked if (sentences := _complaints(each))), ()),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
         charges=tuple(charge(pod.spec, rules) for pod in pods),
+        words=words,
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause

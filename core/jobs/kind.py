@@ -125,6 +125,8 @@ class JobKind(ABC):
     """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that a stop leaves as they are: those the kind's controller sets."""
+    pods_field: ClassVar[str] = "parallelism"
+    """The field that advice names, in which the number of pods of a template is changed."""
     pods_in_cel: ClassVar[str] = ""
     """How many pods ``{job}`` runs at the same time, in CEL, if its API allows that number to grow while it runs: the
     admission policies, which work without Seiretsu, do not.

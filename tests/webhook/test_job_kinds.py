@@ -15,6 +15,7 @@ from api.names import Annotation, Label
 from core.jobs.fields import Setting, at
 from core.jobs.kinds import ALL
 from core.model import Raw
+from tests.core.feedback.world import world
 from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kinds import Gang, gang
 from tests.webhook.cluster import ask, cluster, review_of
@@ -149,3 +150,13 @@ def test_a_job_is_kept_waiting_by_the_field_that_its_kind_names() -> None:
     assert [(operation.path, operation.value) for operation in response.patch] == [(("spec", "gates"), ["queue"])]
     assert response.warnings[0].startswith('spec.gates stays ["queue"]: the job waits in LocalQueue "main"')
     assert at(new, ("spec", "gates")) == []
+
+
+def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
+    made = job_set(replicated("workers", 4, parallelism=5), namespace="team-a", labels=QUEUE)
+    for each in made["spec"]["replicatedJobs"]:
+        each["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    response = ask(VALIDATE, review_of(made, resource="jobsets"), knows=world(), settings=JOB_SETS)
+    assert response["warnings"] == [
+        "never starts: 20 pods ask for 20 cpu, the maximum is 12; set replicas times parallelism to 12 or less"
+    ]

@@ -31,6 +31,7 @@ class JobSet(JobKind):
     managed_by = Setting(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
     related = (BATCH_JOB.resource,)
     rights = (Right(BATCH_JOB.resource, "delete"),)
+    pods_field = "replicas times parallelism"
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(
         fields(
