@@ -120,7 +120,7 @@ def _idle_fungibility(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[
         nothing = "has no effect: withinClusterQueue, reclaimWithinCohort are Never; change one"
         if chosen.when_can_preempt == Fungibility.MAY_STOP_SEARCH:
             yield f"whenCanPreempt: MayStopSearch {nothing}"
-        if chosen.preference == Fungibility.PREEMPTION_OVER_BORROWING:
+        if chosen.prefers_preemption:
             yield f"preference: PreemptionOverBorrowing {nothing}"
     if chosen.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR and queue.groups:
         if not queue.cohort:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 from api import quantity
-from api.names import Fungibility, PreemptionPolicy
+from api.names import PreemptionPolicy
 from core.feedback import capacity
 from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
@@ -53,7 +53,7 @@ def _reorders_flavors(queue: ClusterQueue) -> bool:
     """Whether the search may pass over a flavor that fits by borrowing, for one where preemption seems possible. If it
     is not, the workload waits, in Kueue too.
     """
-    return queue.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING and preempts(queue)
+    return queue.fungibility.prefers_preemption and preempts(queue)
 
 
 def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | None:

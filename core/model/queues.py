@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from api import names
 from api.objects import Key
 from core.model.kubernetes import Labels, Selector, Taint, Toleration
 
@@ -68,6 +69,11 @@ class Fungibility(Struct, frozen=True, gc=False):
     when_can_borrow: str = "MayStopSearch"
     when_can_preempt: str = "TryNextFlavor"
     preference: str = ""
+
+    @property
+    def prefers_preemption(self) -> bool:
+        """Whether a flavor in which others can be preempted is better than one that needs borrowed quota."""
+        return self.preference == names.Fungibility.PREEMPTION_OVER_BORROWING
 
 
 class Preemption(Struct, frozen=True, gc=False):

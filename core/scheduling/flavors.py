@@ -348,7 +348,7 @@ class Search(Struct, gc=False):
         hopeless = (one[0] is _NO_CANDIDATES, other[0] is _NO_CANDIDATES)
         if hopeless[0] != hopeless[1]:
             return hopeless[1]
-        if self.node.spec.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING:
+        if self.node.spec.fungibility.prefers_preemption:
             return (-one[1], one[0]) > (-other[1], other[0])
         return (one[0], -one[1]) > (other[0], -other[1])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from api.names import Fungibility
 from core.model import FlavorResource, Reserve, Workload
 from core.scheduling.cycle import schedule
 from core.scheduling.preemption.candidates import Preemptor
@@ -39,8 +38,7 @@ def starts(
     tree, demand = reservations.trees[root], state.pending.demands.of(newcomer)
     node = tree.queues[cluster_queue]
     head = Head(newcomer, cluster_queue, demand, newcomer.created)
-    reorders = node.spec.fungibility.preference == Fungibility.PREEMPTION_OVER_BORROWING
-    if not reorders and Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
+    if not node.spec.fungibility.prefers_preemption and Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
         return False
     if len(tree.queues) > QUEUES or sum(len(queue.reserved) for queue in tree.queues.values()) > HOLDERS:
         return None
