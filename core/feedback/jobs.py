@@ -27,7 +27,7 @@ def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Findi
         return (TOO_LARGE,) if lookup.synced else ()
     if job.runs_with is not None:
         return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup, spent)
-    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup, spent)
+    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup.for_one_job(), spent)
 
 
 def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ once: until then there is no feedback, while enforcement (forced suspension, val
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -57,6 +58,14 @@ class Lookup:
     job_workload: Callable[[str], Workload | None] = _nothing
     nodes: Callable[[], Iterable[Labels] | None] = _nothing
     quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
+    _started: dict[str, bool | None] | None = None
+    """The answers of ``starts`` by ClusterQueue, for one job."""
+
+    def for_one_job(self) -> Lookup:
+        """Returns the same Lookup for one review of one job: ``starts``, which costs a cycle, is computed once for each
+        ClusterQueue.
+        """
+        return dataclasses.replace(self, _started={})
 
     @property
     def synced(self) -> bool:
@@ -202,6 +211,13 @@ class Lookup:
         """Whether a workload that does not exist yet, and does not fit beside the others, would be admitted immediately
         by preemption; None if the computation takes too long.
         """
+        if self._started is None:
+            return self._starts(cluster_queue, newcomer)
+        if cluster_queue not in self._started:
+            self._started[cluster_queue] = self._starts(cluster_queue, newcomer)
+        return self._started[cluster_queue]
+
+    def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         return what_if.starts(self.state, cluster_queue, newcomer)
 
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
@@ -329,8 +345,7 @@ class WhatIf(Lookup):
         """Removes one waiting workload of that priority from a ClusterQueue."""
         insort(self._starting[cluster_queue], priority)
 
-    def starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
-        """Whether a workload that is not there yet would preempt its way in."""
+    def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         return what_if.starts(self.state, cluster_queue, newcomer, self._used)
 
     def pending(self, cluster_queue: str) -> int:

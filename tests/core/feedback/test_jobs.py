@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
 from core.feedback.submission import PodSpec, Submission, submission
-from core.model import Raw
+from core.model import Plan, Raw
+from core.scheduling.cycle import schedule
+from core.scheduling.snapshot import Snapshot
+from core.state import what_if
 from core.wire.pod_requests import RequestRules, limits
 from core.workload.priority import PriorityClasses
 from tests.core.feedback.test_resource_quotas import RESOURCE_QUOTAS
@@ -859,3 +863,21 @@ def test_a_text_is_cut_in_its_names_before_it_is_cut_at_its_end(one: str, other:
     assert len(text) <= LIMIT
     assert text.endswith("lends 17 of 23")
     assert text == f'ClusterQueue "{one}" in cohort "{other}" lends 17 of 23' or ".." in text
+
+
+def test_rules_that_ask_whether_a_job_preempts_share_one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    cycles: list[Snapshot] = []
+
+    def counted(snapshot: Snapshot, *more: Any) -> Plan:
+        cycles.append(snapshot)
+        return schedule(snapshot, *more)
+
+    monkeypatch.setattr(what_if, "schedule", counted)
+    fungibility = "cohortName: research\n    flavorFungibility: {preference: PreemptionOverBorrowing}"
+    preempting = PREEMPTING.replace("spec:", f"spec:\n    {fungibility}")
+    lookup = world(preempting + running("big", "team-a", "team-a", "8") + running("other", "team-b", "team-b", "4"))
+    asked = job(requests={"cpu": "10"})
+    assert {finding.rule for finding in of_job(asked, lookup)} == {"only-by-borrowing", "will-wait"}
+    assert len(cycles) == 1
+    of_job(asked, lookup)
+    assert len(cycles) == 2, "the next review sees what has changed"
