@@ -109,8 +109,6 @@ class JobKind(ABC):
     optional: ClassVar[bool] = True
     """Whether its definition may be missing, as that of a CRD; it is watched when it is served."""
     suspend_path: ClassVar[Path] = ("spec", "suspend")
-    managed_by: ClassVar[Setting | None] = None
-    """The field that names the controller which runs the job, and that controller where the field is not set."""
     related: ClassVar[tuple[Resource, ...]] = ()
     """Kinds to watch whose objects belong to jobs of this kind (``belongs_to``)."""
     runs_children: ClassVar[bool] = True

@@ -20,7 +20,7 @@ from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE
-from core.jobs.fields import Setting, changed
+from core.jobs.fields import changed
 from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.model import Raw
@@ -39,7 +39,6 @@ class BatchJob(JobKind):
     resource = Resource("batch", "v1", "jobs", "Job")
     optional = False
     pods_path = ("spec", "template")
-    managed_by = Setting(("spec", "managedBy"), "kubernetes.io/job-controller")
     runs_children = False
     rights = (Right(resource, "patch", "status"),)
     uid_label = names.JobControllerLabel.CONTROLLER_UID

@@ -15,7 +15,6 @@ from api.names import Annotation
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
-from core.jobs.fields import Setting
 from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.template import Injection
@@ -28,7 +27,6 @@ class JobSet(JobKind):
     framework = "jobset.x-k8s.io/jobset"
     resource = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
     pods_path = ("spec", "replicatedJobs")
-    managed_by = Setting(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
     related = (BATCH_JOB.resource,)
     rights = (Right(BATCH_JOB.resource, "delete"),)
     pods_field = "replicas times parallelism"
