@@ -30,10 +30,11 @@ class NotEstablishedError(Exception):
     """The API server does not serve some of Seiretsu's kinds."""
 
 
-async def install_definitions(client: Client, conversion: Raw) -> None:
+async def install_definitions(client: Client, conversion: Raw | None) -> None:
     """Applies the CRDs and waits until the API server serves them all. Raises `NotEstablishedError` with its reasons.
 
-    `conversion` is the `clientConfig` with which the API server calls the conversion webhook.
+    `conversion` is the `clientConfig` with which the API server calls the conversion webhook; without it only the
+    stored versions are served.
     """
     wanted = crds.definitions(conversion)
     found = {one["metadata"]["name"]: one for one in (await client.list(CRDS))["items"]}

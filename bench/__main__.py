@@ -178,13 +178,13 @@ async def _with_us(
     admissions = Admissions(client)
     watching = asyncio.create_task(admissions.reflector.run())
     await admissions.reflector.synced.wait()
-    before, used = await counts(plane.administrator), cpu_seconds(plane, pid)
+    before, used = await counts(config.load(plane.kubeconfig)), cpu_seconds(plane, pid)
     seconds, latency = await as_they_come(client, admissions, size)
     report["come"] = {"seconds": seconds, "per second": size.jobs / seconds}
     print(f"{size.jobs} Jobs as they come: {seconds:.1f} s, {size.jobs / seconds:.0f} admissions a second")
     report["busy"] = show("create a Job, while admitting", {f"{CREATORS} clients": latency})
     await asyncio.sleep(3)  # coalesced status writes of queues and late events belong to the account
-    report |= account((await counts(plane.administrator)).since(before), size)
+    report |= account((await counts(config.load(plane.kubeconfig))).since(before), size)
     cpu = {name: (now - used[name]) / size.jobs * 1e3 for name, now in cpu_seconds(plane, pid).items()}
     print("CPU a Job: " + ", ".join(f"{name} {spent:.1f} ms" for name, spent in cpu.items()))
     seconds = await from_full_queues(client, admissions, size)

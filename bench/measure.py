@@ -6,13 +6,14 @@ import os
 import re
 import tempfile
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from controller.kube.config import Connection
 from devcluster import processes
-from devcluster.api import Administrator
 from devcluster.controlplane import ControlPlane, Spec
 
 _HOOK = "apiserver_admission_webhook_admission_duration_seconds"
@@ -27,6 +28,7 @@ class Latency(NamedTuple):
     """Milliseconds that calls took."""
 
     calls: int
+    mean: float
     p50: float
     p99: float
     longest: float
@@ -36,9 +38,8 @@ class Latency(NamedTuple):
         """The summary of single measurements."""
         ordered = sorted(each * 1e3 for each in seconds)
         last = len(ordered) - 1
-        return cls(
-            len(ordered), ordered[len(ordered) // 2], ordered[min(last, len(ordered) * 99 // 100)], ordered[last]
-        )
+        p50, p99 = ordered[len(ordered) // 2], ordered[min(last, len(ordered) * 99 // 100)]
+        return cls(len(ordered), sum(ordered) / len(ordered), p50, p99, ordered[last])
 
     def __str__(self) -> str:
         return (
@@ -64,14 +65,18 @@ async def timed(call: Callable[[int], Awaitable[object]], count: int, *, clients
 class Counts(NamedTuple):
     """The counters of an API server since it started.
 
-    ``writes``: those it answered with success, by verb and resource (``jobs``, ``workloads/status``). ``hooks``: calls
-    of admission webhooks and the seconds they took, by name. ``conversions``: objects converted from version to
-    version.
+    ``requests``: by verb, resource (``jobs``, ``workloads/status``) and HTTP status. ``hooks``: calls of admission
+    webhooks and the seconds they took, by name. ``conversions``: objects converted from version to version.
     """
 
-    writes: Counter[tuple[str, str]]
+    requests: Counter[tuple[str, str, int]]
     hooks: dict[str, tuple[int, float]]
     conversions: int
+
+    @property
+    def writes(self) -> Counter[tuple[str, str]]:
+        """Returns the writes that were answered with success, by verb and resource."""
+        return succeeded(self.requests)
 
     def since(self, before: "Counts") -> "Counts":
         """Returns the increase."""
@@ -80,30 +85,49 @@ class Counts(NamedTuple):
             name: (calls - before.hooks.get(name, none)[0], seconds - before.hooks.get(name, none)[1])
             for name, (calls, seconds) in self.hooks.items()
         }
-        return Counts(self.writes - before.writes, hooks, self.conversions - before.conversions)
+        return Counts(self.requests - before.requests, hooks, self.conversions - before.conversions)
 
 
-async def counts(administrator: Administrator) -> Counts:
+def succeeded(requests: Counter[tuple[str, str, int]]) -> Counter[tuple[str, str]]:
+    """Returns the writes among requests that were answered with success, by verb and resource."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (verb, resource, status), count in requests.items():
+        if verb in WRITES and 200 <= status < 300:
+            found[verb, resource] += count
+    return found
+
+
+async def counts(connection: Connection) -> Counts:
     """Reads the API server's own metrics."""
-    status, text = await asyncio.to_thread(administrator.request, "GET", "/metrics")
-    if status != 200:
-        raise ConnectionError(f"GET /metrics: {status}")
-    writes: Counter[tuple[str, str]] = Counter()
+    text = await _metrics(connection)
+    requests: Counter[tuple[str, str, int]] = Counter()
     calls: Counter[str] = Counter()
     seconds: dict[str, float] = {}
     conversions = 0
-    for metric, labels, value in _SAMPLE.findall(text.decode()):
+    for metric, labels, value in _SAMPLE.findall(text):
         label = dict(_LABEL.findall(labels))
-        if metric == "apiserver_request_total" and label["verb"] in WRITES and label["code"].startswith("2"):
+        if metric == "apiserver_request_total" and label["resource"]:
             name = f"{label['resource']}/{label['subresource']}" if label["subresource"] else label["resource"]
-            writes[label["verb"], name] += int(float(value))
+            requests[label["verb"], name, int(label["code"])] += int(float(value))
         elif metric == f"{_HOOK}_count":
             calls[label["name"]] += int(float(value))
         elif metric == f"{_HOOK}_sum":
             seconds[label["name"]] = seconds.get(label["name"], 0.0) + float(value)
         elif metric == "apiserver_crd_conversion_webhook_duration_seconds_count":
             conversions += int(float(value))
-    return Counts(writes, {name: (calls[name], seconds[name]) for name in sorted(seconds)}, conversions)
+    return Counts(requests, {name: (calls[name], seconds[name]) for name in sorted(seconds)}, conversions)
+
+
+async def _metrics(connection: Connection) -> str:
+    authorization = await connection.credentials.authorization()
+    headers = {"Authorization": authorization} if authorization else {}
+    request = urllib.request.Request(f"{connection.server}/metrics", headers=headers)
+
+    def read() -> str:
+        with urllib.request.urlopen(request, context=connection.tls, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    return await asyncio.to_thread(read)
 
 
 class Usage(NamedTuple):

@@ -189,7 +189,7 @@ async def _until_still(plane: ControlPlane) -> None:
 
 
 async def _busy(plane: ControlPlane) -> tuple[int, int]:
-    found = await counts(plane.administrator)
+    found = await counts(config.load(plane.kubeconfig))
     return found.writes["PATCH", "workloads/status"], found.conversions
 
 

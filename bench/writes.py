@@ -9,39 +9,29 @@ for the cache of each older version that is served. The figure is the CPU time o
 
 import argparse
 import asyncio
-import base64
 import contextlib
 import copy
-import multiprocessing
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from api.crds import CONVERSION_PATH, definition
+from api.crds import definition
 from api.kinds import KINDS
 from api.objects import Raw, Resource
-from app.application import Application
-from app.metrics import ProcessMetrics
-from app.server import Address, Listener, Server
 from bench.caches import workload
+from bench.converter import converting
 from bench.measure import Usage
 from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
-from certs import pki
-from certs.live import LiveContext
-from certs.plan import RenewalPolicy
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.throttle import Throttle
 from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
-from webhook.conversion import convert
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", namespaced=False)
 NAME = "workloads.kueue.x-k8s.io"
@@ -72,23 +62,6 @@ class Cost(NamedTuple):
 
     cpu: float
     answered: float
-
-
-def _converter(pipe: Pipe) -> None:
-    """A separate process: the conversion webhook without other work."""
-
-    async def serve() -> None:
-        live, now, policy = LiveContext(), datetime.now(UTC), RenewalPolicy()
-        authority = pki.new_authority(now, policy.authority_life)
-        leaf = pki.new_leaf(authority, ("localhost", "127.0.0.1"), now, policy.leaf_life)
-        live.load(leaf, authority.chain_pem, "localhost", now)
-        app = Application({CONVERSION_PATH: convert}, [], ProcessMetrics())
-        listener = Listener(app, Address("127.0.0.1", 0), live.context)
-        await Server([listener]).start()
-        pipe.send((str(listener.bound), authority.chain_pem))
-        await asyncio.Event().wait()
-
-    asyncio.run(serve())
 
 
 def definitions(kueue: Path, client_config: Raw) -> dict[str, Raw]:
@@ -178,17 +151,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="writes of a kind each turn (default 500)")
     parser.add_argument("--rounds", type=int, default=4, help="turns of each definition (default 4)")
     chosen = parser.parse_args()
-    spawn = multiprocessing.get_context("spawn")
-    ours, its = spawn.Pipe()
-    converter = spawn.Process(target=_converter, args=(its,), daemon=True)
-    converter.start()
-    try:
-        address, bundle = ours.recv()
-        conversion = {"url": f"https://{address}{CONVERSION_PATH}", "caBundle": base64.b64encode(bundle).decode()}
-        with ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
-            asyncio.run(measure(plane, chosen.kueue, conversion, chosen.count, chosen.rounds))
-    finally:
-        converter.kill()
+    with converting() as (_, conversion), ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
+        asyncio.run(measure(plane, chosen.kueue, conversion, chosen.count, chosen.rounds))
 
 
 if __name__ == "__main__":

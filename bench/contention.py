@@ -1,0 +1,169 @@
+"""More workloads than quota, for any controller that serves Kueue's API: ``python -m bench.contention``.
+
+Without ``--kubeconfig`` it starts a control plane without nodes and ``seiretsu serve --install``, and measures that.
+With it, it measures the controller that runs there, and removes what it created; ``--controller-pid`` and
+``--plane-pids`` add its CPU and memory, and those of the API server and etcd. An observer reads every event of every
+Workload: a broken rule ends the bench with exit 1.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from api.objects import Resource
+from bench import observer, report
+from bench.driver import Driver, Outcome
+from bench.load import LOADS, Load
+from bench.measure import Latency, bare_plane
+from bench.served import served
+from controller.kube import config
+from controller.kube.client import Client
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", namespaced=False)
+SETTLE_SECONDS = 3.0
+
+
+async def contend(kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_seconds: float) -> dict[str, Any]:
+    """Runs the load on a cluster and returns the figures; ``broken`` has a sentence for each rule that did not hold."""
+    connection = config.load(kubeconfig)
+    async with Driver(connection, load) as driver:
+        await driver.prepare()
+        await asyncio.sleep(SETTLE_SECONDS)  # the statuses of the new queues are not part of the account
+        before = await report.moment(connection, pids)
+        outcome = await driver.run(limit_seconds)
+        await asyncio.sleep(SETTLE_SECONDS)  # coalesced statuses and late events are
+        after = await report.moment(connection, pids)
+        await driver.remove()
+    async with Client(connection) as client:
+        versions = await served_versions(client)
+    cost = report.Cost.between(before, after)
+    return summary(load, outcome) | {"served versions": versions} | cost.figures(load.workloads, outcome.requests)
+
+
+async def served_versions(client: Client) -> list[str]:
+    """Returns the versions of Workloads that the API server serves: each older one costs it conversions."""
+    found = await client.get(CRDS, "workloads.kueue.x-k8s.io")
+    return [one["name"] for one in found["spec"]["versions"] if one["served"]]
+
+
+def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
+    """Returns the figures of a run that come from the events."""
+    wall = outcome.ended - outcome.began
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for name, seconds in observer.admission_seconds(outcome.events, outcome.created).items():
+        times[outcome.class_of[name]].append(seconds)
+    finished = len({seen.name for seen in outcome.events if seen.finished})
+    broken = observer.judge(outcome.events, limits(load), outcome.created)
+    return {
+        "load": load.name,
+        "workloads": load.workloads,
+        "finished": finished,
+        "wall seconds": wall,
+        "workloads a second": finished / wall,
+        "admission ms": {name: Latency.of(found)._asdict() for name, found in sorted(times.items())},
+        "mean use of quota": observer.mean_use(outcome.events, outcome.began, outcome.ended) / load.quota,
+        "use by runtimes alone": load.cpu_seconds / (load.quota * wall),
+        "evictions": observer.evictions(outcome.events),
+        "events": len(outcome.events),
+        "broken": [outcome.why] * bool(outcome.why) + broken,
+    }
+
+
+def limits(load: Load) -> observer.Limits:
+    """Returns the quota that may be in use at the same time."""
+    cohort_of = {queue.name: queue.cohort for queue in load.all_queues}
+    return observer.Limits(
+        queues=dict.fromkeys(cohort_of, load.nominal + load.borrowing),
+        cohort_of=cohort_of,
+        cohorts=dict.fromkeys(cohort_of.values(), load.queues * load.nominal),
+    )
+
+
+def show(figures: Mapping[str, Any]) -> None:
+    """Prints the figures."""
+    print(
+        f"{figures['finished']} of {figures['workloads']} workloads finished in {figures['wall seconds']:.1f} s, "
+        f"{figures['workloads a second']:.1f} a second; served versions of Workloads: "
+        f"{', '.join(figures['served versions'])}"
+    )
+    print(
+        f"mean use of quota {figures['mean use of quota']:.1%} (by the runtimes alone "
+        f"{figures['use by runtimes alone']:.1%}), {figures['evictions']} evictions"
+    )
+    report.table(
+        "seconds from creation to admission",
+        ("", "count", "mean", "p50", "p99", "longest"),
+        [
+            (name, one["calls"], *(one[key] / 1e3 for key in ("mean", "p50", "p99", "longest")))
+            for name, one in figures["admission ms"].items()
+        ],
+    )
+    report.show_cost(figures, figures["workloads"])
+
+
+def verdict(figures: Mapping[str, Any]) -> int:
+    """Prints what the observer found; returns the exit code."""
+    for sentence in figures["broken"][:20]:
+        print(f"BROKEN: {sentence}")
+    if not figures["broken"]:
+        print(f"observer: {figures['events']} events, no rule broken")
+    return 1 if figures["broken"] else 0
+
+
+def arguments(name: str, description: str | None, loads: list[str]) -> argparse.ArgumentParser:
+    """Returns the options that all benches of this load have."""
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument("--load", choices=loads, default="baseline", help="which scenario (default baseline)")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="the share of its workloads, for a short run (default 1)"
+    )
+    parser.add_argument("--limit", type=float, default=1800.0, help="seconds after which the run ends (default 1800)")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    return parser
+
+
+def finish(figures: dict[str, Any], chosen: argparse.Namespace) -> int:
+    """Prints and saves the figures; returns the exit code."""
+    figures |= {"share": chosen.share, "processors": os.cpu_count(), "load average": os.getloadavg()[0]}
+    show(figures)
+    report.save(figures, chosen.json)
+    return verdict(figures)
+
+
+def main() -> int:
+    """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
+    parser = arguments("bench.contention", __doc__, list(LOADS))
+    parser.add_argument("--kubeconfig", type=Path, help="of a cluster where a controller runs (default: start our own)")
+    parser.add_argument("--controller-pid", type=int, help="with --kubeconfig: the process of the controller")
+    parser.add_argument("--plane-pids", default="", help="with --kubeconfig: API server and etcd, as PID,PID")
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    load = LOADS[chosen.load].share(chosen.share)
+    print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
+    own = {"bench": os.getpid()}
+    if chosen.kubeconfig:
+        pids = {_command(int(pid)): int(pid) for pid in chosen.plane_pids.split(",") if pid} | own
+        if chosen.controller_pid:
+            pids = {"controller": chosen.controller_pid} | pids
+        return finish(uvloop.run(contend(chosen.kubeconfig, load, pids, chosen.limit)), chosen)
+    with bare_plane() as (plane, scratch, told), served(plane.kubeconfig, scratch) as process:
+        print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+        pids = {"controller": process.pid} | report.pids_of(plane) | own
+        return finish(uvloop.run(contend(plane.kubeconfig, load, pids, chosen.limit)), chosen)
+
+
+def _command(pid: int) -> str:
+    """The name of a process's program."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

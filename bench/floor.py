@@ -1,0 +1,81 @@
+"""The floor of this machine: ``python -m bench.floor`` runs ``bench.contention`` with a null controller.
+
+It uses Seiretsu's definitions without webhooks. ``--versions stored`` (the default) serves only the stored version, so
+that nothing is converted; ``--versions all`` serves the older ones too, with the conversion webhook in a process beside
+it, as ``seiretsu serve --install`` and Kueue do.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from api.objects import Raw
+from app.install import install_definitions
+from bench import contention, report
+from bench.converter import converting
+from bench.load import LOADS, Load
+from bench.measure import AHEAD, bare_plane, weigh
+from controller.kube import config
+from controller.kube.client import Client
+from devcluster.controlplane import ControlPlane
+
+
+async def _installed(kubeconfig: Path, conversion: Raw | None) -> None:
+    async with Client(config.load(kubeconfig)) as client:
+        await install_definitions(client, conversion)
+
+
+@contextlib.contextmanager
+def null_controller(kubeconfig: Path) -> Iterator[int]:
+    """Context in which the null controller runs in its own process, whose id it returns."""
+    command = [sys.executable, "-m", "bench.null_controller", "--kubeconfig", str(kubeconfig)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        weigh(process.pid, AHEAD)
+        assert process.stdout
+        if not process.stdout.readline():
+            raise RuntimeError(f"the null controller did not start: exit {process.wait()}")
+        yield process.pid
+        if process.poll() is not None:
+            raise RuntimeError(f"the null controller ended by itself: exit {process.returncode}")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measure(plane: ControlPlane, load: Load, versions: str, limit_seconds: float) -> dict[str, Any]:
+    """Runs the load with the null controller and returns the figures."""
+    with contextlib.ExitStack() as stack:
+        pids: dict[str, int] = {}
+        conversion: Raw | None = None
+        if versions == "all":
+            pids["conversion webhook"], conversion = stack.enter_context(converting())
+        uvloop.run(_installed(plane.kubeconfig, conversion))
+        pids = {"controller": stack.enter_context(null_controller(plane.kubeconfig))} | pids
+        pids |= report.pids_of(plane) | {"bench": os.getpid()}
+        return uvloop.run(contention.contend(plane.kubeconfig, load, pids, limit_seconds))
+
+
+def main() -> int:
+    """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
+    parser = contention.arguments("bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs])
+    parser.add_argument("--versions", choices=("stored", "all"), default="stored", help="of Seiretsu's kinds to serve")
+    chosen: argparse.Namespace = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    load = LOADS[chosen.load].share(chosen.share)
+    print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
+    with bare_plane() as (plane, _, told):
+        print(f"a null controller on {os.cpu_count()} processors; {told}", flush=True)
+        return contention.finish(measure(plane, load, chosen.versions, chosen.limit), chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Checks what must always hold, from the events of all Workloads, after the bench: it is no part of what is measured.
+
+It shares no code with the controller, so that a bug there cannot hide itself here. Events are judged in the order in
+which the API server stored them, with running sums: constant cost for each.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+
+class Seen(NamedTuple):
+    """One state of a Workload. ``at`` is the observer's clock, ``queue`` and ``cpu`` are its reservation.
+
+    ``name`` is namespace and name of the object that the bench created for it.
+    """
+
+    at: float
+    name: str
+    uid: str
+    queue: str
+    cpu: float
+    admitted: bool
+    evicted: bool
+    finished: bool
+    deleted: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it uses quota."""
+        return bool(self.queue) and not self.finished and not self.deleted
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is admitted and not finished."""
+        return self.admitted and self.holds
+
+
+class Limits(NamedTuple):
+    """The cpu that each ClusterQueue may use with borrowing, its cohort, and the cpu of each cohort."""
+
+    queues: Mapping[str, float]
+    cohort_of: Mapping[str, str]
+    cohorts: Mapping[str, float]
+
+
+def judge(events: Iterable[Seen], limits: Limits, created: Collection[str]) -> list[str]:
+    """Returns a sentence for each broken rule.
+
+    The quota of no ClusterQueue and no cohort is exceeded at any moment; a Workload is admitted again only after it was
+    evicted; every Workload that was created has finished at the end.
+    """
+    broken: list[str] = []
+    last: dict[str, Seen] = {}
+    evicted: set[str] = set()
+    admitted: set[str] = set()
+    queues: defaultdict[str, float] = defaultdict(float)
+    cohorts: defaultdict[str, float] = defaultdict(float)
+    for seen in events:
+        before = last.get(seen.uid)
+        last[seen.uid] = seen
+        for state, sign in ((before, -1), (seen, 1)):
+            if state is not None and state.holds:
+                queues[state.queue] += sign * state.cpu
+                cohorts[limits.cohort_of[state.queue]] += sign * state.cpu
+        if seen.holds and (before is None or (before.queue, before.cpu) != (seen.queue, seen.cpu)):
+            broken += _exceeded(seen, limits, queues, cohorts)
+        if seen.evicted:
+            evicted.add(seen.uid)
+        if seen.runs and (before is None or not before.runs):
+            if seen.uid in admitted and seen.uid not in evicted:
+                broken.append(f"{seen.name} was admitted again, and was not evicted before")
+            admitted.add(seen.uid)
+            evicted.discard(seen.uid)
+        if before is not None and before.runs and seen.runs and before.queue != seen.queue:
+            broken.append(f"{seen.name} moved from {before.queue} to {seen.queue} while it was admitted")
+    finished = {seen.name for seen in last.values() if seen.finished}
+    lost = sorted(set(created) - finished)
+    if lost:
+        broken.append(f"{len(lost)} of {len(created)} workloads have not finished: {', '.join(lost[:5])}")
+    return broken
+
+
+def _exceeded(seen: Seen, limits: Limits, queues: Mapping[str, float], cohorts: Mapping[str, float]) -> list[str]:
+    cohort = limits.cohort_of[seen.queue]
+    found = []
+    if queues[seen.queue] > limits.queues[seen.queue]:
+        used, limit = queues[seen.queue], limits.queues[seen.queue]
+        found.append(f"{seen.name}: ClusterQueue {seen.queue} uses {used:g} cpu of {limit:g}")
+    if cohorts[cohort] > limits.cohorts[cohort]:
+        found.append(f"{seen.name}: cohort {cohort} uses {cohorts[cohort]:g} cpu of {limits.cohorts[cohort]:g}")
+    return found
+
+
+def evictions(events: Iterable[Seen]) -> int:
+    """How often a Workload that held quota was evicted."""
+    count = 0
+    last: dict[str, Seen] = {}
+    for seen in events:
+        before = last.get(seen.uid)
+        count += seen.evicted and before is not None and before.holds and not before.evicted
+        last[seen.uid] = seen
+    return count
+
+
+def mean_use(events: Iterable[Seen], began: float, ended: float) -> float:
+    """The mean cpu of admitted, unfinished Workloads between two moments."""
+    total = 0.0
+    last: dict[str, Seen] = {}
+    for seen in events:
+        before = last.get(seen.uid)
+        for state, sign in ((before, -1), (seen, 1)):
+            if state is not None and state.runs:
+                total += sign * state.cpu * max(0.0, ended - max(seen.at, began))
+        last[seen.uid] = seen
+    return total / (ended - began)
+
+
+def admission_seconds(events: Iterable[Seen], created: Mapping[str, float]) -> dict[str, float]:
+    """The seconds from the creation to the last admission, by name: an evicted Workload waits again."""
+    found: dict[str, float] = {}
+    last: dict[str, Seen] = {}
+    for seen in events:
+        before = last.get(seen.uid)
+        if seen.runs and (before is None or not before.runs) and seen.name in created:
+            found[seen.name] = seen.at - created[seen.name]
+        last[seen.uid] = seen
+    return found

@@ -1,0 +1,96 @@
+"""The rules of the bench's observer, and its figures, on events made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.observer import Limits, Seen, admission_seconds, evictions, judge, mean_use
+
+LIMITS = Limits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
+
+
+def seen(name: str, at: float = 0.0, queue: str = "", cpu: float = 10.0, **flags: Any) -> Seen:
+    """A state of a Workload; with a queue it is admitted."""
+    none = {"admitted": bool(queue), "evicted": False, "finished": False, "deleted": False}
+    return Seen(at, name, f"uid of {name}", queue, cpu, **(none | flags))
+
+
+def judged(*events: Seen) -> list[str]:
+    return judge(events, LIMITS, {one.name for one in events})
+
+
+def test_a_run_within_the_quota_is_not_broken() -> None:
+    first = [seen("one"), seen("one", queue="a"), seen("one", queue="a", finished=True)]
+    second = [seen("two"), seen("two", queue="a"), seen("two", queue="a", finished=True)]
+    assert judged(*first, *second) == []
+
+
+def test_a_reservation_beyond_the_limit_of_its_queue_is_broken() -> None:
+    done = {"finished": True}
+    events = (seen("one", queue="a"), seen("two", queue="a"), seen("one", queue="a", **done))
+    assert judged(*events, seen("two", queue="a", **done)) == ["two: ClusterQueue a uses 20 cpu of 15"]
+
+
+def test_a_reservation_beyond_the_quota_of_the_cohort_is_broken() -> None:
+    reserved = [seen(name, queue=queue) for name, queue in (("one", "a"), ("two", "b"))]
+    third = seen("three", queue="b", cpu=5.0)
+    done = [each._replace(finished=True) for each in (*reserved, third)]
+    assert judged(*reserved, third, *done) == ["three: cohort all uses 25 cpu of 20"]
+
+
+@pytest.mark.parametrize(
+    "end", ({"finished": True}, {"deleted": True, "finished": True}, {"queue": "", "admitted": False})
+)
+def test_what_has_ended_or_was_released_uses_no_quota(end: dict[str, Any]) -> None:
+    one, two = seen("one", queue="a"), seen("two", queue="a")
+    broken = judge([one, one._replace(**end), two, two._replace(finished=True)], LIMITS, {"two"})
+    assert broken == []
+
+
+def test_a_second_admission_needs_an_eviction_before() -> None:
+    admitted, released = seen("one", queue="a"), seen("one")
+    done = admitted._replace(finished=True)
+    assert judged(admitted, released, admitted, done) == ["one was admitted again, and was not evicted before"]
+    assert judged(admitted, admitted._replace(evicted=True), released, admitted, done) == []
+    once = [admitted, admitted._replace(evicted=True), released, admitted, released, admitted, done]
+    assert judged(*once) == ["one was admitted again, and was not evicted before"]
+
+
+def test_an_admission_does_not_move_to_another_queue() -> None:
+    admitted = seen("one", queue="a")
+    broken = judged(admitted, admitted._replace(queue="b"), admitted._replace(queue="b", finished=True))
+    assert broken == ["one moved from a to b while it was admitted"]
+
+
+def test_a_workload_that_has_not_finished_is_lost() -> None:
+    assert judge([seen("one")], LIMITS, ["one", "never-seen"]) == [
+        "2 of 2 workloads have not finished: never-seen, one"
+    ]
+
+
+def test_an_eviction_counts_once_however_often_it_is_seen() -> None:
+    admitted = seen("one", queue="a")
+    evicted = admitted._replace(evicted=True)
+    events = [admitted, evicted, evicted, seen("one", evicted=True), admitted, evicted]
+    assert evictions(events) == 2
+
+
+def test_the_mean_use_counts_admitted_workloads_until_they_finish() -> None:
+    admitted = seen("one", at=2.0, queue="a")
+    reserved = seen("two", at=0.0, queue="b", admitted=False)
+    assert mean_use([reserved, admitted, admitted._replace(at=4.0, finished=True)], 0.0, 10.0) == 2.0
+    assert mean_use([admitted], 1.0, 5.0) == 10.0 * 3 / 4
+
+
+def test_the_time_to_admission_ends_with_the_last_admission() -> None:
+    admitted = seen("one", at=2.0, queue="a")
+    events = [
+        admitted,
+        seen("one", at=3.0),
+        admitted._replace(at=7.0),
+        admitted._replace(at=8.0),
+        seen("other", queue="b"),
+    ]
+    assert admission_seconds(events, {"one": 1.0}) == {"one": 6.0}
