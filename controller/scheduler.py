@@ -280,8 +280,9 @@ class Scheduler:
     def _preempted(
         self, workload: Workload, victim: Victim, preemptor: Wait
     ) -> tuple[Workload, Callable[[], None]] | None:
-        """The workload evicted for another, unless it is on its way or gone already."""
-        if workload.uid != victim.workload.uid or workload.admission is None or workload.holds(names.Condition.EVICTED):
+        """The workload evicted for another, unless it is on its way, has finished or is gone already."""
+        ended = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)
+        if workload.uid != victim.workload.uid or workload.admission is None or ended:
             return None
         after = transitions.preempted(workload, victim.reason, victim.message, self.clock())
 

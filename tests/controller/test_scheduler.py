@@ -93,6 +93,14 @@ def scheduler(clock: Callable[[], float] = lambda: 1_000.0) -> tuple[Scheduler, 
     return Scheduler(caches, writer, told, QueueingMetrics(CollectorRegistry()), clock=clock), server, told
 
 
+def preempt(found: Scheduler) -> None:
+    """Workloads of lower priority in the ClusterQueue may be preempted from now on."""
+    spec = {**next(iter(found.caches.cluster_queues))["spec"], "preemption": {"withinClusterQueue": "LowerPriority"}}
+    queue = made("ClusterQueue", "cq", spec)
+    queue["metadata"]["resourceVersion"] = "2"
+    found.caches.cluster_queues.observe("MODIFIED", queue)
+
+
 async def until_rest(found: Scheduler, condition: Callable[[], bool]) -> None:
     task = asyncio.create_task(found.run())
     found.wake()
@@ -197,10 +205,7 @@ async def test_a_decision_that_is_refused_for_good_is_tried_less_and_less_and_le
 async def test_a_victim_that_may_not_be_evicted_is_tried_less_and_less_and_its_preemptor_waits() -> None:
     found, server, told = scheduler()
     await until_rest(found, lambda: "Admitted" in told.reasons)
-    spec = {**next(iter(found.caches.cluster_queues))["spec"], "preemption": {"withinClusterQueue": "LowerPriority"}}
-    queue = made("ClusterQueue", "cq", spec)
-    queue["metadata"]["resourceVersion"] = "2"
-    found.caches.cluster_queues.observe("MODIFIED", queue)
+    preempt(found)
     server.denied["w"] = Forbidden(403, "Forbidden", "not in this namespace")
     urgent = workload("urgent", cpu="4")
     urgent["spec"]["priority"] = 100
@@ -213,6 +218,33 @@ async def test_a_victim_that_may_not_be_evicted_is_tried_less_and_less_and_its_p
     assert not server.holds("urgent"), "its victim has yet to stop"
     about = [reason for reason in told.reasons if reason in ("EvictedDueToPreempted", "Preempted", "PreemptedWorkload")]
     assert about == ["EvictedDueToPreempted", "Preempted", "PreemptedWorkload"], "each once, for one preemption"
+
+
+async def test_a_victim_that_has_finished_meanwhile_is_not_evicted() -> None:
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    preempt(found)
+    urgent = workload("urgent", cpu="4")
+    urgent["spec"]["priority"] = 100
+    server.objects["urgent"] = copy.deepcopy(urgent)
+    found.caches.workloads.observe("ADDED", urgent)
+    for plan in drain(found.state, found.state.policy, 1_000.0):
+        found._dispatch(plan)
+    assert Key("ns", "w") in found._evicting
+    finished: Raw = server.objects["w"]
+    server.touch("w")
+    finished["status"]["conditions"].append(
+        {
+            "type": "Finished",
+            "status": "True",
+            "reason": "Succeeded",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    )
+    await until_rest(found, lambda: server.holds("urgent"))
+    assert "Evicted" not in {each["type"] for each in finished["status"]["conditions"]}
+    assert "Preempted" not in told.reasons
 
 
 async def test_writers_go_on_while_the_outcome_of_others_writes_cannot_be_learned() -> None:
