@@ -1,7 +1,8 @@
 """More workloads than quota, for any controller that serves Kueue's API: ``python -m bench.contention``.
 
-Without ``--kubeconfig`` it starts a control plane without nodes and ``seiretsu serve --install``, and measures that.
-With it, it measures the controller that runs there, and removes what it created; ``--controller-pid`` and
+Without ``--kubeconfig`` it starts a control plane without nodes and ``seiretsu serve --install``, and measures that;
+``--versions stored`` then serves only the stored version of Seiretsu's kinds, so that nothing is converted. With
+``--kubeconfig`` it measures the controller that runs there, and removes what it created; ``--controller-pid`` and
 ``--plane-pids`` add its CPU and memory, and those of the API server and etcd. An observer reads every event of every
 Workload: a broken rule ends the bench with exit 1.
 """
@@ -23,6 +24,7 @@ from bench import observer, report
 from bench.driver import Driver, Outcome
 from bench.load import LOADS, Load
 from bench.measure import Latency, bare_plane
+from bench.scenario import GROUP
 from bench.served import served
 from controller.kube import config
 from controller.kube.client import Client
@@ -31,21 +33,39 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", n
 SETTLE_SECONDS = 3.0
 
 
-async def contend(kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_seconds: float) -> dict[str, Any]:
-    """Runs the load on a cluster and returns the figures; ``broken`` has a sentence for each rule that did not hold."""
+async def contend(
+    kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_seconds: float, *, statuses: bool = True
+) -> dict[str, Any]:
+    """Runs the load on a cluster and returns the figures; ``broken`` has a sentence for each rule that did not hold.
+
+    ``statuses``: whether the controller writes the statuses of queues.
+    """
     connection = config.load(kubeconfig)
     async with Driver(connection, load) as driver:
         await driver.prepare()
         await asyncio.sleep(SETTLE_SECONDS)  # the statuses of the new queues are not part of the account
         before = await report.moment(connection, pids)
         outcome = await driver.run(limit_seconds)
+        right = await driver.statuses_right() if statuses else None
         await asyncio.sleep(SETTLE_SECONDS)  # coalesced statuses and late events are
         after = await report.moment(connection, pids)
         await driver.remove()
     async with Client(connection) as client:
         versions = await served_versions(client)
     cost = report.Cost.between(before, after)
-    return summary(load, outcome) | {"served versions": versions} | cost.figures(load.workloads, outcome.requests)
+    more = {"served versions": versions, "queue statuses right after seconds": right}
+    return summary(load, outcome) | more | cost.figures(load.workloads, outcome.requests)
+
+
+async def serve_stored_versions(kubeconfig: Path) -> None:
+    """Stops serving the older versions of Seiretsu's kinds, as the chart's ``crds.olderVersions: []`` does."""
+    async with Client(config.load(kubeconfig)) as client:
+        for raw in (await client.list(CRDS))["items"]:
+            older = [one for one in raw["spec"]["versions"] if one["served"] and not one["storage"]]
+            if raw["spec"]["group"] == GROUP and older:
+                for one in older:
+                    one["served"] = False
+                await client.patch(CRDS, raw["metadata"]["name"], "", {"spec": {"versions": raw["spec"]["versions"]}})
 
 
 async def served_versions(client: Client) -> list[str]:
@@ -59,17 +79,21 @@ def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
     wall = outcome.ended - outcome.began
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, seconds in observer.admission_seconds(outcome.events, outcome.created).items():
-        times[outcome.class_of[name]].append(seconds)
+        times[outcome.class_of[name].name].append(seconds)
     finished = len({seen.name for seen in outcome.events if seen.finished})
     broken = observer.judge(outcome.events, limits(load), outcome.created)
+    requested = {name: float(one.cpu) for name, one in outcome.class_of.items()}
+    idle = observer.idle_while_waiting(outcome.events, limits(load), requested, outcome.began, outcome.ended)
     return {
         "load": load.name,
         "workloads": load.workloads,
         "finished": finished,
         "wall seconds": wall,
         "workloads a second": finished / wall,
+        "create ms": Latency.of(outcome.answered)._asdict(),
         "admission ms": {name: Latency.of(found)._asdict() for name, found in sorted(times.items())},
         "mean use of quota": observer.mean_use(outcome.events, outcome.began, outcome.ended) / load.quota,
+        "free while a workload waits that fits": idle / load.quota,
         "use by runtimes alone": load.cpu_seconds / (load.quota * wall),
         "evictions": observer.evictions(outcome.events),
         "events": len(outcome.events),
@@ -96,7 +120,13 @@ def show(figures: Mapping[str, Any]) -> None:
     )
     print(
         f"mean use of quota {figures['mean use of quota']:.1%} (by the runtimes alone "
-        f"{figures['use by runtimes alone']:.1%}), {figures['evictions']} evictions"
+        f"{figures['use by runtimes alone']:.1%}), free while a workload waits that fits "
+        f"{figures['free while a workload waits that fits']:.1%}; {figures['evictions']} evictions"
+    )
+    create, right = figures["create ms"], figures["queue statuses right after seconds"]
+    print(
+        f"a create is answered after {create['p50']:.0f} ms, p99 {create['p99']:.0f}; statuses of queues "
+        + ("not right" if right is None else f"right {right:.1f} s after the last workload has finished")
     )
     report.table(
         "seconds from creation to admission",
@@ -118,7 +148,7 @@ def verdict(figures: Mapping[str, Any]) -> int:
     return 1 if figures["broken"] else 0
 
 
-def arguments(name: str, description: str | None, loads: list[str]) -> argparse.ArgumentParser:
+def arguments(name: str, description: str | None, loads: list[str], versions: str) -> argparse.ArgumentParser:
     """Returns the options that all benches of this load have."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--load", choices=loads, default="baseline", help="which scenario (default baseline)")
@@ -126,6 +156,9 @@ def arguments(name: str, description: str | None, loads: list[str]) -> argparse.
         "--share", type=float, default=1.0, help="the share of its workloads, for a short run (default 1)"
     )
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds after which the run ends (default 1800)")
+    parser.add_argument(
+        "--versions", choices=("stored", "all"), default=versions, help=f"to serve (default {versions})"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser
 
@@ -140,7 +173,7 @@ def finish(figures: dict[str, Any], chosen: argparse.Namespace) -> int:
 
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
-    parser = arguments("bench.contention", __doc__, list(LOADS))
+    parser = arguments("bench.contention", __doc__, list(LOADS), "all")
     parser.add_argument("--kubeconfig", type=Path, help="of a cluster where a controller runs (default: start our own)")
     parser.add_argument("--controller-pid", type=int, help="with --kubeconfig: the process of the controller")
     parser.add_argument("--plane-pids", default="", help="with --kubeconfig: API server and etcd, as PID,PID")
@@ -155,6 +188,8 @@ def main() -> int:
             pids = {"controller": chosen.controller_pid} | pids
         return finish(uvloop.run(contend(chosen.kubeconfig, load, pids, chosen.limit)), chosen)
     with bare_plane() as (plane, scratch, told), served(plane.kubeconfig, scratch) as process:
+        if chosen.versions == "stored":
+            uvloop.run(serve_stored_versions(plane.kubeconfig))
         print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
         pids = {"controller": process.pid} | report.pids_of(plane) | own
         return finish(uvloop.run(contend(plane.kubeconfig, load, pids, chosen.limit)), chosen)

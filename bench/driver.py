@@ -7,6 +7,7 @@ its Job becomes complete. An evicted Workload without a job releases its quota a
 
 import asyncio
 import functools
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -20,7 +21,7 @@ from api.objects import Raw, Resource
 from bench.events import Condition, Object, follow, reserved
 from bench.load import Class, Load, Queue, created, setting
 from bench.observer import Seen
-from bench.scenario import JOBS, WORKLOADS
+from bench.scenario import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
@@ -29,6 +30,8 @@ from controller.kube.throttle import Throttle
 FIELD_MANAGER = "bench"
 AGAIN_SECONDS = 0.5
 ATTEMPTS = 60
+STATUS_SECONDS, STATUS_POLL_SECONDS = 10.0, 0.2
+QUEUE_COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 TRANSIENT = (0, 429, 500, 503, 504)
 PATIENCE_SECONDS = 180
 SILENT_SECONDS = 60.0
@@ -41,14 +44,15 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 class Outcome(NamedTuple):
     """What happened. ``created`` is when the creation of each workload began, by namespace and name.
 
-    ``requests`` are those of the bench by verb, resource and HTTP status, as the API server counts them; ``why`` is
-    empty, or why the run ended before all workloads had finished.
+    ``answered`` are the seconds until a create was answered. ``requests`` are those of the bench by verb, resource and
+    HTTP status, as the API server counts them; ``why`` is empty, or why the run ended before all had finished.
     """
 
     began: float
     ended: float
     created: dict[str, float]
-    class_of: dict[str, str]
+    answered: list[float]
+    class_of: dict[str, Class]
     events: list[Seen]
     requests: Counter[tuple[str, str, int]]
     why: str
@@ -59,9 +63,11 @@ class Driver:
 
     def __init__(self, connection: Connection, load: Load) -> None:
         self._load = load
+        self._queues = {queue.name for queue in load.all_queues}
         # Each has its own connections: workloads that end do not wait for those that are created.
         self._creates, self._ends = _client(connection), _client(connection)
         self._created: dict[str, float] = {}
+        self._answered: list[float] = []
         self._class: dict[str, Class] = {}
         self._events: list[Seen] = []
         self._requests: Counter[tuple[str, str, int]] = Counter()
@@ -116,11 +122,32 @@ class Driver:
             began=min(self._created.values(), default=began),
             ended=time.perf_counter() if why else max(self._finished.values()),
             created=self._created,
-            class_of={name: one.name for name, one in self._class.items()},
+            answered=self._answered,
+            class_of=self._class,
             events=self._events,
             requests=self._requests,
             why=why,
         )
+
+    async def statuses_right(self) -> float | None:
+        """Waits until the statuses of all queues report no workload; returns the seconds, or None if they do not within
+        ten seconds.
+        """
+        began = time.perf_counter()
+        while time.perf_counter() < began + STATUS_SECONDS:
+            lists = [await self._list(one) for one in (CLUSTER_QUEUES, LOCAL_QUEUES)]
+            statuses = [
+                raw.get("status") or {} for raw in itertools.chain(*lists) if raw["metadata"]["name"] in self._queues
+            ]
+            if all(status and not any(status.get(count) for count in QUEUE_COUNTS) for status in statuses):
+                return time.perf_counter() - began
+            await asyncio.sleep(STATUS_POLL_SECONDS)
+        return None
+
+    async def _list(self, resource: Resource) -> list[Raw]:
+        self._requests["LIST", resource.plural, 200] += 1
+        items: list[Raw] = (await self._ends.list(resource))["items"]
+        return items
 
     async def _until_done(self, limit: float) -> str:
         while True:
@@ -144,6 +171,7 @@ class Driver:
             with suppress(AlreadyExists):  # the answer to an earlier attempt was lost
                 create = functools.partial(self._creates.create, resource, body, queue.name)
                 await self._write("POST", resource, "", create)
+            self._answered.append(time.perf_counter() - self._created[name])
 
     async def _version(self, resource: Resource) -> str:
         version: str = (await self._ends.list(resource))["metadata"]["resourceVersion"]

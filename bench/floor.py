@@ -61,13 +61,14 @@ def measure(plane: ControlPlane, load: Load, versions: str, limit_seconds: float
         uvloop.run(_installed(plane.kubeconfig, conversion))
         pids = {"controller": stack.enter_context(null_controller(plane.kubeconfig))} | pids
         pids |= report.pids_of(plane) | {"bench": os.getpid()}
-        return uvloop.run(contention.contend(plane.kubeconfig, load, pids, limit_seconds))
+        return uvloop.run(contention.contend(plane.kubeconfig, load, pids, limit_seconds, statuses=False))
 
 
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
-    parser = contention.arguments("bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs])
-    parser.add_argument("--versions", choices=("stored", "all"), default="stored", help="of Seiretsu's kinds to serve")
+    parser = contention.arguments(
+        "bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs], "stored"
+    )
     chosen: argparse.Namespace = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
     load = LOADS[chosen.load].share(chosen.share)

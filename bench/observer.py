@@ -126,3 +126,43 @@ def admission_seconds(events: Iterable[Seen], created: Mapping[str, float]) -> d
             found[seen.name] = seen.at - created[seen.name]
         last[seen.uid] = seen
     return found
+
+
+def idle_while_waiting(
+    events: Iterable[Seen], limits: Limits, requested: Mapping[str, float], began: float, ended: float
+) -> float:
+    """The mean cpu that is free while workloads wait in the same cohort that would fit: what a faster controller could
+    use.
+
+    ``requested`` is the cpu of each workload by name. A workload waits from its first event, or its release.
+    """
+    free = dict(limits.cohorts)
+    waiting: dict[str, defaultdict[float, int]] = {cohort: defaultdict(int) for cohort in free}
+    since = dict.fromkeys(free, began)
+    last: dict[str, Seen] = {}
+    total = 0.0
+    for seen in events:
+        cohort = limits.cohort_of[seen.name.partition("/")[0]]
+        before = last.get(seen.uid)
+        total += _idle(free[cohort], waiting[cohort]) * (_within(seen.at, began, ended) - since[cohort])
+        since[cohort] = _within(seen.at, began, ended)
+        for state, sign in ((before, -1), (seen, 1)):
+            if state is not None and state.holds:
+                free[cohort] -= sign * state.cpu
+            elif state is not None and not (state.finished or state.deleted):
+                waiting[cohort][requested[seen.name]] += sign
+        last[seen.uid] = seen
+    total += sum(_idle(free[cohort], waiting[cohort]) * (ended - since[cohort]) for cohort in free)
+    return total / (ended - began)
+
+
+def _idle(free: float, waiting: Mapping[float, int]) -> float:
+    """The free cpu that waiting workloads could use."""
+    used = 0.0
+    for cpu, count in sorted(waiting.items(), reverse=True):
+        used += cpu * min(count, (free - used) // cpu)
+    return used
+
+
+def _within(at: float, began: float, ended: float) -> float:
+    return min(max(at, began), ended)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.observer import Limits, Seen, admission_seconds, evictions, judge, mean_use
+from bench.observer import Limits, Seen, admission_seconds, evictions, idle_while_waiting, judge, mean_use
 
 LIMITS = Limits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
 
@@ -94,3 +94,21 @@ def test_the_time_to_admission_ends_with_the_last_admission() -> None:
         seen("other", queue="b"),
     ]
     assert admission_seconds(events, {"one": 1.0}) == {"one": 6.0}
+
+
+def test_quota_is_idle_only_while_a_workload_waits_that_fits() -> None:
+    """20 cpu in the cohort: one of 10 waits from 1 to 3, another of 10 from 4 to 5, one of 15 from 4 on."""
+    requested = {"a/one": 10.0, "a/two": 10.0, "b/large": 15.0}
+    one, two, large = (seen(name, queue=name[0], cpu=cpu) for name, cpu in requested.items())
+    events = [
+        seen("a/one", at=1.0),
+        one._replace(at=3.0),
+        seen("a/two", at=4.0),
+        seen("b/large", at=4.0),
+        two._replace(at=5.0),
+        one._replace(at=8.0, finished=True),
+        two._replace(at=9.0, finished=True),
+        large._replace(at=9.5),
+    ]
+    # 10 cpu for 2 s, then 10 for 1 s (only the small one fits), then 15 for the half second before the last admission
+    assert idle_while_waiting(events, LIMITS, requested, 0.0, 10.0) == pytest.approx((20 + 10 + 7.5) / 10)

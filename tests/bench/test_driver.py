@@ -1,0 +1,84 @@
+"""The driver and the null controller against a stand-in for an API server: the whole bench in a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from bench.contention import summary
+from bench.driver import Driver, Outcome
+from bench.load import Class, Load
+from bench.null_controller import NullController
+from controller.kube.client import Client
+from controller.kube.throttle import Throttle
+from tests.faults import FaultProxy
+from tests.standin import StandIn
+
+LOAD = Load(
+    "tiny",
+    cohorts=2,
+    queues=2,
+    classes=(Class("small", 4, 5, 50, 0.02, 0.001), Class("large", 2, 20, 200, 0.05, 0.001)),
+)
+
+
+async def outcome_of(proxy: FaultProxy, load: Load) -> Outcome:
+    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, load) as driver:
+        await driver.prepare()
+        controller = asyncio.create_task(NullController(client).run())
+        outcome = await driver.run(30.0)
+        controller.cancel()
+        with suppress(asyncio.CancelledError):
+            await controller
+    return outcome
+
+
+async def test_the_null_controller_admits_all_within_the_quota_with_one_write_each(proxy: FaultProxy) -> None:
+    outcome = await outcome_of(proxy, LOAD)
+    figures = summary(LOAD, outcome)
+    assert figures["broken"] == []
+    assert figures["finished"] == LOAD.workloads == 24
+    patches = [each for each in proxy.seen if each.method == "PATCH" and each.query["fieldManager"] != "bench"]
+    assert len(patches) == LOAD.workloads
+    assert outcome.requests["APPLY", "workloads/status", 200] == LOAD.workloads
+
+
+async def test_no_workload_ends_before_its_runtime_is_over(proxy: FaultProxy) -> None:
+    outcome = await outcome_of(proxy, LOAD)
+    admitted = {each.name: each.at for each in reversed(outcome.events) if each.runs}
+    finished = {each.name: each.at for each in outcome.events if each.finished}
+    for name, at in finished.items():
+        assert at - admitted[name] >= outcome.class_of[name].run_seconds
+
+
+async def test_an_evicted_workload_releases_its_quota_and_runs_again(proxy: FaultProxy, server: StandIn) -> None:
+    load = LOAD._replace(cohorts=1, queues=1, classes=(Class("long", 1, 5, 50, 0.3, 0.001),))
+    path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/tiny-0-0/workloads/long-0"
+
+    def write(*conditions: str) -> None:
+        """Plays the controller: reserves quota, with these conditions."""
+        assignments = [{"name": "main", "resourceUsage": {"cpu": "5"}}]
+        status = {"admission": {"clusterQueue": "tiny-0-0", "podSetAssignments": assignments}}
+        made = [{"type": one, "status": "True", "reason": one} for one in conditions]
+        server.put(path, server.objects[path] | {"status": status | {"conditions": made}})
+
+    async with Driver(proxy.connection, load) as driver:
+        await driver.prepare()
+        running = asyncio.create_task(driver.run(30.0))
+        await until(lambda: path in server.objects)
+        write("QuotaReserved", "Admitted")
+        write("QuotaReserved", "Admitted", "Evicted")
+        await until(lambda: server.objects[path]["status"].get("admission") is None)
+        conditions = {one["type"]: one["status"] for one in server.objects[path]["status"]["conditions"]}
+        assert conditions == {"QuotaReserved": "False", "Admitted": "False", "Evicted": "True"}
+        write("QuotaReserved", "Admitted")
+        outcome = await running
+    figures = summary(load, outcome)
+    assert (figures["broken"], figures["evictions"], figures["finished"]) == ([], 1, 1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - the stand-in signals nothing
+            await asyncio.sleep(0.01)
