@@ -23,9 +23,9 @@ from api.objects import Resource
 from bench import observer, report
 from bench.driver import Driver, Outcome
 from bench.load import LOADS, Load
-from bench.measure import Latency, bare_plane
+from bench.measure import Latency
+from bench.measured import add_options, measured
 from bench.scenario import GROUP
-from bench.served import served
 from controller.kube import config
 from controller.kube.client import Client
 
@@ -174,30 +174,15 @@ def finish(figures: dict[str, Any], chosen: argparse.Namespace) -> int:
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
     parser = arguments("bench.contention", __doc__, list(LOADS), "all")
-    parser.add_argument("--kubeconfig", type=Path, help="of a cluster where a controller runs (default: start our own)")
-    parser.add_argument("--controller-pid", type=int, help="with --kubeconfig: the process of the controller")
-    parser.add_argument("--plane-pids", default="", help="with --kubeconfig: API server and etcd, as PID,PID")
+    add_options(parser)
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
     load = LOADS[chosen.load].share(chosen.share)
     print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
-    own = {"bench": os.getpid()}
-    if chosen.kubeconfig:
-        pids = {_command(int(pid)): int(pid) for pid in chosen.plane_pids.split(",") if pid} | own
-        if chosen.controller_pid:
-            pids = {"controller": chosen.controller_pid} | pids
-        return finish(uvloop.run(contend(chosen.kubeconfig, load, pids, chosen.limit)), chosen)
-    with bare_plane() as (plane, scratch, told), served(plane.kubeconfig, scratch) as process:
-        if chosen.versions == "stored":
-            uvloop.run(serve_stored_versions(plane.kubeconfig))
-        print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
-        pids = {"controller": process.pid} | report.pids_of(plane) | own
-        return finish(uvloop.run(contend(plane.kubeconfig, load, pids, chosen.limit)), chosen)
-
-
-def _command(pid: int) -> str:
-    """The name of a process's program."""
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+    with measured(chosen) as (kubeconfig, pids):
+        if not chosen.kubeconfig and chosen.versions == "stored":
+            uvloop.run(serve_stored_versions(kubeconfig))
+        return finish(uvloop.run(contend(kubeconfig, load, pids, chosen.limit)), chosen)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,10 @@ measures.
 
 
 class Quantiles(NamedTuple):
-    """Milliseconds of the calls, the number of wrong answers, and the client's own lateness."""
+    """Milliseconds of the calls, the number of wrong answers, and the client's own lateness.
+
+    ``began`` is when the first call was due, on the clock of ``time.perf_counter``, which all processes share.
+    """
 
     calls: int
     failed: int
@@ -45,6 +48,7 @@ class Quantiles(NamedTuple):
     longest: float
     late99: float
     """The lateness of the client, at the 99th percentile: lower figures mean nothing."""
+    began: float
 
     def __str__(self) -> str:
         parts = (f"p50 {self.p50:.1f}", f"p95 {self.p95:.1f}", f"p99 {self.p99:.1f}", f"p99.9 {self.p999:.1f}")
@@ -161,7 +165,7 @@ class _Loop:
                 failed += not (200 <= ended < 300 and self._expected in answer)
                 del busy[connection]
                 self._idle.append(connection if ended else self._connected())
-        return _quantiles(took, late, failed)
+        return _quantiles(took, late, failed, began)
 
     def _connected(self) -> ssl.SSLSocket:
         opened = socket.create_connection(self._where, timeout=PATIENCE_SECONDS)
@@ -198,11 +202,11 @@ def _received(connection: ssl.SSLSocket, answer: bytearray) -> int | None:
     return int(head[9:12]) if whole else None
 
 
-def _quantiles(took: list[float], late: list[float], failed: int) -> Quantiles:
+def _quantiles(took: list[float], late: list[float], failed: int, began: float) -> Quantiles:
     ordered = sorted(each * 1e3 for each in took)
 
     def at(share: float) -> float:
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
     worst = heapq.nlargest(len(late) // 100 + 1, late)[-1] * 1e3
-    return Quantiles(len(ordered), failed, at(0.5), at(0.95), at(0.99), at(0.999), ordered[-1], worst)
+    return Quantiles(len(ordered), failed, at(0.5), at(0.95), at(0.99), at(0.999), ordered[-1], worst, began)

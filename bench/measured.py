@@ -1,0 +1,38 @@
+"""Which controller a bench measures: the one of a given cluster, or ``seiretsu serve`` on a new control plane."""
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import report
+from bench.measure import bare_plane
+from bench.served import served
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that choose a controller."""
+    parser.add_argument("--kubeconfig", type=Path, help="of a cluster where a controller runs (default: start our own)")
+    parser.add_argument("--controller-pid", type=int, help="with --kubeconfig: the process of the controller")
+    parser.add_argument("--plane-pids", default="", help="with --kubeconfig: API server and etcd, as PID,PID")
+
+
+@contextlib.contextmanager
+def measured(chosen: argparse.Namespace) -> Iterator[tuple[Path, dict[str, int]]]:
+    """Context in which the chosen controller runs: its kubeconfig, and the processes to measure, by name."""
+    own = {"bench": os.getpid()}
+    if chosen.kubeconfig:
+        pids = {_command(int(pid)): int(pid) for pid in chosen.plane_pids.split(",") if pid} | own
+        if chosen.controller_pid:
+            pids = {"controller": chosen.controller_pid} | pids
+        yield chosen.kubeconfig, pids
+        return
+    with bare_plane() as (plane, scratch, told), served(plane.kubeconfig, scratch) as process:
+        print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+        yield plane.kubeconfig, {"controller": process.pid} | report.pids_of(plane) | own
+
+
+def _command(pid: int) -> str:
+    """The name of a process's program."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
