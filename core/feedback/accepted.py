@@ -7,6 +7,7 @@ created together would seem to start immediately.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from core.feedback import capacity
@@ -20,7 +21,7 @@ LASTS: Final = 10.0
 """Seconds after which an accepted Job no longer counts: another webhook refused it, or it is deleted."""
 
 MOST: Final = 100
-"""The maximum number of Jobs that are kept, the latest: each costs the next request about 20 us."""
+"""The maximum number of Jobs that are kept, the latest: each costs the next request of its tree about 20 us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +59,19 @@ class Accepted:
         if itself is not None:
             found.start(*itself)
         for job, counted in jobs:
-            _judge(job, found, counted=counted)
+            queue = cluster_queue_of(job, lookup)
+            if queue is not None:
+                found.later(queue.name, partial(_judge, job, queue, found, counted=counted))
         return found
 
 
-def _judge(job: Submission, lookup: WhatIf, *, counted: bool) -> None:
+def _judge(job: Submission, queue: ClusterQueue, lookup: WhatIf, *, counted: bool) -> None:
     """Have one Job hold quota, or else wait; ``counted`` is whether its Workload is among those that wait."""
-    queue = cluster_queue_of(job, lookup)
-    condition = lookup.active_condition(queue.name) if queue is not None else None
-    if queue is None or condition is None:
+    condition = lookup.active_condition(queue.name)
+    if condition is None:
         return
     blocked = queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name)
-    able = condition.active and not blocked and capacity.could_hold(job, queue, lookup, lookup.available)
+    able = condition.active and not blocked and capacity.covers(queue, job, lookup)
     taken = _flavors(job, queue, lookup) if able else None
     if taken is not None:
         lookup.use(queue.name, taken)

@@ -87,11 +87,14 @@ def lacking(asked: dict[str, int], flavor: str, queue: ClusterQueue, amount: Amo
     return {name for name, each in asked.items() if each > amount(queue.name, FlavorResource(flavor, name))}
 
 
+def covers(queue: ClusterQueue, job: Submission, lookup: Lookup) -> bool:
+    """Whether a group of the ClusterQueue covers each resource that a job requests, or it need not."""
+    return _not_covered(job, queue, lookup) is None
+
+
 def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
     """Whether each pod set by itself fits a ClusterQueue."""
-    if _not_covered(job, queue, lookup) is not None:
-        return False
-    return all(
+    return covers(queue, job, lookup) and all(
         holds(demand, suitable(demand, lookup), queue, amount)
         for demand in demands(job, queue)  # none: it asks for nothing
     )

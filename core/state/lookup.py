@@ -319,13 +319,27 @@ class WhatIf(Lookup):
     """The same State if more were in use and more waited: for Jobs that were accepted and not judged yet.
 
     Nothing of the State is changed: of a tree of cohorts only the nodes from a ClusterQueue to its root are copied, so
-    a question costs the depth of the tree.
+    a question costs the depth of the tree. What is added ``later`` costs nothing until a tree is asked about.
     """
 
+    _later: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
     _copies: dict[int, Node] = field(default_factory=dict)
     _used: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
     _waiting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def later(self, cluster_queue: str, add: Callable[[], None]) -> None:
+        """Calls ``add``, which adds to the tree of this ClusterQueue, before the first answer about that tree."""
+        self._later.setdefault(self._tree_of(cluster_queue), []).append(add)
+
+    def _tree_of(self, cluster_queue: str) -> str:
+        return self.state.reservations.roots.get(cluster_queue, "")
+
+    def _added(self, cluster_queue: str) -> None:
+        """Adds what was to be added later to the tree of this ClusterQueue."""
+        if self._later:
+            for add in self._later.pop(self._tree_of(cluster_queue), ()):
+                add()
 
     def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
         """Have more of a ClusterQueue in use."""
@@ -346,15 +360,18 @@ class WhatIf(Lookup):
         insort(self._starting[cluster_queue], priority)
 
     def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
+        self._added(cluster_queue)
         return what_if.starts(self.state, cluster_queue, newcomer, self._used)
 
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""
+        self._added(cluster_queue)
         more = len(self._waiting[cluster_queue]) - len(self._starting[cluster_queue])
         return max(0, Lookup.pending(self, cluster_queue) + more)
 
     def ahead(self, cluster_queue: str, priority: int) -> int:
         """Returns how many workloads of that priority or a higher one wait there."""
+        self._added(cluster_queue)
         more, less = (
             sum(each >= priority for each in listed[cluster_queue]) for listed in (self._waiting, self._starting)
         )
@@ -362,9 +379,11 @@ class WhatIf(Lookup):
 
     def blocked(self, cluster_queue: str) -> bool:
         """Whether the head of a ClusterQueue does not fit."""
+        self._added(cluster_queue)
         return bool(self._waiting[cluster_queue]) or Lookup.blocked(self, cluster_queue)
 
     def _node(self, name: str) -> QueueNode | None:
+        self._added(name)
         real = Lookup._node(self, name)
         if real is None:
             return None

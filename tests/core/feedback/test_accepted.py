@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.feedback import Submission
 from core.feedback.accepted import LASTS, MOST, Accepted
 from core.feedback.jobs import of_job
-from core.model import Key, Workload
+from core.model import FlavorResource, Key, Workload
 from core.state.drain import drain
 from core.state.lookup import Lookup
 from tests.core.feedback.world import job, waiting, world
@@ -102,6 +102,33 @@ def test_what_no_longer_counts(now: float, but: str, state: str) -> None:
     lookup = replace(lookup, job_workload=lambda uid: known)
     accepted.add("uid", job(requests={"cpu": "12"}), 0.0)
     assert accepted.beside(lookup, now, but=but) is lookup
+
+
+ALONE = """
+- kind: ClusterQueue
+  metadata: {name: alone}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [cpu], flavors: [{name: standard, resources: [{name: cpu, nominalQuota: 8}]}]}]
+- kind: LocalQueue
+  metadata: {name: alone, namespace: team-a}
+  spec: {clusterQueue: alone}
+"""
+
+
+def test_accepted_jobs_are_judged_only_for_an_answer_about_their_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    monkeypatch.setattr("core.feedback.accepted._judge", lambda job, *_, **__: judged.append(job.queue))
+    accepted = Accepted()
+    accepted.add("one", job(), 0.0)
+    accepted.add("two", replace(job(), queue="alone"), 0.0)
+    found = accepted.beside(world(ALONE), 0.0)
+    assert not judged
+    for _ in range(2):
+        found.pending("alone")
+        assert judged == ["alone"]
+    found.available("team-b", FlavorResource("standard", "cpu"))
+    assert judged == ["alone", "main"]
 
 
 def test_only_the_latest_are_kept() -> None:
