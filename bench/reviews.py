@@ -16,10 +16,8 @@ import orjson
 from api.objects import Raw
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-BATCH = {"group": "batch", "version": "v1"}
 KUEUE = "kueue.x-k8s.io"
-MUTATE, VALIDATE, DEFAULT = "/mutate-batch-v1-job", "/validate-batch-v1-job", "/mutate-batch-v1-job-default"
-JOBS = (MUTATE, VALIDATE, DEFAULT)
+MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
 LIMIT = 7 * 1024 * 1024
 _JUNK: list[Any] = [None, True, 0, -1, 2**40, 1.5, "", "x" * 300, [], {}, [None], {"a": None}, [[]], {"": {}}, "\x00"]
 
@@ -31,6 +29,19 @@ class Ask(NamedTuple):
     path: str
     body: bytes
     statuses: tuple[int, ...]
+
+
+class About(NamedTuple):
+    """What a hook is called about: the resource, an example, and the operations; ``suspends`` is whether its answer to
+    the creation of a queued job must suspend it.
+    """
+
+    group: str
+    version: str
+    resource: str
+    example: Raw
+    operations: tuple[str, ...] = ("CREATE",)
+    suspends: bool = False
 
 
 class Bad(NamedTuple):
@@ -50,7 +61,7 @@ def asks(seed: int, count: int) -> Iterator[Ask]:
     weights = [WAYS[kind].weight for kind in kinds]
     for number in range(count):
         kind = kinds[number] if number < len(kinds) else chance.choices(kinds, weights)[0]
-        path = chance.choice(JOBS if chance.random() < 0.5 else tuple(OURS))
+        path = chance.choice(OF_JOBS if chance.random() < 0.5 else tuple(HOOKS))
         yield Ask(kind, path, WAYS[kind].make(chance, path), WAYS[kind].statuses)
 
 
@@ -85,26 +96,23 @@ def _accident(ask: Ask, response: Raw) -> str:
         return "something that is no AdmissionReview v1 is allowed"
     if response["uid"] != uid:
         return "the answer is about another uid"
-    if (request["resource"].get("group"), request["resource"].get("resource")) != _asked_of(ask.path):
+    about = HOOKS[ask.path]
+    if (request["resource"].get("group", ""), request["resource"].get("resource")) != (about.group, about.resource):
         return "another resource than the path's is allowed"
     if request["operation"] in ("CREATE", "UPDATE") and not isinstance(request["object"], dict):
         return "no object is allowed"
-    if ask.path in (MUTATE, DEFAULT) and request["operation"] == "CREATE" and not _waits(request["object"], response):
-        return "a queued Job is let in, not suspended"
+    if about.suspends and request["operation"] == "CREATE" and not _waits(request["object"], response):
+        return "a queued job is allowed and not suspended"
     return ""
 
 
 def _waits(job: Raw, response: Raw) -> bool:
-    """Whether a Job that was allowed is not queued, or is suspended by the patch."""
+    """Whether a job that was allowed is not queued, or is suspended by the patch."""
     metadata = job.get("metadata") or {}
     named = any((metadata.get(where) or {}).get(QUEUE) for where in ("labels", "annotations"))
     patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
     forced = any(step["path"] in ("/spec/suspend", "/spec") for step in patch)
     return not named or forced or (job.get("spec") or {}).get("suspend") is True or "deletionTimestamp" in metadata
-
-
-def _asked_of(path: str) -> tuple[str, str]:
-    return (KUEUE, OURS[path]["resource"]) if path in OURS else (BATCH["group"], "jobs")
 
 
 # The objects that reviews are about.
@@ -139,67 +147,127 @@ def _job(*, suspended: bool) -> Raw:
     }
 
 
-_COVERED = {"name": "standard", "resources": [{"name": "cpu", "nominalQuota": "8"}]}
-_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}
-_POD_SETS = [{"name": "main", "count": 1, "template": _TEMPLATE}]
-
-_SPECS: dict[str, tuple[str, Raw]] = {
-    "clusterqueue": ("ClusterQueue", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
-    "cohort": ("Cohort", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}),
-    "localqueue": ("LocalQueue", {"clusterQueue": "team"}),
-    "queue": ("Queue", {"clusterQueue": "team"}),
-    "resourceflavor": ("ResourceFlavor", {"nodeLabels": {"zone": "a"}}),
-    "workload": ("Workload", {"queueName": "main", "podSets": _POD_SETS}),
-}
-_HOOKS = {
-    "mutate": ("clusterqueue", "resourceflavor", "workload"),
-    "validate": ("clusterqueue", "cohort", "resourceflavor", "workload"),
-    "feedback": ("clusterqueue", "cohort", "localqueue", "queue", "resourceflavor", "workload"),
-}
-_VERSIONS = {"queue": "v1alpha1"}
-OURS: dict[str, Raw] = {
-    f"/{verb}-kueue-x-k8s-io-{_VERSIONS.get(kind, 'v1beta2')}-{kind}": {
-        "version": _VERSIONS.get(kind, "v1beta2"),
-        "resource": f"{kind}s",
-        "kind": _SPECS[kind][0],
-        "spec": _SPECS[kind][1],
+def _job_set() -> Raw:
+    job = {"spec": {key: value for key, value in _job(suspended=False)["spec"].items() if key != "suspend"}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "team-a", "labels": {QUEUE: "main"}},
+        "spec": {"suspend": False, "replicatedJobs": [{"name": "workers", "replicas": 2, "template": job}]},
     }
-    for verb, kinds in _HOOKS.items()
-    for kind in kinds
+
+
+_POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
+_QUEUED = {"name": "train", "namespace": "team-a", "labels": {"kueue.x-k8s.io/queue-nmae": "main"}}
+_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+_COVERED = {"name": "standard", "resources": [{"name": "cpu", "nominalQuota": "8"}]}
+_GROUPS = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [_COVERED]}]}
+_BOTH, _ALL = ("CREATE", "UPDATE"), ("CREATE", "UPDATE", "DELETE")
+
+
+def _stranger(kind: str, api_version: str, spec: Raw) -> Raw:
+    return {"apiVersion": api_version, "kind": kind, "metadata": _QUEUED, "spec": spec}
+
+
+def _ours(kind: str, spec: Raw, version: str = "v1beta2", **metadata: Any) -> Raw:
+    return {"apiVersion": f"{KUEUE}/{version}", "kind": kind, "metadata": {"name": "train", **metadata}, "spec": spec}
+
+
+def _about_jobs(path: str, group: str, version: str, resource: str, example: Raw) -> dict[str, About]:
+    """The five hooks of a kind of job."""
+    about = About(group, version, resource, example)
+    suspended = {**example, "spec": {**example["spec"], "suspend": True}}
+    return {
+        f"/mutate-{path}": about._replace(operations=_BOTH, suspends=True),
+        f"/mutate-{path}-default": about._replace(suspends=True),
+        f"/validate-{path}": about._replace(example=suspended, operations=_BOTH),
+        f"/mutate-{path}-change": about._replace(operations=("UPDATE",)),
+        f"/feedback-{path}-unmanaged": about,
+    }
+
+
+def _about_ours() -> dict[str, About]:
+    """The hooks of Kueue's kinds."""
+    here = {"namespace": "team-a"}
+    workload = _ours(
+        "Workload", {"queueName": "main", "podSets": [{"name": "main", "count": 1, "template": {"spec": _POD}}]}, **here
+    )
+    examples = {
+        "clusterqueue": _ours("ClusterQueue", _GROUPS),
+        "cohort": _ours("Cohort", _GROUPS),
+        "localqueue": _ours("LocalQueue", {"clusterQueue": "team"}, **here),
+        "queue": _ours("Queue", {"clusterQueue": "team"}, "v1alpha1", **here),
+        "resourceflavor": _ours("ResourceFlavor", {"nodeLabels": {"zone": "a"}}),
+        "workload": workload,
+    }
+    hooks = {
+        "mutate": (("CREATE",), ("clusterqueue", "resourceflavor", "workload")),
+        "validate": (_BOTH, ("clusterqueue", "cohort", "resourceflavor", "workload")),
+        "feedback": (_ALL, ("clusterqueue", "cohort", "localqueue", "queue", "resourceflavor")),
+    }
+    found = {}
+    for verb, (operations, kinds) in hooks.items():
+        for kind in kinds:
+            version = examples[kind]["apiVersion"].partition("/")[2]
+            about = About(KUEUE, version, f"{kind}s", examples[kind], operations)
+            found[f"/{verb}-kueue-x-k8s-io-{version}-{kind}"] = about
+    owned = {**workload, "metadata": {**workload["metadata"], "ownerReferences": [_OWNER]}}
+    found["/feedback-kueue-x-k8s-io-v1beta2-workload"] = About(KUEUE, "v1beta2", "workloads", workload, _BOTH)
+    found["/feedback-kueue-x-k8s-io-v1beta2-workload-deletion"] = About(
+        KUEUE, "v1beta2", "workloads", owned, ("DELETE",)
+    )
+    return found
+
+
+_TEMPLATE = {"metadata": {"labels": _QUEUED["labels"]}, "spec": _POD}
+
+HOOKS: dict[str, About] = {
+    **_about_jobs("batch-v1-job", "batch", "v1", "jobs", _job(suspended=False)),
+    **_about_jobs("jobset-x-k8s-io-v1alpha2-jobset", "jobset.x-k8s.io", "v1alpha2", "jobsets", _job_set()),
+    **_about_ours(),
+    "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
+    "/feedback-apps-v1-deployment": About(
+        "apps", "v1", "deployments", _stranger("Deployment", "apps/v1", {"template": _TEMPLATE}), _BOTH
+    ),
+    "/feedback-apps-v1-statefulset": About(
+        "apps", "v1", "statefulsets", _stranger("StatefulSet", "apps/v1", {"template": _TEMPLATE}), _BOTH
+    ),
+    "/feedback-batch-v1-cronjob": About(
+        "batch",
+        "v1",
+        "cronjobs",
+        _stranger("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {"spec": {"template": _TEMPLATE}}}),
+        _BOTH,
+    ),
 }
+"""Every hook, by its path."""
+OF_JOBS = tuple(path for path, about in HOOKS.items() if about.resource == "jobs")
 
 
 def review(path: str, chance: random.Random) -> Raw:
     """A good review for a path."""
-    if path in OURS:
-        about = OURS[path]
-        group = {"group": KUEUE, "version": about["version"]}
-        kind, resource = {**group, "kind": about["kind"]}, {**group, "resource": about["resource"]}
-        metadata = {"name": "train", **({"namespace": "team-a"} if about["resource"] in NAMESPACED else {})}
-        made = {
-            "apiVersion": f"{KUEUE}/{about['version']}",
-            "kind": about["kind"],
-            "metadata": metadata,
-            "spec": copy.deepcopy(about["spec"]),
-        }
-    else:
-        kind, resource = {**BATCH, "kind": "Job"}, {**BATCH, "resource": "jobs"}
-        made = _job(suspended=path == VALIDATE)
-    updating = path == VALIDATE and chance.random() < 0.3
+    about = HOOKS[path]
+    operation = chance.choice(about.operations) if chance.random() < 0.3 else about.operations[0]
+    metadata = about.example["metadata"]
     request = {
         "uid": f"u-{chance.randrange(10**9)}",
-        "kind": kind,
-        "resource": resource,
-        "operation": "UPDATE" if updating else "CREATE",
-        "namespace": "team-a",
-        "name": "train",
+        "kind": {"group": about.group, "version": about.version, "kind": about.example["kind"]},
+        "resource": {"group": about.group, "version": about.version, "resource": about.resource},
+        "operation": operation,
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
         "userInfo": {"username": "alice", "groups": ["dev"]},
-        "object": made,
-        "oldObject": copy.deepcopy(made) if updating else None,
+        "object": None if operation == "DELETE" else copy.deepcopy(about.example),
+        "oldObject": None if operation == "CREATE" else copy.deepcopy(about.example),
         "dryRun": False,
         "options": {"fieldManager": "kubectl-create"},
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def _subject(body: Raw) -> str:
+    """The field of the request with the object that the review is about."""
+    return "object" if body["request"]["object"] is not None else "oldObject"
 
 
 # The ways to spoil them.
@@ -255,7 +323,7 @@ def _paths(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def _within(body: Raw, value: bytes) -> bytes:
     """Returns the review with a value, given as JSON, in an unknown field."""
-    body["request"]["object"]["later"] = "@here@"
+    body["request"][_subject(body)]["later"] = "@here@"
     return orjson.dumps(body).replace(b'"@here@"', value)
 
 
@@ -277,10 +345,11 @@ def _huge(chance: random.Random, path: str) -> bytes:
 def _wide(chance: random.Random, path: str) -> bytes:
     """Thousands of labels, containers and owners."""
     body, many = review(path, chance), chance.randint(1_000, 20_000)
-    metadata = body["request"]["object"]["metadata"]
+    found = body["request"][_subject(body)]
+    metadata = found["metadata"]
     metadata["labels"] = {**metadata.get("labels", {}), **{f"label-{number}": "x" for number in range(many)}}
-    if path not in OURS:
-        pod = body["request"]["object"]["spec"]["template"]["spec"]
+    if path in OF_JOBS:
+        pod = found["spec"]["template"]["spec"]
         pod["containers"] = pod["containers"] * (many // 10)
     return orjson.dumps(body)
 
@@ -302,14 +371,14 @@ def _no_uid(chance: random.Random, path: str) -> bytes:
 
 def _no_object(chance: random.Random, path: str) -> bytes:
     body = review(path, chance)
-    body["request"]["object"] = chance.choice((None, [], "", 1, True))
+    body["request"][_subject(body)] = chance.choice((None, [], "", 1, True))
     return orjson.dumps(body)
 
 
 def _other_kind(chance: random.Random, path: str) -> bytes:
     body = review(path, chance)
     group = chance.choice(("", "apps", "example.com", "batch.example.com"))
-    body["request"]["resource"] = {"group": group, "version": "v1", "resource": chance.choice(("pods", "jobs", "x"))}
+    body["request"]["resource"] = {"group": group, "version": "v1", "resource": chance.choice(("nodes", "jobs", "x"))}
     return orjson.dumps(body)
 
 
@@ -329,7 +398,6 @@ WAYS = {
     "no object": Bad(6, _no_object, (200,)),
     "another kind": Bad(6, _other_kind, (200,)),
 }
-NAMESPACED = ("workloads", "localqueues", "queues")
 REFUSED = ("no object", "another kind")
 """Valid JSON that must be refused regardless of its other content."""
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from api.names import Label
+from bench import reviews
 from bench.reviews import spoil
 from core.model import Raw
 from core.state.lookup import Lookup
@@ -20,6 +21,7 @@ from webhook.settings import Context, Settings
 
 VALIDATE = "/validate-batch-v1-job"
 CONTEXT = Context(Settings(), cluster())
+WAYS = [(kind, way) for kind, way in reviews.WAYS.items() if kind not in ("huge", "wide", "over the limit")]
 QUEUED = job(labels={Label.QUEUE_NAME: "main"})
 
 
@@ -173,6 +175,17 @@ def test_spoiled_reviews_are_answered_and_a_lost_meaning_is_never_leave_to_pass(
             request = body["request"]
             assert response["uid"] == request["uid"]
             assert isinstance(request["object"], dict) or request["operation"] in ("DELETE", "CONNECT")
+
+
+def test_the_reviews_of_the_bench_reach_every_hook_and_the_good_ones_are_allowed() -> None:
+    assert set(reviews.HOOKS) == {hook.path for hook in HOOKS}
+    for hook in HOOKS:
+        about = reviews.HOOKS[hook.path]
+        assert (about.group, about.version, about.resource) == (hook.group, hook.version, hook.resources[0])
+        assert about.operations == hook.operations
+        for kind, way in WAYS:
+            sent = reviews.Ask(kind, hook.path, way.make(random.Random(kind), hook.path), way.statuses)
+            assert reviews.wrong(sent, *answer(hook, sent.body, CONTEXT)) == "", hook.path
 
 
 async def test_every_hook_has_a_route_that_answers_bytes() -> None:
