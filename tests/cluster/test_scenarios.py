@@ -11,11 +11,8 @@ from tests.core.test_oracle import RECORDINGS
 
 pytestmark = pytest.mark.cluster
 
-TICK = 4.0
-"""Twice what an idle machine needs: other tests run beside this one."""
-
 
 @pytest.mark.parametrize("rules", ["classic", "fair"])
 def test_the_worked_examples_come_out_as_they_did_with_kueue(rules: str, tmp_path: Path) -> None:
-    agreed, every = play(RECORDINGS / "scenarios" / rules, tmp_path, only="seed-", parallel=16, tick=TICK)
+    agreed, every = play(RECORDINGS / "scenarios" / rules, tmp_path, only="seed-", parallel=16)
     assert agreed == every > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,9 @@ from tests.recordings.player.observe import compact, condition, job_facts, queue
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 SPACING = 1.1  # seconds between steps at least: creationTimestamps have a granularity of 1 s
-PATIENCE = 30.0  # seconds after which a step that keeps changing is recorded as unsettled
-GRACE = 8.0  # seconds without a change after which nothing more is expected of a controller
+PATIENCE = 60.0  # seconds after which a step that keeps changing is recorded as unsettled
+POLL = 0.1  # seconds between two looks at the objects
+GRACE = 20.0  # seconds without a change after which nothing more is expected of a controller
 
 
 def job_manifest(step: Obj, namespace: str) -> Obj:
@@ -55,13 +57,22 @@ def done(job: Obj) -> bool:
     return (condition(job, "Complete") or condition(job, "Failed") or "").startswith("True")
 
 
+def has(workload: Obj, kind: str) -> bool:
+    """Whether a condition of a Workload is True."""
+    return (condition(workload, kind) or "").startswith("True")
+
+
+def counts(queue: Obj) -> tuple[int, int]:
+    """How many pending and how many reserving Workloads the status of a queue shows."""
+    status = queue.get("status", {})
+    return status.get("pendingWorkloads", 0), status.get("reservingWorkloads", 0)
+
+
 def in_transit(job: Obj, workload: Obj | None) -> bool:
     """Whether a Job and its Workload do not (yet) tell the same story."""
     if workload is None or "deletionTimestamp" in job["metadata"]:
         return not done(job)
-    admitted, evicted, finished = (
-        (condition(workload, kind) or "").startswith("True") for kind in ("Admitted", "Evicted", "Finished")
-    )
+    admitted, evicted, finished = (has(workload, kind) for kind in ("Admitted", "Evicted", "Finished"))
     if done(job) or finished:
         return not finished
     suspended = job["spec"].get("suspend", False)
@@ -118,20 +129,38 @@ class Player:
         }
 
     def settle(self, since: float) -> bool:
-        """Wait until nothing has changed for a tick; False when it never comes to rest."""
-        while (now := time.monotonic()) < since + PATIENCE:
-            quiet = now - max([since] + [m.changed.get(self.id, 0.0) for m in self.mirrors.values()])
-            if quiet >= self.tick and now - since >= SPACING and (quiet >= GRACE or not self.busy()):
+        """Wait until nothing has changed for a tick; False when something changes again and again.
+
+        Time is counted in polls: they take longer on a busy machine, where the controller needs longer too.
+        """
+        last, quiet = since, 0.0
+        for _ in range(round(PATIENCE / POLL)):
+            time.sleep(POLL)
+            newest = max([since] + [m.changed.get(self.id, 0.0) for m in self.mirrors.values()])
+            last, quiet = newest, quiet + POLL if newest == last else 0.0
+            spaced = time.monotonic() - since >= SPACING
+            if quiet >= self.tick and spaced and (quiet >= GRACE or not self.busy()):
                 return True
-            time.sleep(0.1)
         return False
 
     def busy(self) -> bool:
-        """Whether something is plainly under way: a queue, a Job or an eviction that has not been dealt with."""
-        workloads = self.workloads()
-        return any(condition(queue, "Active") is None for queue in self.mine("ClusterQueue").values()) or any(
-            in_transit(job, workloads.get(name)) for name, job in self.mine("Job").items()
-        )
+        """Whether something is plainly under way: a Job or an eviction that has not been dealt with, or a queue whose
+        status does not count its Workloads yet.
+        """
+        workloads, queues = self.workloads(), self.mine("LocalQueue")
+        if any(in_transit(job, workloads.get(name)) for name, job in self.mine("Job").items()):
+            return True
+        if any(condition(queue, "Active") is None for queue in self.mine("ClusterQueue").values()):
+            return True
+        pending, reserving = Counter[str](), Counter[str]()
+        for workload in self.mine("Workload").values():
+            name = workload["spec"].get("queueName", "")
+            if has(workload, "QuotaReserved") and not has(workload, "Finished"):
+                reserving.update((f"LocalQueue/{name}", workload["status"]["admission"]["clusterQueue"]))
+            elif not has(workload, "Finished") and name in queues:
+                pending.update((f"LocalQueue/{name}", queues[name]["spec"]["clusterQueue"]))
+        shown = {f"LocalQueue/{name}": queue for name, queue in queues.items()} | self.mine("ClusterQueue")
+        return any(counts(queue) != (pending[name], reserving[name]) for name, queue in shown.items())
 
     def snapshot(self) -> Obj:
         """All recorded facts of the scenario by object."""
