@@ -34,6 +34,7 @@ STATUS_SECONDS, STATUS_POLL_SECONDS = 10.0, 0.2
 QUEUE_COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 TRANSIENT = (0, 429, 500, 503, 504)
 PATIENCE_SECONDS = 180
+PREPARED_AT_ONCE = 8
 SILENT_SECONDS = 60.0
 """No event for so long: nothing will happen any more."""
 
@@ -85,16 +86,27 @@ class Driver:
         await self._ends.close()
 
     async def prepare(self) -> None:
-        """Creates the flavor, the namespaces and the queues; waits while those of an earlier run are removed."""
-        for resource, namespace, raw in setting(self._load):
-            for left in reversed(range(PATIENCE_SECONDS)):
-                try:
-                    await self._creates.create(resource, raw, namespace)
-                    break
-                except (AlreadyExists, Forbidden):  # the latter for a namespace that is being removed
-                    if not left:
-                        raise
-                    await asyncio.sleep(1)
+        """Creates the flavor, the namespaces and the queues, a few at a time."""
+        objects = iter(setting(self._load))
+
+        async def create() -> None:
+            for resource, namespace, raw in objects:
+                await self._prepared(resource, namespace, raw)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(PREPARED_AT_ONCE):
+                group.create_task(create())
+
+    async def _prepared(self, resource: Resource, namespace: str, raw: Raw) -> None:
+        """Creates an object when its namespace exists, and that of an earlier run is removed."""
+        for left in reversed(range(PATIENCE_SECONDS)):
+            try:
+                await self._creates.create(resource, raw, namespace)
+                return
+            except (AlreadyExists, Forbidden, NotFound):
+                if not left:
+                    raise
+                await asyncio.sleep(1)
 
     async def remove(self) -> None:
         """Deletes what was created; the API server removes it after a while."""
