@@ -35,6 +35,8 @@ QUEUE_COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 TRANSIENT = (0, 429, 500, 503, 504)
 PATIENCE_SECONDS = 180
 PREPARED_AT_ONCE = 8
+QUIET_SECONDS, LONGEST_QUIETING_SECONDS = 2.0, 60.0
+"""No event for so long: the controller has nothing left to write; it is not waited for longer than the latter."""
 SILENT_SECONDS = 60.0
 """No event for so long: nothing will happen any more."""
 
@@ -73,6 +75,8 @@ class Driver:
         self._events: list[Seen] = []
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._held: dict[str, Call] | None = None
+        """Ends of admitted workloads that do not run yet."""
         self._finished: dict[str, float] = {}
         self._done = asyncio.Event()
         self._heard_at = 0.0
@@ -115,16 +119,26 @@ class Driver:
                 with suppress(NotFound):
                     await self._creates.delete(resource, raw["metadata"]["name"])
 
-    async def run(self, limit_seconds: float) -> Outcome:
+    async def run(self, limit_seconds: float, ready: Call | None = None) -> Outcome:
         """Creates all workloads; returns when all have finished, or the limit has passed, or nothing happens any
         more.
+
+        With ``ready`` no workload begins to run before all are created and the controller makes no more writes; then
+        it is called first.
         """
         versions = {one: await self._version(one) for one in ((WORKLOADS, JOBS) if self._load.jobs else (WORKLOADS,))}
         began = self._heard_at = time.perf_counter()
         async with self._group as group:
             tasks = [group.create_task(self._watch(one, version)) for one, version in versions.items()]
-            for queue in self._load.all_queues:
-                tasks += [group.create_task(self._stream(queue, one)) for one in self._load.classes]
+            streams = [
+                group.create_task(self._stream(queue, one))
+                for queue in self._load.all_queues
+                for one in self._load.classes
+            ]
+            tasks += streams
+            if ready is not None:
+                self._held = {}
+                tasks.append(group.create_task(self._let_run(streams, ready)))
             why = await self._until_done(began + limit_seconds)
             for task in tasks:
                 task.cancel()
@@ -140,6 +154,16 @@ class Driver:
             requests=self._requests,
             why=why,
         )
+
+    async def _let_run(self, streams: list[asyncio.Task[None]], ready: Call) -> None:
+        await asyncio.gather(*streams)
+        last = time.perf_counter() + LONGEST_QUIETING_SECONDS
+        while time.perf_counter() < min(self._heard_at + QUIET_SECONDS, last):  # noqa: ASYNC110 - each event is later
+            await asyncio.sleep(0.1)
+        await ready()
+        held, self._held = self._held or {}, None
+        for name, end in held.items():
+            self._end_after_runtime(name, end)
 
     async def statuses_right(self) -> float | None:
         """Waits until the statuses of all queues report no workload; returns the seconds, or None if they do not within
@@ -238,12 +262,16 @@ class Driver:
 
     def _end_after_runtime(self, name: str, end: Call) -> None:
         """Begins the runtime when a workload is first seen admitted; later events do not change it."""
-        if name not in self._timers:
-            delay = self._class[name].run_seconds
+        if self._held is not None:
+            self._held.setdefault(name, end)
+        elif name not in self._timers:
+            delay = self._load.runtime(self._class[name], name)
             loop = asyncio.get_running_loop()
             self._timers[name] = loop.call_later(delay, lambda: self._group.create_task(end()))
 
     def _cancel_end(self, name: str) -> None:
+        if self._held is not None:
+            self._held.pop(name, None)
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()

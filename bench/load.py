@@ -4,6 +4,7 @@
 runtimes and intervals. ``jobs`` is the baseline as real Jobs, which pass the webhooks.
 """
 
+import random
 from typing import NamedTuple
 
 from api.objects import Raw, Resource
@@ -31,7 +32,10 @@ class Queue(NamedTuple):
 
 
 class Load(NamedTuple):
-    """A scenario. ``queues`` are those of one cohort; ``nominal`` and ``borrowing`` are the cpu of one queue."""
+    """A scenario. ``queues`` are those of one cohort; ``nominal`` and ``borrowing`` are the cpu of one queue.
+
+    With ``random_runtimes`` those of the classes are means of an exponential distribution.
+    """
 
     name: str
     cohorts: int
@@ -40,6 +44,7 @@ class Load(NamedTuple):
     nominal: int = 20
     borrowing: int = 100
     jobs: bool = False
+    random_runtimes: bool = False
 
     @property
     def all_queues(self) -> tuple[Queue, ...]:
@@ -65,6 +70,10 @@ class Load(NamedTuple):
         """The quota that the runtimes alone use: any more is time that others needed to start and end workloads."""
         each = sum(one.workloads * one.cpu * one.run_seconds for one in self.classes)
         return self.cohorts * self.queues * each
+
+    def runtime(self, one: Class, name: str) -> float:
+        """Returns for how many seconds a workload of that name runs: always the same."""
+        return random.Random(name).expovariate(1 / one.run_seconds) if self.random_runtimes else one.run_seconds
 
     def share(self, share: float) -> "Load":
         """The same with this share of the workloads, at least one of each class; intervals stay as they are."""

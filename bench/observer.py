@@ -4,7 +4,7 @@ It shares no code with the controller, so that a bug there cannot hide itself he
 which the API server stored them, with running sums: constant cost for each.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -166,3 +166,20 @@ def _idle(free: float, waiting: Mapping[float, int]) -> float:
 
 def _within(at: float, began: float, ended: float) -> float:
     return min(max(at, began), ended)
+
+
+def refill_seconds(events: Iterable[Seen], since: float) -> list[float]:
+    """The seconds from each end of a workload after ``since`` to the admission that takes its place, first in first
+    out: for workloads of equal size in one ClusterQueue.
+    """
+    found: list[float] = []
+    freed: deque[float] = deque()
+    last: dict[str, Seen] = {}
+    for seen in events:
+        before = last.get(seen.uid)
+        if before is not None and before.holds and not seen.holds and seen.at > since:
+            freed.append(seen.at)
+        if freed and seen.runs and (before is None or not before.runs):
+            found.append(seen.at - freed.popleft())
+        last[seen.uid] = seen
+    return found

@@ -82,3 +82,29 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - the stand-in signals nothing
             await asyncio.sleep(0.01)
+
+
+async def test_no_workload_begins_to_run_before_all_are_created_and_the_bench_is_ready(proxy: FaultProxy) -> None:
+    finished: list[int] = []
+    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, LOAD) as driver:
+        await driver.prepare()
+        controller = asyncio.create_task(NullController(client).run())
+
+        async def ready() -> None:
+            created = [each for each in proxy.seen if each.method == "POST" and each.path.endswith("/workloads")]
+            assert len(created) == LOAD.workloads
+            finished.append(sum(each.query["fieldManager"] == "bench" for each in proxy.seen if each.method == "PATCH"))
+
+        outcome = await driver.run(30.0, ready)
+        controller.cancel()
+        with suppress(asyncio.CancelledError):
+            await controller
+    assert (finished, summary(LOAD, outcome)["broken"]) == ([0], [])
+
+
+def test_random_runtimes_have_the_mean_of_the_class_and_are_the_same_in_each_run() -> None:
+    load = LOAD._replace(random_runtimes=True)
+    (one, _) = load.classes
+    found = [load.runtime(one, f"a/{number}") for number in range(2000)]
+    assert found == [load.runtime(one, f"a/{number}") for number in range(2000)]
+    assert 0.9 * one.run_seconds < sum(found) / len(found) < 1.1 * one.run_seconds

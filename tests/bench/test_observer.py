@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from bench.observer import Limits, Seen, admission_seconds, evictions, idle_while_waiting, judge, mean_use
+from bench.observer import (
+    Limits,
+    Seen,
+    admission_seconds,
+    evictions,
+    idle_while_waiting,
+    judge,
+    mean_use,
+    refill_seconds,
+)
 
 LIMITS = Limits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
 
@@ -112,3 +121,13 @@ def test_quota_is_idle_only_while_a_workload_waits_that_fits() -> None:
     ]
     # 10 cpu for 2 s, then 10 for 1 s (only the small one fits), then 15 for the half second before the last admission
     assert idle_while_waiting(events, LIMITS, requested, 0.0, 10.0) == pytest.approx((20 + 10 + 7.5) / 10)
+
+
+def test_an_admission_takes_the_place_of_the_workload_that_ended_first() -> None:
+    events = [
+        *(seen("one", 1.0, queue="a"), seen("one", 2.0, queue="a", finished=True)),
+        *(seen("two", 3.0, queue="a"), seen("three", 3.0, queue="a")),
+        *(seen("two", 10.0, queue="a", finished=True), seen("three", 10.5, finished=True)),
+        *(seen("four", 11.0, queue="a"), seen("four", 11.5, queue="a"), seen("five", 13.0, queue="a")),
+    ]
+    assert refill_seconds(events, since=5.0) == [1.0, 2.5]
