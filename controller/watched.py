@@ -162,7 +162,7 @@ WATCHED: tuple[Watched, ...] = (
         },
         enters=Caches.workload_changed,
         wakes=Dispatcher.workload,
-        writes={"": ("create", "patch", "delete"), STATUS: ("patch",), FINALIZERS: ("update",)},
+        writes={"": ("create", "patch", "delete"), STATUS: ("update", "patch"), FINALIZERS: ("update",)},
         read_anew=True,
     ),
     Watched(

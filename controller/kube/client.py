@@ -189,7 +189,7 @@ class Client:
         return await self._call("patch", resource, path, subresource, params, body, PATCH_TYPES[type])
 
     async def update(self, resource: Resource, body: Raw, *, subresource: str = "", dry_run: bool = False) -> Raw:
-        """Replaces an object that only Seiretsu writes (a Lease, a Secret); users' objects are patched."""
+        """Replaces an object that only Seiretsu writes (a Lease, a Secret), or a status; users' objects are patched."""
         metadata = body["metadata"]
         path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
         return await self._call("update", resource, path, subresource, self._written(dry_run), body)
@@ -343,7 +343,8 @@ class Client:
         return session
 
     def _written(self, dry_run: bool) -> dict[str, str]:
-        params = {"fieldManager": self.field_manager}
+        # Unknown fields are dropped either way; else the API server would look for them, for warnings nobody reads.
+        params = {"fieldManager": self.field_manager, "fieldValidation": "Ignore"}
         return params | {"dryRun": "All"} if dry_run else params
 
 

@@ -56,9 +56,15 @@ class Api:
     async def patch(
         self, resource: Resource, name: str, namespace: str, body: Raw, *, subresource: str, **_: Any
     ) -> Raw:
+        return self._written(subresource, body, merged(self.workload, body))
+
+    async def update(self, resource: Resource, body: Raw, *, subresource: str, **_: Any) -> Raw:
+        return self._written(subresource, body, {**self.workload, "status": body["status"]})
+
+    def _written(self, subresource: str, body: Raw, after: Raw) -> Raw:
         self.patches.append((subresource, body))
         version = str(int(self.workload["metadata"]["resourceVersion"]) + 1)
-        self.workload = merged(merged(self.workload, body), {"metadata": {"resourceVersion": version}})
+        self.workload = merged(after, {"metadata": {"resourceVersion": version}})
         return self.workload
 
 

@@ -212,8 +212,14 @@ class NoPods(Answers):
         yield {"metadata": {}, "items": []}
 
     async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
+        return self._written(merged(self.workload, body))
+
+    async def update(self, resource: Resource, body: Raw, **_: Any) -> Raw:
+        return self._written({**self.workload, "status": body["status"]})
+
+    def _written(self, after: Raw) -> Raw:
         version = str(int(self.workload["metadata"]["resourceVersion"]) + 1)
-        self.workload = merged(merged(self.workload, body), {"metadata": {"resourceVersion": version}})
+        self.workload = merged(after, {"metadata": {"resourceVersion": version}})
         return self.workload
 
     async def delete(self, *_: Any, **__: Any) -> Raw:

@@ -23,6 +23,7 @@ from core.model import Key, Plan
 from core.model.policy import SchedulingPolicy
 from core.state.drain import drain
 from core.state.state import State
+from core.wire.merge import merged
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
 
@@ -31,7 +32,7 @@ SPEC: Raw = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["
 
 
 class Server:
-    """Holds Workloads and merges status patches; ``faults`` are raised before the write, functions of one after it."""
+    """Holds Workloads and writes their statuses; ``faults`` are raised before the write, functions of one after it."""
 
     def __init__(self, caches: Caches) -> None:
         self.objects = {raw["metadata"]["name"]: copy.deepcopy(raw) for raw in caches.workloads}
@@ -48,6 +49,12 @@ class Server:
         return copy.deepcopy(self.objects[name])
 
     async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
+        return self._written(name, body, lambda status: merged(status, body["status"]))
+
+    async def update(self, resource: Resource, body: Raw, **_: Any) -> Raw:
+        return self._written(body["metadata"]["name"], body, lambda status: body["status"])
+
+    def _written(self, name: str, body: Raw, after: Callable[[Raw], Raw]) -> Raw:
         self.patches += 1
         if name in self.silent:
             raise Unreachable(0, "Timeout", name)
@@ -61,7 +68,7 @@ class Server:
         if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
         found["metadata"]["resourceVersion"] = str(int(found["metadata"]["resourceVersion"]) + 1)
-        found.setdefault("status", {}).update(body["status"])
+        found["status"] = copy.deepcopy(after(found.get("status") or {}))
         if fault is not None:
             raise fault()
         return copy.deepcopy(found)

@@ -89,6 +89,14 @@ class Memory:
         metadata = {key: value for key, value in body["metadata"].items() if key not in ("uid", "resourceVersion")}
         return self.put(resource, merged(found, {**body, "metadata": metadata}))
 
+    async def update(self, resource: Resource, body: Raw, *, subresource: str = "", **_: Any) -> Raw:
+        assert "update" in WRITES[resource][subresource]
+        metadata = body["metadata"]
+        found = self._found(resource, metadata["name"], metadata["namespace"])
+        if metadata["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return self.put(resource, {**copy.deepcopy(found), subresource: body[subresource]})
+
     async def delete(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
         assert "delete" in WRITES[resource][""]
         self._found(resource, name, namespace)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.objects import Raw
+from api.objects import Raw, Resource
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound
@@ -13,6 +13,8 @@ from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.state.state import State
+from core.wire.guard import guarded
+from core.wire.merge import replacement
 from tests.controller.test_caches import workload
 
 KEY = Key("ns", "w")
@@ -23,9 +25,16 @@ class Answers:
 
     def __init__(self, answer: Raw | None) -> None:
         self.answer = answer
+        self.sent: list[tuple[str, Raw]] = []
 
-    async def patch(self, *_: Any, **__: Any) -> Raw:
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **_: Any) -> Raw:
         assert self.answer is not None
+        self.sent.append(("patch", body))
+        return self.answer
+
+    async def update(self, resource: Resource, body: Raw, **_: Any) -> Raw:
+        assert self.answer is not None
+        self.sent.append(("update", body))
         return self.answer
 
     async def get(self, *_: Any, **__: Any) -> Raw:
@@ -62,6 +71,21 @@ async def test_the_answer_of_a_patch_is_stored_before_its_watch_event() -> None:
     found = caches.workloads.get(KEY)
     assert found is not None
     assert found["metadata"]["resourceVersion"] == "7"
+
+
+async def test_a_status_patch_of_the_version_in_the_caches_is_sent_as_the_whole_status() -> None:
+    writer, caches = cached(version(7))
+    found = caches.workloads.get(KEY)
+    assert found is not None
+    patch = guarded({"status": {"admission": {"clusterQueue": "cq"}}}, found)
+    await writer.patch(resources.WORKLOADS, KEY, patch, subresource="status")
+    whole = replacement(found, patch)
+    assert whole is not None
+    named = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
+    assert writer.client.sent == [("update", named | whole)]  # type: ignore[attr-defined]
+    stale = {**patch, "metadata": {**patch["metadata"], "resourceVersion": "1"}}
+    await writer.patch(resources.WORKLOADS, KEY, stale, subresource="status")
+    assert writer.client.sent[-1] == ("patch", stale)  # type: ignore[attr-defined]
 
 
 async def test_an_object_that_lost_its_last_finalizer_is_gone_at_once() -> None:

@@ -79,7 +79,12 @@ async def test_the_patch_type_and_the_field_manager_are_sent_to_the_server(clien
     await client.patch(THINGS, "a", "ns", {"spec": {}}, type="apply", force=True, dry_run=True)
     sent = proxy.seen[-1]
     assert sent.headers["content-type"] == "application/apply-patch+yaml"
-    assert sent.query == {"fieldManager": "seiretsu", "force": "true", "dryRun": "All"}
+    assert sent.query == {
+        "fieldManager": "seiretsu",
+        "fieldValidation": "Ignore",
+        "force": "true",
+        "dryRun": "All",
+    }
 
 
 async def test_a_list_is_read_in_pages_and_its_items_say_what_they_are(

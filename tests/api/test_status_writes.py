@@ -1,0 +1,60 @@
+"""The real API server stores the same after the update of a status as after the patch that the update replaces."""
+
+import pytest
+
+from api.objects import Raw
+from core.wire.guard import guarded
+from core.wire.merge import replacement
+from tests.api.objects import admitted, condition, workload
+from tests.api.server import Server
+
+pytestmark = pytest.mark.cluster
+
+MERGE = {"Content-Type": "application/merge-patch+json"}
+WAITED: Raw = {"conditions": [condition("Requeued")], "requeueState": {"count": 1, "requeueAt": "2026-01-01T00:00:00Z"}}
+CHANGES: dict[str, tuple[Raw, Raw]] = {
+    "the first status": ({}, admitted()),
+    "quota after a wait": (WAITED, {**admitted(), "requeueState": {"requeueAt": None}}),
+    "quota that is released": (admitted(), {"admission": None, "conditions": [condition("Evicted")]}),
+}
+
+
+@pytest.mark.parametrize(("before", "change"), CHANGES.values(), ids=CHANGES.keys())
+def test_a_status_written_as_a_whole_is_stored_as_by_its_patch(server: Server, before: Raw, change: Raw) -> None:
+    patched, updated = (written(server, before, change, whole) for whole in (False, True))
+    assert updated == patched
+    assert updated["spec"]["podSets"]
+    assert updated["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_a_status_of_an_older_version_is_a_conflict(server: Server) -> None:
+    old = server.create(workload())[1]
+    assert server.put(old, {**old, "status": admitted()}, "/status")[0] == 200
+    whole = replacement(old, guarded({"status": admitted()}, old))
+    assert whole is not None
+    status, answer = server.ask("PUT", f"{server.path(old, named=True)}/status", named(whole))
+    assert (status, answer["reason"]) == (409, "Conflict")
+
+
+def written(server: Server, before: Raw, change: Raw, whole: bool) -> Raw:
+    """A Workload with a first status, after a change of it, without what differs between any two Workloads."""
+    stored = server.create(workload(annotations={"a": "b"}))[1]
+    if before:
+        stored = server.put(stored, {**stored, "status": before}, "/status")[1]
+    patch = guarded({"status": change}, stored)
+    path = f"{server.path(stored, named=True)}/status?fieldManager=seiretsu"
+    if whole:
+        body = replacement(stored, patch)
+        assert body is not None
+        status, answer = server.ask("PUT", path, named(body))
+    else:
+        status, answer = server.ask("PATCH", path, patch, headers=MERGE)
+    assert status == 200, answer
+    metadata = {key: answer["metadata"][key] for key in ("annotations", "generation", "managedFields")}
+    for owner in metadata["managedFields"]:
+        owner.pop("time")
+    return {**answer, "metadata": metadata}
+
+
+def named(body: Raw) -> Raw:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", **body}
