@@ -48,10 +48,11 @@ def judge(events: Iterable[Seen], limits: Limits, created: Collection[str]) -> l
     """Returns a sentence for each broken rule.
 
     The quota of no ClusterQueue and no cohort is exceeded at any moment; a Workload is admitted again only after it was
-    evicted; every Workload that was created has finished at the end.
+    evicted, and at most one Workload of a job holds quota; every workload that was created has finished at the end.
     """
     broken: list[str] = []
     last: dict[str, Seen] = {}
+    holder: dict[str, str] = {}
     evicted: set[str] = set()
     admitted: set[str] = set()
     queues: defaultdict[str, float] = defaultdict(float)
@@ -65,6 +66,10 @@ def judge(events: Iterable[Seen], limits: Limits, created: Collection[str]) -> l
                 cohorts[limits.cohort_of[state.queue]] += sign * state.cpu
         if seen.holds and (before is None or (before.queue, before.cpu) != (seen.queue, seen.cpu)):
             broken += _exceeded(seen, limits, queues, cohorts)
+        if seen.holds and holder.setdefault(seen.name, seen.uid) != seen.uid:
+            broken.append(f"two Workloads of {seen.name} hold quota")
+        elif not seen.holds and holder.get(seen.name) == seen.uid:
+            del holder[seen.name]
         if seen.evicted:
             evicted.add(seen.uid)
         if seen.runs and (before is None or not before.runs):

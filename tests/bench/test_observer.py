@@ -67,6 +67,14 @@ def test_a_second_admission_needs_an_eviction_before() -> None:
     assert judged(*once) == ["one was admitted again, and was not evicted before"]
 
 
+def test_at_most_one_workload_of_a_job_holds_quota() -> None:
+    first = seen("one", queue="a", cpu=1.0)
+    second = first._replace(uid="another")
+    done = second._replace(finished=True)
+    assert judged(first, second, first._replace(finished=True), done) == ["two Workloads of one hold quota"]
+    assert judged(first, first._replace(deleted=True), second, done) == []
+
+
 def test_an_admission_does_not_move_to_another_queue() -> None:
     admitted = seen("one", queue="a")
     broken = judged(admitted, admitted._replace(queue="b"), admitted._replace(queue="b", finished=True))
