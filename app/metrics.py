@@ -22,18 +22,18 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 SLICE_SECONDS = 0.002
 """The time for which a scrape reads data of the event loop before it yields."""
 
-Steps = Callable[[], Iterator[Metric | None]]
+FamilySource = Callable[[], Iterator[Metric | None]]
 """Reads data of the event loop; other tasks can run after each step (None: no family is complete yet)."""
 
 
 class ProcessMetrics:
     """The registry and the series of the process. The registry is rendered in a thread; data of the event loop is read
-    by ``steps``.
+    by ``sources``.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.steps: list[Steps] = []
+        self.sources: list[FamilySource] = []
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -58,7 +58,7 @@ class ProcessMetrics:
         )
         self.lag = Histogram(
             "seiretsu_event_loop_lag_seconds",
-            "How much later than due the event loop came to a timer",
+            "Seconds by which a timer of the event loop ran late",
             buckets=BUCKETS,
             registry=self.registry,
         )
@@ -79,8 +79,8 @@ class ProcessMetrics:
         """Returns all series as text, rendered in a thread: thousands take longer than a webhook may wait."""
         families: list[Metric] = []
         resumed = time.monotonic()
-        for steps in self.steps:
-            for family in steps():
+        for source in self.sources:
+            for family in source():
                 if family is not None:
                     families.append(family)
                 if time.monotonic() - resumed >= SLICE_SECONDS:

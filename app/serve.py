@@ -102,7 +102,7 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
         metrics = ProcessMetrics()
         metrics.registry.register(ClientCalls(fenced.answers))
         controller = Controller(fenced, decided.controller, metrics.registry)
-        metrics.steps.append(controller.gauges.steps)
+        metrics.sources.append(controller.gauges.families)
         process = Composition(decided, client, controller, metrics)
         code = await _until_stopped(process, asked)
         _guard(decided, code)

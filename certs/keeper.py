@@ -18,7 +18,7 @@ import structlog
 from certs import pki, record
 from certs.live import LiveContext
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import RenewalPolicy, Step, decide
+from certs.plan import RenewalPolicy, RotationStep, decide
 from certs.record import Record
 from certs.store import BundleTarget, Store
 
@@ -113,7 +113,7 @@ class Keeper:
                 return wanted
             if await self.store.write(wanted.data(), content.version):
                 log.info("Stored the CA", step=step.name, trusted=len(pki.read_certificates(wanted.bundle)))
-                if step in (Step.KEEP, Step.PRUNE, Step.RECORD_PUBLICATION):
+                if step in (RotationStep.KEEP, RotationStep.PRUNE, RotationStep.RECORD_PUBLICATION):
                     return wanted
                 published = False
         raise CertificateError(f"the CA could not be stored in {ATTEMPTS} attempts: other writers were always first")

@@ -66,7 +66,7 @@ class Stored:
     promoted_at: datetime | None = None
 
 
-class Step(Enum):
+class RotationStep(Enum):
     """The steps that the table can return; see the module's text."""
 
     CREATE = auto()
@@ -77,31 +77,33 @@ class Step(Enum):
     PRUNE = auto()
 
 
-def decide(stored: Stored, now: datetime, policy: RenewalPolicy, *, published: bool) -> Step:
+def decide(stored: Stored, now: datetime, policy: RenewalPolicy, *, published: bool) -> RotationStep:
     """The one next step. `published`: every client's bundle has just been read and carries the stored bundle."""
     if stored.signing is None or not stored.signing.holds(now):
         # Nothing verifies: a next CA that is good is better late than never.
-        return Step.PROMOTE if stored.next is not None and stored.next.holds(now) else Step.CREATE
+        return RotationStep.PROMOTE if stored.next is not None and stored.next.holds(now) else RotationStep.CREATE
     if stored.next is not None:
         return _rotate(stored, stored.next, now, policy, published=published)
     life = stored.signing.not_after - stored.signing.not_before
     if now >= stored.signing.not_before + life * policy.renew_fraction:
-        return Step.START_ROTATION
+        return RotationStep.START_ROTATION
     if stored.retired and _prunable(stored, now, policy):
-        return Step.PRUNE
-    return Step.KEEP
+        return RotationStep.PRUNE
+    return RotationStep.KEEP
 
 
-def _rotate(stored: Stored, following: Validity, now: datetime, policy: RenewalPolicy, *, published: bool) -> Step:
+def _rotate(
+    stored: Stored, following: Validity, now: datetime, policy: RenewalPolicy, *, published: bool
+) -> RotationStep:
     if not following.holds(now):
-        return Step.START_ROTATION
+        return RotationStep.START_ROTATION
     if not published:
-        return Step.KEEP
+        return RotationStep.KEEP
     if stored.published_at is None:
-        return Step.RECORD_PUBLICATION
+        return RotationStep.RECORD_PUBLICATION
     # The distance, not the difference: a clock that is set back after the publication must not block the rotation for
     # ever.
-    return Step.PROMOTE if abs(now - stored.published_at) >= policy.publish_wait else Step.KEEP
+    return RotationStep.PROMOTE if abs(now - stored.published_at) >= policy.publish_wait else RotationStep.KEEP
 
 
 def _prunable(stored: Stored, now: datetime, policy: RenewalPolicy) -> bool:

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from certs import pki
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import RenewalPolicy, Step, Stored, Validity
+from certs.plan import RenewalPolicy, RotationStep, Stored, Validity
 
 BUNDLE = "ca.crt"
 SIGNING = "signing"
@@ -102,23 +102,23 @@ def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
     return Record(signing, following, retired, published_at if following else None, promoted_at), complaints
 
 
-def after(record: Record, step: Step, now: datetime, policy: RenewalPolicy) -> Record:
+def after(record: Record, step: RotationStep, now: datetime, policy: RenewalPolicy) -> Record:
     """Returns the record after `step`. Creates keys if the step needs a new CA."""
     match step:
-        case Step.KEEP:
+        case RotationStep.KEEP:
             return record
-        case Step.CREATE:
+        case RotationStep.CREATE:
             old = (record.signing.certificate,) if record.signing else ()
             retired = tuple(found for found in (*old, *record.retired) if now < found.not_after)
             return Record(pki.new_authority(now, policy.authority_life), None, retired, None, now if retired else None)
-        case Step.START_ROTATION:
+        case RotationStep.START_ROTATION:
             return replace(record, next=pki.new_authority(now, policy.authority_life), published_at=None)
-        case Step.RECORD_PUBLICATION:
+        case RotationStep.RECORD_PUBLICATION:
             return replace(record, published_at=now)
-        case Step.PROMOTE:
+        case RotationStep.PROMOTE:
             old = (record.signing.certificate,) if record.signing else ()
             return Record(record.next, None, (*old, *record.retired), None, now)
-        case Step.PRUNE:
+        case RotationStep.PRUNE:
             if record.promoted_at is None or now - record.promoted_at >= policy.retire_after:
                 return replace(record, retired=(), promoted_at=None)
             return replace(record, retired=tuple(found for found in record.retired if now < found.not_after))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from core.model import ClusterQueue, Cohort, FlavorResource
 from core.simulation.simulation import Timeline
 
-Steps = tuple[tuple[float, int], ...]
+StepFunction = tuple[tuple[float, int], ...]
 """(from when on, how much), in order of time; from the first on until the end."""
 
 
@@ -24,7 +24,7 @@ class Band:
     cluster_queue: str
     cell: FlavorResource
     nominal: int
-    steps: Steps
+    steps: StepFunction
 
     @property
     def most(self) -> int:
@@ -75,7 +75,7 @@ def totals(found: Iterable[Band], cohorts: Mapping[str, Cohort]) -> list[Band]:
     return every
 
 
-def waiting(timeline: Timeline) -> dict[str, Steps]:
+def waiting(timeline: Timeline) -> dict[str, StepFunction]:
     """How many wait in each ClusterQueue, over time."""
     found: dict[str, list[tuple[float, int]]] = {}
     for level in timeline.levels:
@@ -85,7 +85,7 @@ def waiting(timeline: Timeline) -> dict[str, Steps]:
     return {name: tuple(taken) for name, taken in sorted(found.items())}
 
 
-def together(several: Iterable[Steps]) -> Steps:
+def together(several: Iterable[StepFunction]) -> StepFunction:
     """The sum of all, over time."""
     changes: dict[float, int] = defaultdict(int)
     for steps in several:
@@ -100,13 +100,13 @@ def together(several: Iterable[Steps]) -> Steps:
     return tuple(found)
 
 
-def area(steps: Steps, end: float) -> float:
+def area(steps: StepFunction, end: float) -> float:
     """Amount times seconds, up to the end."""
     ends = [at for at, _ in steps[1:]] + [end]
     return sum(amount * max(0.0, min(until, end) - at) for (at, amount), until in zip(steps, ends, strict=True))
 
 
-def sampled(steps: Steps, end: float, most: int) -> Steps:
+def sampled(steps: StepFunction, end: float, most: int) -> StepFunction:
     """The same with so many steps at most: each then is the mean over its part of the time."""
     if len(steps) <= most or not end:
         return steps

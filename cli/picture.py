@@ -14,7 +14,7 @@ from html import escape
 from itertools import groupby
 
 from api import quantity
-from cli.bands import Band, Steps, bands, sampled, together, totals, waiting
+from cli.bands import Band, StepFunction, bands, sampled, together, totals, waiting
 from cli.report import seconds
 from cli.simulator import Played
 from core.model import FlavorResource, Key
@@ -105,7 +105,7 @@ class Parts:
     """The content of one picture."""
 
     bands: Mapping[tuple[str, FlavorResource], Band]
-    waiting: Mapping[str, Steps]
+    waiting: Mapping[str, StepFunction]
     courses: Mapping[Key, Course]
     cohorts: Mapping[str, str]
 
@@ -253,7 +253,7 @@ def _band(band: Band, frame: Frame, top: float) -> Iterator[str]:
         yield _text(label, LEFT - 6, at + 4, "dim small", anchor="end")
 
 
-def _pending(steps: Steps, most: int, frame: Frame, top: float) -> Iterator[str]:
+def _pending(steps: StepFunction, most: int, frame: Frame, top: float) -> Iterator[str]:
     """How many wait."""
     floor, height = top + BAND - 12, BAND - 30
 
@@ -276,7 +276,7 @@ def _line(frame: Frame, at: float, style: str) -> str:
 
 
 def _boxes(
-    frame: Frame, steps: Steps, below: Sequence[int], y: Height, kind: str, tips: Sequence[str]
+    frame: Frame, steps: StepFunction, below: Sequence[int], y: Height, kind: str, tips: Sequence[str]
 ) -> Iterator[str]:
     """A box for each step, from ``below`` up."""
     ends = [at for at, _ in steps[1:]] + [frame.end]
@@ -284,7 +284,7 @@ def _boxes(
         yield _box(frame, at, end, y(amount), y(low), kind, tip)
 
 
-def _shape(frame: Frame, steps: Steps, y: Height, kind: str) -> str:
+def _shape(frame: Frame, steps: StepFunction, y: Height, kind: str) -> str:
     """All steps as one shape; those too small to be seen are none."""
     path, last = [f"M{LEFT} {y(0):.0f}"], ""
     for at, amount in sampled(steps, frame.end, frame.right - LEFT):

@@ -87,7 +87,7 @@ class Gauges:
         """The labels that objects promote."""
         return self.metrics.custom
 
-    def steps(self) -> Iterator[Metric | None]:
+    def families(self) -> Iterator[Metric | None]:
         """Yields all gauges, and None after each queue, so that other tasks can run in between. Objects that are
         deleted meanwhile are left out; objects that change have the values of the moment at which their queue is
         visited.

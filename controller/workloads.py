@@ -26,7 +26,7 @@ from core.model import Key, Raw, Workload
 from core.state.surroundings import surroundings
 from core.wire.finalizers import released
 from core.wire.guard import guarded
-from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Step, Update
+from core.workload.actions import Deactivate, Delete, Evict, Idle, LifecycleAction, ReleaseOrphan, Update
 from core.workload.lifecycle import next_step
 from core.workload.priority import Missing, followed
 
@@ -98,7 +98,7 @@ class WorkloadReconciler:
         await self.writer.patch(resources.WORKLOADS, key, guarded(patch, raw))
         return True
 
-    async def _apply(self, workload: Workload, step: Step) -> float | None:
+    async def _apply(self, workload: Workload, step: LifecycleAction) -> float | None:
         match step:
             case Idle():
                 return step.requeue_after

@@ -14,11 +14,16 @@ from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2
 from api.objects import Raw
 from api.validate import form
 
-Step = Callable[[Raw], Raw]
+Conversion = Callable[[Raw], Raw]
+Both = tuple[Conversion, Conversion]
+"""To the stored version, and from it."""
 
-_STEPS: Final[dict[str, Mapping[str, tuple[Step, Step]]]] = {V1BETA1: v1beta1.STEPS, V1ALPHA1: v1alpha1.STEPS}
-"""By version and kind: to the stored version, and from it."""
-_SAME: Final[tuple[Step, Step]] = (lambda obj: obj, lambda obj: obj)
+_CONVERSIONS: Final[dict[str, Mapping[str, Both]]] = {
+    V1BETA1: v1beta1.CONVERSIONS,
+    V1ALPHA1: v1alpha1.CONVERSIONS,
+}
+"""By version and kind."""
+_SAME: Final[Both] = (lambda obj: obj, lambda obj: obj)
 _KINDS: Final = {
     V1BETA2: frozenset(v1beta1.KINDS),
     V1BETA1: frozenset(v1beta1.KINDS),
@@ -48,7 +53,7 @@ def _up(obj: Raw, kind: str, version: str) -> Raw:
 
     Any user can write the annotation, so what it adds must match the schema.
     """
-    to_stored, from_stored = _STEPS[version].get(kind, _SAME)
+    to_stored, from_stored = _CONVERSIONS[version].get(kind, _SAME)
     bare, held = kept.taken(obj, STORAGE_VERSION)
     plain = to_stored(bare)
     stored = _restored(plain, held, lambda candidate: to_stored(from_stored(candidate)))
@@ -60,7 +65,7 @@ def _up(obj: Raw, kind: str, version: str) -> Raw:
 
 def _down(stored: Raw, kind: str, version: str) -> Raw:
     """From the stored version."""
-    to_stored, from_stored = _STEPS[version].get(kind, _SAME)
+    to_stored, from_stored = _CONVERSIONS[version].get(kind, _SAME)
     bare, held = kept.taken(stored, version)
     obj = _restored(from_stored(bare), held, lambda candidate: from_stored(to_stored(candidate)))
     obj = {**obj, "apiVersion": f"{GROUP}/{version}"}
@@ -84,7 +89,7 @@ def _well_formed(restored: Raw, plain: Raw) -> bool:
     return found <= before
 
 
-def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
+def _restored(converted: Raw, held: Any, there_and_back: Conversion) -> Raw:
     """Returns the converted object, with the kept parts that still agree with it.
 
     All of them if nothing was edited meanwhile; otherwise only additions.
@@ -98,7 +103,7 @@ def _restored(converted: Raw, held: Any, there_and_back: Step) -> Raw:
     return converted
 
 
-def _agrees(candidate: Raw, converted: Raw, there_and_back: Step) -> bool:
+def _agrees(candidate: Raw, converted: Raw, there_and_back: Conversion) -> bool:
     """Whether the restored object has the same content as the converted one; False if it cannot be converted.
 
     Any user can write the annotation, and one object that cannot be converted would break every list of its kind.

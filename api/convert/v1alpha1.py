@@ -8,7 +8,7 @@ from api.names import Kind
 from api.objects import Raw
 from api.quantity import difference, total
 
-Step = Callable[[Raw], Raw]
+Conversion = Callable[[Raw], Raw]
 
 
 def _flavor_up(obj: Raw) -> Raw:
@@ -168,10 +168,10 @@ def _queue_status_down(status: Raw) -> Raw:
     return {**older, "usedResources": used}
 
 
-STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
+CONVERSIONS: Final[Mapping[str, tuple[Conversion, Conversion]]] = {
     Kind.CLUSTER_QUEUE: (_queue_up, _queue_down),
     Kind.COHORT: (_cohort_up, _cohort_down),
     Kind.RESOURCE_FLAVOR: (_flavor_up, _flavor_down),
 }
-KINDS: Final = (*STEPS, Kind.TOPOLOGY)
-"""The kinds of this version; those without steps are spelled the same."""
+KINDS: Final = (*CONVERSIONS, Kind.TOPOLOGY)
+"""The kinds of this version; those without a conversion are spelled the same."""

@@ -9,7 +9,7 @@ from api.names import GROUP as OUR_GROUP
 from api.names import SCHEDULING_GROUP, Fungibility, Kind, PriorityClassSource
 from api.objects import Raw
 
-Step = Callable[[Raw], Raw]
+Conversion = Callable[[Raw], Raw]
 
 _REFERENCES: Final = {
     PriorityClassSource.WORKLOAD_PRIORITY_CLASS: (OUR_GROUP, "WorkloadPriorityClass"),
@@ -152,7 +152,7 @@ def _same(obj: Raw) -> Raw:
     return obj
 
 
-STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
+CONVERSIONS: Final[Mapping[str, tuple[Conversion, Conversion]]] = {
     Kind.ADMISSION_CHECK: (_check_up, _check_down),
     Kind.CLUSTER_QUEUE: (_queue_up, _queue_down),
     Kind.COHORT: (_cohort_up, _same),
@@ -162,10 +162,10 @@ STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
     Kind.WORKLOAD: (_workload_up, _workload_down),
 }
 KINDS: Final = (
-    *STEPS,
+    *CONVERSIONS,
     Kind.PROVISIONING_REQUEST_CONFIG,
     Kind.RESOURCE_FLAVOR,
     Kind.TOPOLOGY,
     Kind.WORKLOAD_PRIORITY_CLASS,
 )
-"""The kinds of this version; those without steps are spelled the same."""
+"""The kinds of this version; those without a conversion are spelled the same."""

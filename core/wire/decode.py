@@ -39,7 +39,7 @@ from core.model.owner import owner
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
 
-_MAX_SHAPES = 20_000
+_MOST_CACHED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class WorkloadContext:
     """The context in which Workloads of one namespace are decoded; a new one is needed when LimitRanges, RuntimeClasses
     or settings change.
 
-    ``shapes`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
+    ``pod_sets`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
     ``admission_gates`` and ``reclaimable_pods`` are the feature gates PriorityBoost, AdmissionGatedBy, ReclaimablePods.
     """
 
@@ -55,7 +55,7 @@ class WorkloadContext:
     priority_boost: bool = False
     admission_gates: bool = True
     reclaimable_pods: bool = True
-    shapes: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
+    pod_sets: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def selector(raw: Raw | None) -> Selector | None:
@@ -156,7 +156,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
     one text, as Kueue puts it, and empty in the normal case.
     """
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    shapes = [_pod_set(pod_set, context) for pod_set in spec.get("podSets") or []]
+    decoded = [_pod_set(pod_set, context) for pod_set in spec.get("podSets") or []]
     requeue = status.get("requeueState") or {}
     return model.Workload(
         key=key_of(raw),
@@ -164,7 +164,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
         queue=spec.get("queueName") or "",
         priority=_priority(spec, metadata.get("annotations") or {}, context),
-        pod_sets=tuple(pod_set for pod_set, _ in shapes),
+        pod_sets=tuple(pod_set for pod_set, _ in decoded),
         conditions=_conditions(status),
         admission=admission(status.get("admission"), spec),
         active=spec.get("active") is not False,
@@ -182,7 +182,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         deleting="deletionTimestamp" in metadata,
         generation=metadata.get("generation", 0),
         resource_version=metadata.get("resourceVersion", ""),
-        invalid=complaints([found for _, found in shapes]),
+        invalid=complaints([found for _, found in decoded]),
         gates=_gates(metadata.get("annotations") or {}) if context.admission_gates else (),
         evictions=tuple(
             (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
@@ -248,23 +248,23 @@ def _located(error: FieldError, index: int) -> FieldError:
 
 
 def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
-    """The pod set and its effective requests, from memory when one of equal shape was seen before."""
+    """The pod set and its effective requests, from the cache if an equal one was decoded before."""
     spec = (raw.get("template") or {}).get("spec") or {}
-    shape = _shape(raw, spec)
-    known = context.shapes.get(shape)
+    serialised = _serialised(raw, spec)
+    known = context.pod_sets.get(serialised)
     if known is None:
         asked = effective(spec, context.rules)
         count = raw["count"] if raw.get("count") is not None else 1
         pod_set = PodSet(
             raw.get("name") or names.DEFAULT_POD_SET, count, asked.requests, raw.get("minCount"), placement(spec)
         )
-        if len(context.shapes) >= _MAX_SHAPES:  # bounds memory; pod sets that are still in use are cached again
-            context.shapes.clear()
-        known = context.shapes[shape] = (pod_set, asked)
+        if len(context.pod_sets) >= _MOST_CACHED:  # bounds memory; pod sets that are still in use are cached again
+            context.pod_sets.clear()
+        known = context.pod_sets[serialised] = (pod_set, asked)
     return known
 
 
-def _shape(raw: Raw, spec: Raw) -> bytes:
+def _serialised(raw: Raw, spec: Raw) -> bytes:
     """All of a pod set that a PodSet is made of, serialised."""
     return json.dumps(
         (

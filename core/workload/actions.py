@@ -101,4 +101,4 @@ class Idle:
     requeue_after: float | None = None
 
 
-Step = Update | Evict | Deactivate | Delete | ReleaseOrphan | Idle
+LifecycleAction = Update | Evict | Deactivate | Delete | ReleaseOrphan | Idle

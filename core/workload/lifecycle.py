@@ -25,9 +25,9 @@ from core.workload.actions import (
     Delete,
     Evict,
     Idle,
+    LifecycleAction,
     PodsReadyPolicy,
     ReleaseOrphan,
-    Step,
     Surroundings,
     Update,
 )
@@ -56,10 +56,10 @@ TIME_TO_STOP = 30.0
 """Seconds in which the pods of an evicted Workload must end: the default terminationGracePeriodSeconds."""
 
 
-LifecycleRule = Callable[[Workload, Surroundings], Step | None]
+LifecycleRule = Callable[[Workload, Surroundings], LifecycleAction | None]
 
 
-def next_step(workload: Workload, around: Surroundings) -> Step:
+def next_step(workload: Workload, around: Surroundings) -> LifecycleAction:
     """The first step that a rule asks for."""
     for rule in RULES:
         step = rule(workload, around)
@@ -68,7 +68,7 @@ def next_step(workload: Workload, around: Surroundings) -> Step:
     return Idle()
 
 
-def ownerless(w: Workload, s: Surroundings) -> Step | None:
+def ownerless(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Releases a Workload whose job is gone, or that is deleted and has no job.
 
     A Workload with any owner reference has a job: the pods of a group own their Workload together.
@@ -76,7 +76,7 @@ def ownerless(w: Workload, s: Surroundings) -> Step | None:
     return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
 
 
-def finished(w: Workload, s: Surroundings) -> Step | None:
+def finished(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A finished Workload is kept for the time in the Configuration; nothing else happens to it."""
     done = w.condition(names.Condition.FINISHED)
     if done is None or not done.status:
@@ -87,7 +87,7 @@ def finished(w: Workload, s: Surroundings) -> Step | None:
     return Idle(left) if left > 0 else Delete()
 
 
-def retry_later(w: Workload, s: Surroundings) -> Step | None:
+def retry_later(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """An admission check may ask for a retry not before some time: the longest wish counts."""
     wishes = [
         check.since + check.requeue_after
@@ -100,14 +100,14 @@ def retry_later(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, replace(w, requeue_at=at), "backoff")
 
 
-def to_be_deactivated(w: Workload, s: Surroundings) -> Step | None:
+def to_be_deactivated(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A target of deactivation is deactivated."""
     if not w.active or not w.holds(names.Condition.DEACTIVATION_TARGET):
         return None
     return Deactivate(guarded({"spec": {"active": False}}, w))
 
 
-def deactivated(w: Workload, s: Surroundings) -> Step | None:
+def deactivated(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A deactivated Workload is evicted, regardless of its state, and starts from the beginning when it is activated
     again.
     """
@@ -121,7 +121,7 @@ def deactivated(w: Workload, s: Surroundings) -> Step | None:
     return _evict(w, after, EvictedReason.DEACTIVATED, eviction, target.reason if target else "")
 
 
-def leftover(w: Workload, s: Surroundings) -> Step | None:
+def leftover(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Removes an admission that stayed when another client set QuotaReserved to False.
 
     Server-side apply cannot remove a field that another field manager wrote.
@@ -132,7 +132,7 @@ def leftover(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, replace(w, admission=None), "clear")
 
 
-def backoff(w: Workload, s: Surroundings) -> Step | None:
+def backoff(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Queues a Workload when its ``requeueAt`` has passed.
 
     As in Kueue, the backoff also ends while the pods still hold quota, but only if the condition Requeued reports the
@@ -151,7 +151,7 @@ def backoff(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, after, "requeue")
 
 
-def requeued(w: Workload, s: Surroundings) -> Step | None:
+def requeued(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """The reason that kept a Workload out of the queue has ended: it was reactivated, or its queue restarted."""
     why = _kept_out(w)
     if why.startswith(EvictedReason.DEACTIVATED) and w.active:
@@ -167,7 +167,7 @@ def requeued(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, transitions.requeued(w, reason, message, s.now), "requeue")
 
 
-def gates(w: Workload, s: Surroundings) -> Step | None:
+def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
     reservation = w.condition(names.Condition.QUOTA_RESERVED)
     gated = reservation is not None and reservation.reason == PendingReason.ADMISSION_GATED
@@ -181,7 +181,7 @@ def gates(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
 
 
-def active_condition(w: Workload, s: Surroundings) -> Step | None:
+def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
     if s.cluster_queue is not None:
@@ -197,7 +197,7 @@ def active_condition(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, after, "checks" if after.checks != w.checks else "pend")
 
 
-def checks_failed(w: Workload, s: Surroundings) -> Step | None:
+def checks_failed(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A rejected check deactivates the Workload; one to be retried evicts it."""
     if not _holding(w):
         return None
@@ -213,7 +213,7 @@ def checks_failed(w: Workload, s: Surroundings) -> Step | None:
     return _evicted(w, EvictedReason.ADMISSION_CHECK, message, s.now)
 
 
-def queue_stopped(w: Workload, s: Surroundings) -> Step | None:
+def queue_stopped(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A drained queue evicts what it admitted; a stopped or missing queue releases what is only reserved."""
     if not _holding(w):
         return None
@@ -234,7 +234,7 @@ def queue_stopped(w: Workload, s: Surroundings) -> Step | None:
     return None
 
 
-def pods_not_ready(w: Workload, s: Surroundings) -> Step | None:
+def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A Workload whose pods are not ready in time is evicted with increasing backoff, and deactivated after the last
     retry.
     """
@@ -252,7 +252,7 @@ def pods_not_ready(w: Workload, s: Surroundings) -> Step | None:
     return _evict(w, after, EvictedReason.PODS_READY_TIMEOUT, after.condition(names.Condition.EVICTED), late[1])
 
 
-def overtime(w: Workload, s: Surroundings) -> Step | None:
+def overtime(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A Workload that has run for its maximumExecutionTimeSeconds, summed over all runs, is deactivated."""
     deadline = _execution_deadline(w)
     if not _holding(w) or deadline is None or deadline > s.now:
@@ -263,7 +263,7 @@ def overtime(w: Workload, s: Surroundings) -> Step | None:
     return _update(w, after, "overtime", message)
 
 
-def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
+def evicted_without_job(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Releases an evicted Workload without owner, if its creator did not do so in the time in which pods end.
 
     Any owner reference, and Kueue's annotation with the owner's name, mean that another controller runs its pods. That
@@ -279,7 +279,7 @@ def evicted_without_job(w: Workload, s: Surroundings) -> Step | None:
     return Idle(min(until, backoff_ends) - s.now)
 
 
-def until_late(w: Workload, s: Surroundings) -> Step | None:
+def until_late(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Look again when the first deadline passes."""
     if not _holding(w):
         return None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.plan import RenewalPolicy, Step, Stored, Validity, decide
+from certs.plan import RenewalPolicy, RotationStep, Stored, Validity, decide
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -24,82 +24,82 @@ FUTURE = lasting(since=-300 * DAY, left=665 * DAY)
 SECOND = timedelta(seconds=1)
 
 CASES = [
-    ("nothing is stored: make a CA", Stored(), True, Step.CREATE),
-    ("a fresh CA is kept", Stored(FRESH), True, Step.KEEP),
-    ("a CA that is not valid yet is replaced", Stored(FUTURE), True, Step.CREATE),
+    ("nothing is stored: make a CA", Stored(), True, RotationStep.CREATE),
+    ("a fresh CA is kept", Stored(FRESH), True, RotationStep.KEEP),
+    ("a CA that is not valid yet is replaced", Stored(FUTURE), True, RotationStep.CREATE),
     (
         "a CA that is not valid yet is followed at once by a next one that is",
         Stored(FUTURE, FRESH),
         False,
-        Step.PROMOTE,
+        RotationStep.PROMOTE,
     ),
-    ("a CA and its next that are not valid yet: make one", Stored(FUTURE, FUTURE), True, Step.CREATE),
+    ("a CA and its next that are not valid yet: make one", Stored(FUTURE, FUTURE), True, RotationStep.CREATE),
     (
         "a next CA that is not valid yet is made anew",
         Stored(JUST_DUE, FUTURE, published_at=NOW),
         True,
-        Step.START_ROTATION,
+        RotationStep.START_ROTATION,
     ),
-    ("an expired CA with nothing to follow it: make one", Stored(EXPIRED), True, Step.CREATE),
-    ("an expired CA is followed at once by the next", Stored(EXPIRED, FRESH), False, Step.PROMOTE),
-    ("an expired CA and an expired next: make one", Stored(EXPIRED, EXPIRED), True, Step.CREATE),
-    ("no signer but a next: it signs", Stored(None, FRESH), False, Step.PROMOTE),
-    ("just before two thirds of its life the CA is kept", Stored(NOT_QUITE_DUE), True, Step.KEEP),
-    ("at two thirds of its life the rotation starts", Stored(JUST_DUE), True, Step.START_ROTATION),
-    ("the next CA is not published yet: wait", Stored(JUST_DUE, FRESH), False, Step.KEEP),
-    ("the next CA is seen published: say when", Stored(JUST_DUE, FRESH), True, Step.RECORD_PUBLICATION),
+    ("an expired CA with nothing to follow it: make one", Stored(EXPIRED), True, RotationStep.CREATE),
+    ("an expired CA is followed at once by the next", Stored(EXPIRED, FRESH), False, RotationStep.PROMOTE),
+    ("an expired CA and an expired next: make one", Stored(EXPIRED, EXPIRED), True, RotationStep.CREATE),
+    ("no signer but a next: it signs", Stored(None, FRESH), False, RotationStep.PROMOTE),
+    ("just before two thirds of its life the CA is kept", Stored(NOT_QUITE_DUE), True, RotationStep.KEEP),
+    ("at two thirds of its life the rotation starts", Stored(JUST_DUE), True, RotationStep.START_ROTATION),
+    ("the next CA is not published yet: wait", Stored(JUST_DUE, FRESH), False, RotationStep.KEEP),
+    ("the next CA is seen published: say when", Stored(JUST_DUE, FRESH), True, RotationStep.RECORD_PUBLICATION),
     (
         "published 14 s ago: wait",
         Stored(JUST_DUE, FRESH, published_at=NOW - 14 * SECOND),
         True,
-        Step.KEEP,
+        RotationStep.KEEP,
     ),
     (
         "published 15 s ago: the next CA signs",
         Stored(JUST_DUE, FRESH, published_at=NOW - 15 * SECOND),
         True,
-        Step.PROMOTE,
+        RotationStep.PROMOTE,
     ),
     (
         "published, but a client has lost the bundle since: wait",
         Stored(JUST_DUE, FRESH, published_at=NOW - 15 * SECOND),
         False,
-        Step.KEEP,
+        RotationStep.KEEP,
     ),
     (
         "published in the future by a clock since set back: the next CA signs",
         Stored(JUST_DUE, FRESH, published_at=NOW + DAY),
         True,
-        Step.PROMOTE,
+        RotationStep.PROMOTE,
     ),
-    ("a next CA that expired unused is made anew", Stored(JUST_DUE, EXPIRED), True, Step.START_ROTATION),
+    ("a next CA that expired unused is made anew", Stored(JUST_DUE, EXPIRED), True, RotationStep.START_ROTATION),
     (
         "a retired CA stays while its leaves may live",
         Stored(FRESH, None, (JUST_DUE,), promoted_at=NOW - 29 * DAY),
         True,
-        Step.KEEP,
+        RotationStep.KEEP,
     ),
     (
         "a retired CA goes once its last leaf has expired",
         Stored(FRESH, None, (JUST_DUE,), promoted_at=NOW - 30 * DAY),
         True,
-        Step.PRUNE,
+        RotationStep.PRUNE,
     ),
-    ("an expired retired CA goes at once", Stored(FRESH, None, (EXPIRED,), promoted_at=NOW), True, Step.PRUNE),
-    ("a retired CA of unknown history goes", Stored(FRESH, None, (JUST_DUE,)), True, Step.PRUNE),
+    ("an expired retired CA goes at once", Stored(FRESH, None, (EXPIRED,), promoted_at=NOW), True, RotationStep.PRUNE),
+    ("a retired CA of unknown history goes", Stored(FRESH, None, (JUST_DUE,)), True, RotationStep.PRUNE),
 ]
 
 
 @pytest.mark.parametrize(("stored", "published", "step"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_the_table(stored: Stored, published: bool, step: Step) -> None:
+def test_the_table(stored: Stored, published: bool, step: RotationStep) -> None:
     assert decide(stored, NOW, POLICY, published=published) is step
 
 
 def test_a_clock_forty_days_ahead_after_a_sleep_finds_the_rotation_due() -> None:
     stored = Stored(NOT_QUITE_DUE)
-    assert decide(stored, NOW + 40 * DAY, POLICY, published=True) is Step.START_ROTATION
+    assert decide(stored, NOW + 40 * DAY, POLICY, published=True) is RotationStep.START_ROTATION
 
 
 def test_a_shorter_wait_is_the_policys_to_choose() -> None:
     hasty = replace(POLICY, publish_wait=timedelta(0))
-    assert decide(Stored(JUST_DUE, FRESH, published_at=NOW), NOW, hasty, published=True) is Step.PROMOTE
+    assert decide(Stored(JUST_DUE, FRESH, published_at=NOW), NOW, hasty, published=True) is RotationStep.PROMOTE

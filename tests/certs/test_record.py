@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from certs import pki, record
 from certs.pki import Certificate, CertificateError, Pair
-from certs.plan import RenewalPolicy, Step, decide
+from certs.plan import RenewalPolicy, RotationStep, decide
 from certs.record import Record
 from tests.effort import cases
 
@@ -20,16 +20,16 @@ NAMES = ("seiretsu.example.svc", "127.0.0.1")
 
 
 def created(now: datetime = NOW) -> Record:
-    return record.after(Record(), Step.CREATE, now, POLICY)
+    return record.after(Record(), RotationStep.CREATE, now, POLICY)
 
 
 def rotating(now: datetime = NOW) -> Record:
-    return record.after(created(now), Step.START_ROTATION, now, POLICY)
+    return record.after(created(now), RotationStep.START_ROTATION, now, POLICY)
 
 
 def test_what_was_written_is_read_back() -> None:
-    written = record.after(rotating(), Step.RECORD_PUBLICATION, NOW, POLICY)
-    promoted = record.after(written, Step.PROMOTE, NOW, POLICY)
+    written = record.after(rotating(), RotationStep.RECORD_PUBLICATION, NOW, POLICY)
+    promoted = record.after(written, RotationStep.PROMOTE, NOW, POLICY)
     for one in (created(), written, promoted):
         assert record.read(one.data()) == (one, [])
 
@@ -93,7 +93,7 @@ def test_whatever_the_pace_every_living_leaf_verifies_and_no_ca_signs_unpublishe
         outage = current.signing is None or not current.signing.certificate.valid_at(now)
         current = record.after(current, step, now, POLICY)
         assert current.signing is not None
-        if step is Step.PROMOTE and not outage:
+        if step is RotationStep.PROMOTE and not outage:
             assert current.signing.certificate.fingerprint in published
         leaves = [*leaves_alive(leaves, now), pki.new_leaf(current.signing, NAMES, now, POLICY.leaf_life)]
         for leaf in leaves:

@@ -74,7 +74,7 @@ class Page:
             self.process.registry, cohorts=lambda name: ["all"], custom=CustomLabels(custom, look), hidden=off
         )
         self.gauges = Gauges(self.caches, self.metrics, resources=True, version="v1", hidden=off)
-        self.process.steps.append(self.gauges.steps)
+        self.process.sources.append(self.gauges.families)
         self.caches.start()
         Series(self.caches, self.metrics, clock=lambda: NOW).connect()
 
@@ -345,13 +345,13 @@ async def test_objects_deleted_while_the_gauges_are_read_are_left_out() -> None:
     for name in names:
         page.caches.state.set_cluster_queue(name, cluster_queue(name, 1))
 
-    def steps() -> Iterator[Metric | None]:
-        for family in page.gauges.steps():
+    def paused() -> Iterator[Metric | None]:
+        for family in page.gauges.families():
             yield family
             if names:
                 page.caches.state.set_cluster_queue(names.pop(), None)
 
-    page.process.steps[:] = [steps]
+    page.process.sources[:] = [paused]
     lines = await page.lines()
     assert any('cluster_queue="cq"' in line for line in lines)
     assert not any('cluster_queue="more-2"' in line for line in lines)
@@ -360,7 +360,7 @@ async def test_objects_deleted_while_the_gauges_are_read_are_left_out() -> None:
 async def test_no_metrics_are_shown_before_the_caches_have_been_read() -> None:
     caches = filled()
     gauges = Gauges(caches, QueueingMetrics(CollectorRegistry()))
-    assert [family.name for family in gauges.steps() if family is not None] == ["kueue_build_info"]
+    assert [family.name for family in gauges.families() if family is not None] == ["kueue_build_info"]
 
 
 async def test_a_local_queue_that_is_not_chosen_has_no_series() -> None:

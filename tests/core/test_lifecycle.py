@@ -30,10 +30,10 @@ from core.workload.actions import (
     Delete,
     Evict,
     Idle,
+    LifecycleAction,
     LifePolicy,
     PodsReadyPolicy,
     ReleaseOrphan,
-    Step,
     Surroundings,
     Update,
 )
@@ -75,7 +75,7 @@ def message(workload: Workload, kind: str) -> str:
 def live(workload: Workload, surroundings: Surroundings) -> Workload:
     """The Workload when nothing is left to do, deactivation applied as the API server would."""
     for _ in range(10):
-        step: Step = next_step(workload, surroundings)
+        step: LifecycleAction = next_step(workload, surroundings)
         match step:
             case Update() | Evict():
                 workload = step.after
