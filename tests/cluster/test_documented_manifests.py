@@ -2,7 +2,7 @@
 
 If no API server can accept a document's manifest, or Seiretsu must not (a shorthand that pruning would turn into
 something else), the test shows kubectl's error, and that the corrected manifest does what the text says. Names are
-``test_seed_<document>_<place>_...``; what the figures of seed 1 show is in ``test_seed_figures``.
+``test_seed_<document>_<place>_...``; what the figures of seed 1 show is in ``test_documented_preemptions``.
 """
 
 from __future__ import annotations
