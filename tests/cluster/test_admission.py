@@ -48,7 +48,7 @@ def test_a_job_without_a_queue_goes_to_the_local_queue_named_default_where_there
         return "kueue.x-k8s.io/queue-name" in world.jobs()["asks-for-none"]["metadata"].get("labels", {})
 
     world.until("it is given the default queue", made)
-    world.until("it has its turn", lambda: "asks-for-none" in world.workloads())
+    world.until("it is admitted", lambda: "asks-for-none" in world.workloads())
 
 
 def test_no_workload_passes_the_head_of_a_strict_queue_but_some_in_a_best_effort_queue(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_job_unsuspended_without_admission_is_suspended_again(world: World) ->
     sneaked = json.loads(world.plane.kubectl(*written, "--show-managed-fields", check=True).stdout)
     world.until("it is suspended again", lambda: "sneaks" not in world.running())
     assert suspend_written(world.jobs()["sneaks"]) - suspend_written(sneaked) <= 2, "seconds, by the server's clock"
-    world.until("it is told why", lambda: "Stopped" in world.events("Job", "sneaks"))
+    world.until("an event on the Job has the reason", lambda: "Stopped" in world.events("Job", "sneaks"))
     assert world.running() == {"runs"}
     assert not holds(world.workloads()["sneaks"], "Admitted")
 
@@ -117,7 +117,10 @@ def test_a_cluster_queue_in_use_stays_until_its_last_job_is_gone(world: World) -
     world.until("it runs", lambda: "job" in world.running())
     name = f"clusterqueue.kueue.x-k8s.io/{world.full('team')}"
     world.plane.kubectl("delete", name, "--wait=false", check=True)
-    world.until("it says so", lambda: world.status("team").get("conditions", [{}])[0].get("reason") == "Terminating")
+    world.until(
+        "the status of the queue has the reason",
+        lambda: world.status("team").get("conditions", [{}])[0].get("reason") == "Terminating",
+    )
     assert world.running() == {"job"}
     world.plane.kubectl("delete", "job", "job", "-n", world.namespace, check=True)
     world.until("it is gone", lambda: not world.get("clusterqueues", world.full("team")))

@@ -49,7 +49,7 @@ def test_the_queue_that_used_less_goes_first_also_after_a_restart(
         most = consumed(world, "hungry")
         world.until("it fades", lambda: 0 < consumed(world, "hungry") < most)
         world.patch("clusterqueues", world.full("hungry"), {"spec": {"stopPolicy": "Hold"}})
-        world.until("nobody is let in", lambda: world.active("hungry")[0] == "False")
+        world.until("the queue is not active", lambda: world.active("hungry")[0] == "False")
     with serving(unserved.kubeconfig, tmp_path, *options) as process:
         process.ready()
         world.job("earlier", "hungry", cpu=4, seconds=600)

@@ -85,7 +85,7 @@ def test_usage_after_a_restart_is_the_sum_of_what_is_admitted(plane: ControlPlan
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()
         world.until("the rest of the quota is given", lambda: len(world.running()) == 5)
-        world.until("the status says the same", lambda: world.used("team") == ("5", "0"))
+        world.until("the status has the same usage", lambda: world.used("team") == ("5", "0"))
         assert len(admitted(world)) == 5
         world.until("all others wait", lambda: world.status("team")["pendingWorkloads"] == 7)
 

@@ -349,7 +349,7 @@ def test_seed_0_slides_39_and_40_strict_and_best_effort_order(desk: World) -> No
     put(desk, "create", job("head", asks={"cpu": "2"}))
     assert why(desk, "head")
     seconds = int(time.time())
-    desk.until("a second has begun, for times of creation are told in whole ones", lambda: time.time() > seconds + 1)
+    desk.until("the next second has begun: times of creation are whole seconds", lambda: time.time() > seconds + 1)
     put(desk, "create", job("would-fit", asks={"cpu": "1"}))
     restart = ("priorityClassName: high-priority", "priorityClassName: high-priority\n      restartPolicy: Never")
     _, urgent, _ = slide.corrected(mark, restart, ("generateName: sample-job-", "name: urgent")).split("---\n")

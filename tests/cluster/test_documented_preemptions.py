@@ -112,7 +112,9 @@ def played(cluster: ControlPlane, served: Served) -> Iterator[World]:
     create(world, *(job(row, 2) for row in ROWS))
     winners = {named(row, "job-2") for row in ROWS if row.preempted}
     world.until("every job-2 that may preempt runs", lambda: winners <= world.running())
-    world.until("every other one is told why not", lambda: all(told(world, row) for row in ROWS if not row.preempted))
+    world.until(
+        "every other Workload has its reason", lambda: all(told(world, row) for row in ROWS if not row.preempted)
+    )
     yield world
     cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false", check=True)
 

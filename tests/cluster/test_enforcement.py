@@ -182,7 +182,7 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
     assert "the job names no queue" in stays_suspended(world, "queueless")
     assert "queueless" not in world.running()
     patch(world.plane, "queueless", {"metadata": {"labels": {Label.QUEUE_NAME: "main"}}}).check_returncode()
-    world.until("it has its turn", lambda: "queueless" in world.running())
+    world.until("it is admitted", lambda: "queueless" in world.running())
 
 
 def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(world: World, pod: Path) -> None:
@@ -282,7 +282,7 @@ def test_kueues_mark_of_a_job_that_is_being_stopped_starts_nothing_and_stops_not
         assert 'the job waits in LocalQueue "marked"' in warned
     small = job("marked-small", queue="marked", cpu="100m", annotations=mark)
     create(world.plane, small)
-    world.until("it has its turn", lambda: "marked-small" in world.running())
+    world.until("it is admitted", lambda: "marked-small" in world.running())
 
 
 def test_a_namespace_that_is_not_managed_is_left_alone(world: World, pod: Path) -> None:

@@ -87,7 +87,8 @@ def test_deleting_a_job_without_its_pods_frees_no_quota(world: World, by_tenant:
     held = world.workload("left")["metadata"]["name"]
     by_tenant("delete", "job", "left", "--cascade=orphan", check=True)
     told = world.until(
-        "its Workload tells why it holds quota", lambda: condition(world.get("workloads", held), "PodsRemain")[2]
+        "its Workload has the reason why it holds quota",
+        lambda: condition(world.get("workloads", held), "PodsRemain")[2],
     )
     assert "2 of its pods still run" in told
     assert world.running() == set()

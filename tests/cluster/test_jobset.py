@@ -131,7 +131,7 @@ def test_a_queued_jobset_waits_starts_on_its_flavor_gets_ready_and_finishes(worl
     made = job_set("waits", "first", seconds=3)
     world.create(made)
     world.until("its Jobs are there", lambda: len(children(world, "waits")) == 3)
-    world.until("it is told why it waits", lambda: world.condition("waits", "QuotaReserved")[0] == "False")
+    world.until("its Workload has a reason", lambda: world.condition("waits", "QuotaReserved")[0] == "False")
     found = world.get("jobsets", "waits")
     assert found["spec"]["suspend"] is True
     assert selectors(found) == [{}, {}]
@@ -147,7 +147,7 @@ def test_a_queued_jobset_waits_starts_on_its_flavor_gets_ready_and_finishes(worl
     assert {pod["spec"]["nodeName"] for pod in pods(world, "waits")} == {"one-1"}
     ready = ("True", "Started", "All pods reached readiness and the workload is running")
     world.until("it is ready", lambda: world.condition("waits", "PodsReady") == ready)
-    world.until("it is done", lambda: world.condition("waits", "Finished")[:2] == ("True", "Succeeded"))
+    world.until("it has finished", lambda: world.condition("waits", "Finished")[:2] == ("True", "Succeeded"))
     assert holds(world.get("jobsets", "waits"), "Completed")
     assert set(world.workloads()) & {"waits", *children(world, "waits")} == {"waits"}, "its Jobs have none of their own"
     world.until("its quota is free", lambda: reserving(world, "first") == 0)

@@ -129,7 +129,7 @@ def test_a_deactivated_workload_stops_its_job_until_it_is_activated_again(world:
     name = world.workload("job")["metadata"]["name"]
     world.patch("workloads", name, {"spec": {"active": False}})
     world.until("it has stopped", lambda: not world.running() and world.used("team") == ("0", "0"))
-    world.until("it says so", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
+    world.until("its Workload has the reason", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
     assert world.condition("job", "Evicted") == ("True", "Deactivated", "The workload is deactivated")
     assert world.condition("job", "Requeued") == ("False", "Deactivated", "The workload is deactivated")
     world.patch("workloads", name, {"spec": {"active": True}})
@@ -151,7 +151,9 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
     assert world.condition("job", "Evicted") == evicted
     assert marked_until(world, before, evicted) == (cause, message)
-    world.until("people are told", lambda: cause in world.events("Workload", world.workload("job")["metadata"]["name"]))
+    world.until(
+        "an event has the reason", lambda: cause in world.events("Workload", world.workload("job")["metadata"]["name"])
+    )
     assert not world.running()
     evictions = [{"reason": "Deactivated", "underlyingCause": cause, "count": 1}]
     assert world.workload("job")["status"]["schedulingStats"]["evictions"] == evictions
@@ -227,7 +229,7 @@ def test_a_check_that_asks_for_a_retry_releases_the_quota_and_starts_again_after
     name = checked.workload("job")["metadata"]["name"]  # nobody wants to wait ten minutes
     soon = {"status": {"requeueState": None, "admissionChecks": [{**state, "requeueAfterSeconds": None}]}}
     checked.patch("workloads", name, soon, "--subresource=status")
-    checked.until("it has its turn again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
+    checked.until("it is admitted again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
     assert checked.condition("job", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     answer(checked, "Ready")
     runs(checked, "job")
@@ -243,7 +245,7 @@ def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
     assert checked.condition("job", "Evicted") == told
     assert marked_until(checked, before, told) == ("AdmissionCheck", why)
     name = checked.workload("job")["metadata"]["name"]
-    checked.until("people are told", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
+    checked.until("an event has the reason", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])

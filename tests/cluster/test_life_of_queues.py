@@ -20,7 +20,9 @@ def test_a_queue_on_hold_admits_no_workload_and_lets_running_ones_finish(world: 
     runs(world, "before")
     resource, name = world.either("team", kind)
     world.patch(resource, name, {"spec": {"stopPolicy": "Hold"}})
-    world.until("it says so", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped"))
+    world.until(
+        "its status has the reason", lambda: condition(world.get(resource, name), "Active")[:2] == ("False", "Stopped")
+    )
     world.job("meanwhile", "team", seconds=600)
     told = ("False", "Suspended", f"{kind} {name} is inactive")
     world.until("the next one waits", lambda: world.condition("meanwhile", "QuotaReserved") == told)
@@ -79,7 +81,9 @@ def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(worl
     late = world.full("late")
     world.queue("team", 1, resourceGroups=[of_flavor(late, 1)])
     inactive = f"Can't admit new workloads: references missing ResourceFlavor(s): {late}."
-    world.until("the queue says so", lambda: world.active("team") == ("False", "FlavorNotFound", inactive))
+    world.until(
+        "the status of the queue has the reason", lambda: world.active("team") == ("False", "FlavorNotFound", inactive)
+    )
     world.job("job", "team", seconds=600)
     told = ("False", "Suspended", f"ClusterQueue {world.full('team')} is inactive")
     world.until("it waits", lambda: world.condition("job", "QuotaReserved") == told)
@@ -96,7 +100,7 @@ def test_a_flavor_may_come_late_and_goes_only_when_no_queue_has_it_any_more(worl
     assert world.get("resourceflavors", late), "a flavor in use has gone"
     world.delete("jobs", "job")
     world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
-    world.until("then the flavor goes", lambda: not world.get("resourceflavors", late))
+    world.until("the flavor is deleted", lambda: not world.get("resourceflavors", late))
 
 
 def test_an_admission_check_in_use_is_gone_only_when_no_clusterqueue_asks_for_it(world: World) -> None:
@@ -180,7 +184,7 @@ def test_an_idle_cluster_queue_is_deleted_immediately_and_waiting_workloads_say_
     world.delete("clusterqueues", world.full("team"))
     world.until("the queue is gone", lambda: not world.get("clusterqueues", world.full("team")))
     told = ("False", "Misconfigured", f"ClusterQueue {world.full('team')} doesn't exist")
-    world.until("it is told", lambda: world.condition("job", "QuotaReserved") == told)
+    world.until("its Workload has the reason", lambda: world.condition("job", "QuotaReserved") == told)
     world.create(ours("ClusterQueue", world.full("team"), {"namespaceSelector": {}, **quota(world, 1)["spec"]}))
     runs(world, "job")
 
@@ -230,7 +234,7 @@ def test_a_cycle_of_cohorts_stops_only_their_queues_until_it_is_resolved(world: 
     above = world.full("above")
     world.create(ours("Cohort", world.namespace, {"parentName": above}))
     world.create(ours("Cohort", above, {"parentName": world.namespace}))
-    world.until("it says so", lambda: world.active("inside")[:2] == ("False", "CohortCycle"))
+    world.until("its status has the reason", lambda: world.active("inside")[:2] == ("False", "CohortCycle"))
     world.job("in", "inside", seconds=600)
     world.job("out", "outside", seconds=600)
     runs(world, "out")

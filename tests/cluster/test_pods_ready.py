@@ -89,14 +89,14 @@ def test_pods_that_do_not_come_up_cost_their_job_its_quota_then_its_activity_and
     assert "requeueAt" in requeue_state(world, "stuck")
     evictions = [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}]
     assert world.workload("stuck")["status"]["schedulingStats"]["evictions"] == evictions
-    world.until("it has its turn again", lambda: world.reason("stuck", "Evicted") == "False/QuotaReserved")
+    world.until("it is admitted again", lambda: world.reason("stuck", "Evicted") == "False/QuotaReserved")
     assert world.condition("stuck", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     assert requeue_state(world, "stuck") == {"count": 1}
-    world.until("that was once too often, and it is deleted", lambda: not world.jobs() and not world.workloads())
+    world.until("the limit is exceeded and the Job is deleted", lambda: not world.jobs() and not world.workloads())
     cause, message = "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
     evicted = ("True", f"DeactivatedDueTo{cause}", f"The workload is deactivated due to {message}")
     assert marked_until(world, before, evicted) == (cause, message)
-    world.until("people are told", lambda: "Deleted" in world.events("Job", "stuck"))
+    world.until("an event on the Job has the reason", lambda: "Deleted" in world.events("Job", "stuck"))
 
 
 def test_while_pods_are_awaited_no_workload_is_admitted_and_an_evicted_one_goes_to_the_end_of_its_queue(
@@ -139,7 +139,10 @@ def test_a_new_workload_says_that_it_waits_for_the_pods_of_others(world: World) 
     world.queue("team", 3)
     world.create(wants_a_node("first", "team", "nowhere"))
     text = "Warning: will wait until the pods of 1 workload are ready (waitForPodsReady.blockAdmission); see job-first-"
-    world.until("it is told", lambda: warned(world, job("next", "team", cpu=1, pods=1, seconds=1)).startswith(text))
+    world.until(
+        "kubectl prints the warning",
+        lambda: warned(world, job("next", "team", cpu=1, pods=1, seconds=1)).startswith(text),
+    )
 
 
 def test_pods_that_were_ready_have_their_own_time_to_recover(world: World) -> None:
@@ -158,10 +161,12 @@ def test_pods_that_were_ready_have_their_own_time_to_recover(world: World) -> No
 def test_a_finished_workload_is_deleted_after_its_retention_and_its_job_stays(world: World) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=0.1)
-    world.until("it is done", lambda: done(world.jobs()["job"]))
-    world.until("its Workload goes", lambda: not world.workloads())
+    world.until("it is complete", lambda: done(world.jobs()["job"]))
+    world.until("its Workload is deleted", lambda: not world.workloads())
     assert done(world.jobs()["job"])
-    world.until("people are told", lambda: "Deleted" in {item["reason"] for item in world.get("events")["items"]})
+    world.until(
+        "an event has the reason", lambda: "Deleted" in {item["reason"] for item in world.get("events")["items"]}
+    )
 
 
 @pytest.mark.parametrize("served", ["Creation"], indirect=True)

@@ -229,7 +229,10 @@ async def test_when_the_leader_is_killed_the_other_one_admits_what_has_become_fr
     def goes_on(gone: str) -> None:
         world.delete("jobs", gone)
         world.until("the next one runs", lambda: gone not in world.jobs() and len(world.running()) == 3)
-        world.until("it is told", lambda: len(world.workloads()) == 5 and world.used("team") == ("3", "0"))
+        world.until(
+            "the status of the queue is written",
+            lambda: len(world.workloads()) == 5 and world.used("team") == ("3", "0"),
+        )
 
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
         await two_replicas(plane, settings, client, balancer, port)

@@ -140,7 +140,7 @@ def test_the_simulation_and_the_controller_end_in_the_same_admissions(world: Wor
 
     lost = job("lost", "nowhere", cpu=1, pods=1, seconds=1.0)
     world.create(lost)
-    world.until("lost: told why", lambda: "lost" in world.workloads() and _reason(world, "lost"))
+    world.until("lost has a reason", lambda: "lost" in world.workloads() and _reason(world, "lost"))
     told_of_lost = explain(world, "lost")
     assert (told_of_lost["reason"], told_of_lost["message"]) == _reason(world, "lost")
 
@@ -183,7 +183,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     world.job("runs", "q", cpu=2, seconds=HOUR)
     world.until("runs", lambda: world.running() == {"runs"})
     world.job("waits", "q", cpu=2, seconds=HOUR)
-    world.until("waits is told why", lambda: "WaitingForQuota" in world.events("Job", "waits"))
+    world.until("an event on waits has the reason", lambda: "WaitingForQuota" in world.events("Job", "waits"))
     mine = ("-n", world.namespace)
     world.plane.kubectl("create", "serviceaccount", "member", *mine, check=True)
     account = f"--serviceaccount={world.namespace}:member"

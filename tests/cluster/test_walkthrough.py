@@ -25,8 +25,8 @@ def test_walkthrough(world: World) -> None:
     assert world.workloads()["first"]["status"]["admission"]["clusterQueue"] == world.full("team")
     world.until("5: the Job is unsuspended", lambda: "first" in world.running())
     world.until("6: its pods run", lambda: world.jobs()["first"]["status"].get("ready") == 1)
-    world.until("7: the queue tells of it", lambda: world.used("team") == ("2", "0"))
-    world.until("8: the second waits and says why", lambda: _waits(world, "second"))
+    world.until("7: the status of the queue counts it", lambda: world.used("team") == ("2", "0"))
+    world.until("8: the second waits with a reason", lambda: _waits(world, "second"))
     waits = _waits(world, "second")
     assert waits["reason"] == "WaitingForQuota", waits
     assert "insufficient unused quota for cpu" in waits["message"]
