@@ -2,27 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import LATE_SECONDS, LONGEST_SECONDS, NARROWEST, QUIET_SECONDS, Precedence
+from controller.kube.precedence import AT_ONCE, QUIET_SECONDS, Precedence
 from tests.eventually import eventually
 
 
 @dataclass
 class Clock:
-    """Runs as the loop does. ``held_up`` seconds more look to the loop as if something had held it up for so long;
-    ``slow`` seconds more with each look, as if something did so all the time.
-    """
+    """Runs as the loop does, and ``later`` seconds ahead."""
 
-    held_up: float = 0.0
-    slow: float = 0.0
+    later: float = 0.0
 
     def __call__(self) -> float:
-        self.held_up += self.slow
-        return time.monotonic() + self.held_up
+        return time.monotonic() + self.later
 
 
 @dataclass
@@ -71,67 +67,73 @@ async def writers(precedence: Precedence) -> AsyncIterator[Writers]:
     await asyncio.gather(*found.tasks)
 
 
-async def while_calls_come(precedence: Precedence, condition: Callable[[], bool]) -> None:
-    def held() -> bool:
-        precedence.called()
-        return condition()
-
-    await eventually(held)
-
-
 async def test_without_admission_calls_all_writes_begin_immediately(precedence: Precedence, writers: Writers) -> None:
     await writers.come(50)
     assert (precedence.free, writers.begun) == (True, 50)
 
 
-async def test_while_calls_come_few_writes_begin_and_more_as_the_loop_stays_punctual(
+async def test_while_calls_come_the_next_write_begins_when_an_earlier_one_is_answered(
     precedence: Precedence, writers: Writers
 ) -> None:
     precedence.called()
-    await writers.come(NARROWEST + 2)
-    assert (precedence.free, writers.begun) == (False, NARROWEST)
-    await while_calls_come(precedence, lambda: writers.begun == NARROWEST + 2)
-
-
-async def test_while_the_loop_is_late_the_next_write_begins_when_an_earlier_one_is_answered(
-    precedence: Precedence, clock: Clock, writers: Writers
-) -> None:
-    precedence.called()
-    clock.slow = 2 * LATE_SECONDS
-    await while_calls_come(precedence, lambda: precedence.late > LATE_SECONDS)
-    await writers.come(NARROWEST + 2)
-    assert writers.begun == NARROWEST
+    await writers.come(AT_ONCE + 2)
+    assert (precedence.free, writers.begun) == (False, AT_ONCE)
     await writers.answer(1)
-    assert writers.begun == NARROWEST + 1
+    assert writers.begun == AT_ONCE + 1
     await writers.answer(1)
-    assert writers.begun == NARROWEST + 2
+    assert writers.begun == AT_ONCE + 2
 
 
-async def test_a_loop_that_is_always_late_lets_every_write_begin_in_the_end(
-    precedence: Precedence, clock: Clock, writers: Writers
+async def test_a_write_begins_in_the_end_even_if_no_earlier_one_is_answered(
+    precedence: Precedence, writers: Writers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock.slow = 2 * LATE_SECONDS
+    monkeypatch.setattr("controller.kube.precedence.LONGEST_SECONDS", 0.05)
     precedence.called()
-    await writers.come(5)
-    await while_calls_come(precedence, lambda: writers.begun == 5)
-    assert precedence.late > LATE_SECONDS
+    await writers.come(AT_ONCE + 30)
 
+    def all_begun() -> bool:
+        precedence.called()
+        return writers.begun == AT_ONCE + 30
 
-async def test_later_writes_wait_no_longer_than_the_first(
-    precedence: Precedence, clock: Clock, writers: Writers
-) -> None:
-    precedence.called()
-    await writers.come(30)
-    clock.slow = LATE_SECONDS
-    clock.held_up += LONGEST_SECONDS
-    await eventually(lambda: writers.begun == 30, within=LONGEST_SECONDS)
+    await eventually(all_begun)
 
 
 async def test_a_while_after_the_last_call_writes_are_free_again(
     precedence: Precedence, clock: Clock, writers: Writers
 ) -> None:
     precedence.called()
-    await writers.come(20)
-    clock.held_up = 2 * QUIET_SECONDS
-    await eventually(lambda: precedence.free)
-    await eventually(lambda: writers.begun == 20)
+    await writers.come(AT_ONCE + 20)
+    clock.later = 2 * QUIET_SECONDS
+    assert precedence.free
+    await writers.answer(1)
+    assert writers.begun == AT_ONCE + 20
+
+
+async def test_a_write_that_is_cancelled_while_it_waits_takes_no_turn(precedence: Precedence, writers: Writers) -> None:
+    precedence.called()
+    await writers.come(AT_ONCE + 2)
+    cancelled = writers.tasks[AT_ONCE]
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    writers.tasks.remove(cancelled)
+    await writers.answer(1)
+    assert writers.begun == AT_ONCE + 1
+    await writers.come(1)
+    assert writers.begun == AT_ONCE + 1, "as many as before are in flight"
+
+
+async def test_a_turn_that_is_cancelled_as_it_is_given_goes_to_the_next(
+    precedence: Precedence, writers: Writers
+) -> None:
+    precedence.called()
+    await writers.come(AT_ONCE + 2)
+    writers.answers.release()
+    while len(precedence._waiting) == 2:  # noqa: ASYNC110 - until the turn is given, before it is taken
+        await asyncio.sleep(0)
+    cancelled = writers.tasks[AT_ONCE]
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    writers.tasks.remove(cancelled)
+    for _ in range(6):
+        await asyncio.sleep(0)
+    assert writers.begun == AT_ONCE + 1
