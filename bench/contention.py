@@ -77,10 +77,11 @@ async def served_versions(client: Client) -> list[str]:
 def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
     """Returns the figures of a run that come from the events."""
     wall = outcome.ended - outcome.began
+    admitted, ended = observer.admitted_at(outcome.events), observer.finished_at(outcome.events)
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, seconds in observer.admission_seconds(outcome.events, outcome.created).items():
         times[outcome.class_of[name].name].append(seconds)
-    finished = len({seen.name for seen in outcome.events if seen.finished})
+    finished = len(ended)
     broken = observer.judge(outcome.events, limits(load), outcome.created)
     requested = {name: float(one.cpu) for name, one in outcome.class_of.items()}
     idle = observer.idle_while_waiting(outcome.events, limits(load), requested, outcome.began, outcome.ended)
@@ -92,6 +93,12 @@ def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
         "workloads a second": finished / wall,
         "create ms": Latency.of(outcome.answered)._asdict(),
         "admission ms": {name: Latency.of(found)._asdict() for name, found in sorted(times.items())},
+        "job ms": {
+            "from admission to start": _latency(admitted, outcome.started),
+            "from completion to the end of the reservation": _latency(outcome.completed, ended),
+        }
+        if load.jobs
+        else {},
         "mean use of quota": observer.mean_use(outcome.events, outcome.began, outcome.ended) / load.quota,
         "free while a workload waits that fits": idle / load.quota,
         "use by runtimes alone": load.cpu_seconds / (load.quota * wall),
@@ -99,6 +106,10 @@ def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
         "events": len(outcome.events),
         "broken": [outcome.why] * bool(outcome.why) + broken,
     }
+
+
+def _latency(since: Mapping[str, float], until: Mapping[str, float]) -> dict[str, Any]:
+    return Latency.of(max(0.0, until[name] - since[name]) for name in since.keys() & until.keys())._asdict()
 
 
 def limits(load: Load) -> observer.Limits:
@@ -128,15 +139,15 @@ def show(figures: Mapping[str, Any]) -> None:
         f"a create is answered after {create['p50']:.0f} ms, p99 {create['p99']:.0f}; statuses of queues "
         + ("not right" if right is None else f"right {right:.1f} s after the last workload has finished")
     )
-    report.table(
-        "seconds from creation to admission",
-        ("", "count", "mean", "p50", "p99", "longest"),
-        [
-            (name, one["calls"], *(one[key] / 1e3 for key in ("mean", "p50", "p99", "longest")))
-            for name, one in figures["admission ms"].items()
-        ],
-    )
+    _show_times("seconds from creation to admission", figures["admission ms"])
+    _show_times("seconds of a Job", figures["job ms"])
     report.show_cost(figures, figures["workloads"])
+
+
+def _show_times(title: str, times: Mapping[str, Any]) -> None:
+    keys = ("mean", "p50", "p99", "longest")
+    rows = [(name, one["calls"], *(one[key] / 1e3 for key in keys)) for name, one in times.items()]
+    report.table(title, ("", "count", *keys), rows)
 
 
 def verdict(figures: Mapping[str, Any]) -> int:

@@ -47,14 +47,17 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 class Outcome(NamedTuple):
     """What happened. ``created`` is when the creation of each workload began, by namespace and name.
 
-    ``answered`` are the seconds until a create was answered. ``requests`` are those of the bench by verb, resource and
-    HTTP status, as the API server counts them; ``why`` is empty, or why the run ended before all had finished.
+    ``answered`` are the seconds until a create was answered; ``started`` is when a Job was last seen unsuspended,
+    ``completed`` when its completion was answered. ``requests`` are those of the bench by verb, resource and HTTP
+    status, as the API server counts them; ``why`` is empty, or why the run ended before all had finished.
     """
 
     began: float
     ended: float
     created: dict[str, float]
     answered: list[float]
+    started: dict[str, float]
+    completed: dict[str, float]
     class_of: dict[str, Class]
     events: list[Seen]
     requests: Counter[tuple[str, str, int]]
@@ -71,6 +74,8 @@ class Driver:
         self._creates, self._ends = _client(connection), _client(connection)
         self._created: dict[str, float] = {}
         self._answered: list[float] = []
+        self._started: dict[str, float] = {}
+        self._completed: dict[str, float] = {}
         self._class: dict[str, Class] = {}
         self._events: list[Seen] = []
         self._requests: Counter[tuple[str, str, int]] = Counter()
@@ -149,6 +154,8 @@ class Driver:
             ended=time.perf_counter() if why else max(self._finished.values()),
             created=self._created,
             answered=self._answered,
+            started=self._started,
+            completed=self._completed,
             class_of=self._class,
             events=self._events,
             requests=self._requests,
@@ -257,8 +264,9 @@ class Driver:
             return
         if kind == "DELETED" or found.spec.suspend or found.status.holds("Complete"):
             self._cancel_end(name)
-        else:
-            self._end_after_runtime(name, lambda: self._complete(found))
+        elif name not in self._timers:
+            self._started[name] = self._heard_at
+            self._end_after_runtime(name, lambda: self._complete(name, found))
 
     def _end_after_runtime(self, name: str, end: Call) -> None:
         """Begins the runtime when a workload is first seen admitted; later events do not change it."""
@@ -305,7 +313,7 @@ class Driver:
         with suppress(Conflict):
             await self._patch("PATCH", WORKLOADS, found, body)
 
-    async def _complete(self, found: Object) -> None:
+    async def _complete(self, name: str, found: Object) -> None:
         now = _now()
         conditions = [
             {"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": now}
@@ -313,6 +321,7 @@ class Driver:
         ]
         status = {"startTime": now, "completionTime": now, "succeeded": 1, "conditions": conditions}
         await self._patch("PATCH", JOBS, found, {"status": status})
+        self._completed[name] = time.perf_counter()
 
     async def _patch(self, verb: str, resource: Resource, found: Object, body: Raw) -> None:
         apply = verb == "APPLY"

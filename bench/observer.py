@@ -121,15 +121,29 @@ def mean_use(events: Iterable[Seen], began: float, ended: float) -> float:
     return total / (ended - began)
 
 
-def admission_seconds(events: Iterable[Seen], created: Mapping[str, float]) -> dict[str, float]:
-    """The seconds from the creation to the last admission, by name: an evicted Workload waits again."""
+def admitted_at(events: Iterable[Seen]) -> dict[str, float]:
+    """When each workload was admitted for the last time, by name: an evicted one waits again."""
     found: dict[str, float] = {}
     last: dict[str, Seen] = {}
     for seen in events:
         before = last.get(seen.uid)
-        if seen.runs and (before is None or not before.runs) and seen.name in created:
-            found[seen.name] = seen.at - created[seen.name]
+        if seen.runs and (before is None or not before.runs):
+            found[seen.name] = seen.at
         last[seen.uid] = seen
+    return found
+
+
+def admission_seconds(events: Iterable[Seen], created: Mapping[str, float]) -> dict[str, float]:
+    """The seconds from the creation to the last admission, by name."""
+    return {name: at - created[name] for name, at in admitted_at(events).items() if name in created}
+
+
+def finished_at(events: Iterable[Seen]) -> dict[str, float]:
+    """When each workload was first seen finished, by name."""
+    found: dict[str, float] = {}
+    for seen in events:
+        if seen.finished:
+            found.setdefault(seen.name, seen.at)
     return found
 
 

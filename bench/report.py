@@ -33,11 +33,12 @@ async def moment(connection: Connection, pids: Mapping[str, int]) -> Moment:
 
 
 class Cost(NamedTuple):
-    """What happened between two moments. ``peak`` is each process's largest resident memory since it started, in
-    MiB.
+    """What happened between two moments. ``hooks`` are calls of admission webhooks and their seconds; ``peak`` is each
+    process's largest resident memory since it started, in MiB.
     """
 
     requests: Requests
+    hooks: dict[str, tuple[int, float]]
     conversions: int
     cpu_seconds: dict[str, float]
     peak: dict[str, float]
@@ -47,7 +48,9 @@ class Cost(NamedTuple):
         """Returns the difference."""
         made = after.counts.since(before.counts)
         cpu = {name: used.cpu_seconds - before.usage[name].cpu_seconds for name, used in after.usage.items()}
-        return cls(made.requests, made.conversions, cpu, {name: used.peak for name, used in after.usage.items()})
+        return cls(
+            made.requests, made.hooks, made.conversions, cpu, {name: used.peak for name, used in after.usage.items()}
+        )
 
     def figures(self, count: int, own: Requests | None = None) -> dict[str, Any]:
         """Returns the figures for a report, those a workload divided by ``count``; ``own`` are the bench's requests.
@@ -65,6 +68,11 @@ class Cost(NamedTuple):
             "requests of the bench": _named(own or Counter()),
             "conflicts": _named(Counter({key: made for key, made in others.items() if key[2] == 409})),
             "throttled": _named(Counter({key: made for key, made in self.requests.items() if key[2] == 429})),
+            "webhooks": {
+                name: {"calls a workload": calls / count, "mean ms": seconds / calls * 1e3}
+                for name, (calls, seconds) in self.hooks.items()
+                if calls
+            },
             "conversions a workload": self.conversions / count,
             "cpu seconds": self.cpu_seconds,
             "cpu ms a workload": {name: used / count * 1e3 for name, used in self.cpu_seconds.items()},
@@ -126,6 +134,11 @@ def show_cost(figures: Mapping[str, Any], count: int) -> None:
         f"writes a workload: {figures['writes a workload']:.2f}, events {figures['events a workload']:.2f}; "
         f"409: {sum(figures['conflicts'].values())}, 429: {sum(figures['throttled'].values())}, "
         f"conversions a workload: {figures['conversions a workload']:.2f}"
+    )
+    table(
+        "admission webhooks, as the API server sees them",
+        ("", "calls a workload", "mean ms"),
+        [(name, one["calls a workload"], one["mean ms"]) for name, one in figures["webhooks"].items()],
     )
     table(
         "processes",

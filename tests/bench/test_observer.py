@@ -10,7 +10,9 @@ from bench.observer import (
     Limits,
     Seen,
     admission_seconds,
+    admitted_at,
     evictions,
+    finished_at,
     idle_while_waiting,
     judge,
     mean_use,
@@ -101,16 +103,13 @@ def test_the_mean_use_counts_admitted_workloads_until_they_finish() -> None:
     assert mean_use([admitted], 1.0, 5.0) == 10.0 * 3 / 4
 
 
-def test_the_time_to_admission_ends_with_the_last_admission() -> None:
+def test_the_last_admission_and_the_first_end_count() -> None:
     admitted = seen("one", at=2.0, queue="a")
-    events = [
-        admitted,
-        seen("one", at=3.0),
-        admitted._replace(at=7.0),
-        admitted._replace(at=8.0),
-        seen("other", queue="b"),
-    ]
+    again = [admitted, seen("one", at=3.0), admitted._replace(at=7.0), admitted._replace(at=8.0)]
+    events = [*again, admitted._replace(at=9.0, finished=True), admitted._replace(at=9.5, finished=True)]
+    assert admitted_at(events) == {"one": 7.0}
     assert admission_seconds(events, {"one": 1.0}) == {"one": 6.0}
+    assert finished_at(events) == {"one": 9.0}
 
 
 def test_quota_is_idle_only_while_a_workload_waits_that_fits() -> None:

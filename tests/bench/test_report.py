@@ -8,7 +8,7 @@ from bench.measure import Counts, Latency, Usage
 from bench.report import Cost, Moment
 
 BEFORE = Moment(
-    Counts(Counter({("POST", "workloads", 201): 5, ("PATCH", "workloads/status", 200): 1}), {}, 2),
+    Counts(Counter({("POST", "workloads", 201): 5, ("PATCH", "workloads/status", 200): 1}), {"mutate": (2, 0.1)}, 2),
     {"controller": Usage(1.0, 50.0, 60.0)},
 )
 AFTER = Moment(
@@ -24,7 +24,7 @@ AFTER = Moment(
                 ("POST", "workloads", 429): 1,
             }
         ),
-        {},
+        {"mutate": (6, 0.5)},
         10,
     ),
     {"controller": Usage(3.0, 55.0, 70.0)},
@@ -49,6 +49,7 @@ def test_the_writes_of_the_controller_are_all_but_those_of_the_bench() -> None:
     assert figures["throttled"] == {"POST workloads": 1}
     assert figures["requests"]["PATCH workloads/status"] == 9
     assert figures["requests of the bench"] == {"POST workloads": 5}
+    assert figures["webhooks"] == {"mutate": {"calls a workload": 1.0, "mean ms": 100.0}}
     assert figures["cpu ms a workload"] == {"controller": 500.0}
 
 

@@ -23,9 +23,12 @@ async def test_a_short_run_ends_with_every_workload_finished(name: str, cluster:
     assert figures["broken"] == []
     assert figures["finished"] == load.workloads == sum(one["calls"] for one in figures["admission ms"].values())
     assert load.cpu_seconds / (load.quota * figures["wall seconds"]) <= figures["mean use of quota"] <= 1
+    for times in figures["job ms"].values():
+        assert times["calls"] == load.workloads
     written = "jobs" if load.jobs else "workloads"
     assert figures["requests of the bench"][f"POST {written}"] == load.workloads
-    assert figures["writes"]["PATCH workloads/status"] >= load.workloads  # each was admitted by the controller
+    statuses = [made for name, made in figures["writes"].items() if name.endswith(" workloads/status")]
+    assert sum(statuses) >= load.workloads  # each was admitted by the controller
     assert figures["writes a workload"] >= 1
     assert min(figures["cpu seconds"].values()) > 0
     assert min(figures["peak MiB"].values()) > 0
