@@ -19,7 +19,7 @@ from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_key
 from core.queue.queue import Queue, QueueEntry
 from core.quota.demand import Demands
-from core.quota.reservations import discard, local_queue_of
+from core.quota.reservations import discard, local_queue_of, put
 
 
 class PendingWorkloads:
@@ -35,6 +35,8 @@ class PendingWorkloads:
         """Pending workloads by LocalQueue, queued or not."""
         self.local_usage: dict[Key, float] = {}
         self.now = 0.0
+        self._local_queues_of: dict[str, set[Key]] = {}
+        """The LocalQueues that point to a ClusterQueue, existing or not."""
         self._where: dict[Key, str] = {}
         self._pending: dict[Key, Workload] = {}
         self._backoffs: list[tuple[float, Key]] = []
@@ -97,9 +99,21 @@ class PendingWorkloads:
                 del self._where[entry.workload.key]
         if made is not None:
             self.queues[name] = made
-            for key, local_queue in self.local_queues.items():
-                if local_queue.cluster_queue == name:
-                    self.reroute(key)
+            for key in sorted(self._local_queues_of.get(name, ())):
+                self.reroute(key)
+
+    def set_local_queue(self, key: Key, queue: LocalQueue | None) -> bool:
+        """Adds, changes or removes a LocalQueue; returns whether that changed anything. ``reroute`` moves its
+        workloads.
+        """
+        old = self.local_queues.get(key)
+        if not put(self.local_queues, key, queue):
+            return False
+        if old is not None:
+            discard(self._local_queues_of, old.cluster_queue, key)
+        if queue is not None:
+            self._local_queues_of.setdefault(queue.cluster_queue, set()).add(key)
+        return True
 
     def _queue_for(self, queue: ClusterQueue) -> Queue:
         strict = queue.strategy == QueueingStrategy.STRICT_FIFO
@@ -189,6 +203,8 @@ class PendingWorkloads:
                 assert self._where[entry.workload.key] == name
         for key, name in self._where.items():
             assert self.queues[name].get(key) is not None, f"{key} is said to be in {name}"
+        pointing = {(queue.cluster_queue, key) for key, queue in self.local_queues.items()}
+        assert pointing == {(name, key) for name, keys in self._local_queues_of.items() for key in keys}
 
     def _route(self, key: Key) -> str | None:
         local_queue = self.local_queues.get(key)

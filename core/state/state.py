@@ -109,7 +109,7 @@ class State:
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """Adds, changes or removes a LocalQueue, with the workloads that wait in it."""
-        if put(self.pending.local_queues, key, queue):
+        if self.pending.set_local_queue(key, queue):
             self.local_queue_usage.update(key)
             self._mark_ready(self.pending.reroute(key))
 

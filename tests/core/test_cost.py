@@ -88,6 +88,21 @@ def test_a_change_to_a_large_cohort_costs_in_proportion_to_its_queues() -> None:
     assert large < 3 * 10 * small, f"{large * 1000:.2f} ms with 1,000 queues, {small * 1000:.2f} ms with 100"
 
 
+def test_a_new_cluster_queue_costs_the_same_however_many_local_queues_others_have() -> None:
+    def creating(size: int) -> Callable[[], None]:
+        found = state(cluster_queue("other", 10), local={f"lq{number}": "other" for number in range(size)})
+
+        def create() -> None:
+            for number in range(10):
+                found.set_cluster_queue("new", None)
+                found.set_cluster_queue("new", cluster_queue("new", 10 + number))
+
+        return create
+
+    few, many = times(creating(10), creating(10_000))
+    assert many < 3 * few, f"{many * 1000:.2f} ms with 10,000 LocalQueues, {few * 1000:.2f} ms with 10"
+
+
 def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
     """Other trees are not changed, and their reservations are not counted again."""
 
