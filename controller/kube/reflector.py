@@ -36,8 +36,10 @@ T = TypeVar("T")
 
 FIRST_BACKOFF_SECONDS = 0.2
 LONGEST_BACKOFF_SECONDS = 30.0
-LONGEST_UNREACHABLE_SECONDS = 5.0
-"""A refused connection costs the server nothing, and it is noticed sooner that it is back."""
+LONGEST_SOON_SECONDS = 5.0
+"""A refused connection costs the server nothing, and it is noticed sooner that it is back. A server that reads a large
+collection into its cache refuses the list meanwhile with 429, and says when to try again.
+"""
 STOOD_SECONDS = 10.0
 """A watch that lasted this long was healthy: the next failure starts with the shortest wait."""
 ABSENT_SECONDS = 5.0
@@ -168,10 +170,11 @@ class Reflector(Generic[T]):
 
     def _backoff(self, error: ApiError) -> float:
         """Full jitter: anywhere between nothing and a bound that doubles; never sooner than the server asked."""
-        longest = LONGEST_UNREACHABLE_SECONDS if isinstance(error, Unreachable) else LONGEST_BACKOFF_SECONDS
+        asked = error.retry_after if isinstance(error, TooManyRequests) else None
+        soon = isinstance(error, Unreachable) or asked is not None
+        longest = LONGEST_SOON_SECONDS if soon else LONGEST_BACKOFF_SECONDS
         bound: float = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 16), longest)
         self._failures += 1
-        asked = error.retry_after if isinstance(error, TooManyRequests) else None
         return max(bound * self._draw(), asked or 0.0)
 
     async def _list(self) -> None:

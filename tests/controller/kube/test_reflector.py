@@ -303,6 +303,15 @@ async def test_throttling_is_waited_out(world: World) -> None:
     assert world.reflector.watch_errors["TooManyRequests"] == 1
 
 
+async def test_a_server_that_says_when_to_try_again_is_tried_again_within_5_seconds(world: World) -> None:
+    await world.start()
+    world.proxy.inject(*[throttled(1)] * 12, watch=True)
+    world.server.hang_up()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert max(world.waits) == 5.0
+
+
 async def test_a_socket_that_falls_silent_is_given_up(world: World) -> None:
     world.reflector._silence_seconds = 0.05
     world.server.put(f"{PATH}/a", {})
