@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from api.objects import Raw
 from tests.cluster.world import World, condition, holds, job, of_flavor, ours, pod_of, quota, runs
 
 pytestmark = pytest.mark.cluster
@@ -258,3 +259,19 @@ def test_lowered_quota_leaves_running_jobs_and_raised_quota_admits_the_next(worl
     assert world.running() == {"b"}
     world.patch("clusterqueues", world.full("team"), quota(world, 2))
     runs(world, "b", "c")
+
+
+def test_after_a_burst_of_jobs_statuses_of_queues_are_right_with_fewer_writes_than_jobs(world: World) -> None:
+    world.queue("team", 5)
+    world.until("the queue is active", lambda: world.active("team")[0] == "True")
+    since = world.version("localqueues")
+    world.create(*(job(f"job-{number}", "team", cpu=1, pods=1, seconds=600) for number in range(40)))
+    counts = {"pendingWorkloads": 35, "reservingWorkloads": 5, "admittedWorkloads": 5}
+
+    def right(status: Raw) -> bool:
+        return {name: status.get(name) for name in counts} == counts
+
+    world.until("the ClusterQueue has the counts", lambda: right(world.status("team")))
+    states = world.seen("localqueues", since, lambda found: right(found["status"]))
+    assert len(states) < 40
+    assert world.used("team") == ("5", "0")
