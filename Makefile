@@ -48,6 +48,7 @@ bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench.simulate
 	@$(BIN)/python -m bench.contention --share 0.1
 	@$(BIN)/python -m bench.floor --share 0.1
+	@$(BIN)/python -m bench.start --queues 500 --workloads 5000
 	@test -z "$(KUEUE_CRD)" || $(BIN)/python -m bench.writes "$(KUEUE_CRD)"
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder

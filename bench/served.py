@@ -28,7 +28,9 @@ async def hooks_at(client: Client) -> str:
 
 
 @contextlib.contextmanager
-def served(kubeconfig: Path, scratch: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def served(
+    kubeconfig: Path, scratch: Path, *more: str, ready_seconds: float = READY_SECONDS
+) -> Iterator[subprocess.Popen[bytes]]:
     """Context in which serve runs, from the line ``ready`` on; raises ``RuntimeError`` with the end of the log if it
     fails.
     """
@@ -46,7 +48,7 @@ def served(kubeconfig: Path, scratch: Path, *more: str) -> Iterator[subprocess.P
         )
         weigh(process.pid, AHEAD)
     try:
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + ready_seconds
         while b"ready" not in said.read_bytes():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"serve did not get ready (exit {process.poll()}):\n{_end(log)}")
