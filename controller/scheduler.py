@@ -202,22 +202,24 @@ class Scheduler:
         version. Raises ``RefusedError`` if the API server refuses it, ``ApiError`` if the outcome is unknown.
         """
         for _ in range(ATTEMPTS):
-            before = self.caches.get(key)
-            changed = change(before) if before is not None else None
-            if before is None or changed is None:
-                break
-            after, tell = changed
-            patch = status_patch(before, after)
-            if patch is None:
-                break
-            raw = self.caches.workloads.get(key) or {}
-            if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
-                patch["status"]["resourceRequests"] = None  # they report the requests while it waits
+            before: Workload | None = None
             try:
-                await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
+                async with self.writer.turn():  # what is decided while it waits counts
+                    before = self.caches.get(key)
+                    changed = change(before) if before is not None else None
+                    if before is None or changed is None:
+                        break
+                    after, tell = changed
+                    patch = status_patch(before, after)
+                    if patch is None:
+                        break
+                    raw = self.caches.workloads.get(key) or {}
+                    if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
+                        patch["status"]["resourceRequests"] = None  # they report the requests while it waits
+                    await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
                 if not isinstance(error, Fenced):  # nothing was sent then, and nothing is to be learned
-                    await self._learn(key, before.uid)
+                    await self._learn(key, before.uid if before is not None else None)
                 if not isinstance(error, Conflict | Unreachable | NotFound):
                     raise RefusedError(str(error)) from error
                 log.info("decision not written", workload=str(key), error=str(error))

@@ -39,6 +39,10 @@ class Writer:
         self.refused: dict[str, str] = {}
         self._stores = stores
 
+    def turn(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Context in which one write is decided and made: waits as long as admission calls have precedence."""
+        return self.client.precedence.turn()
+
     async def create(self, resource: Resource, body: Raw) -> Raw:
         """Create an object; ``AlreadyExists`` where the name is taken."""
         with self._noting(f"create {resource.plural}"):

@@ -30,6 +30,7 @@ class Precedence:
         self._clock = clock
         self._called_at = float("-inf")
         self._in_flight = 0
+        self._in_turn: set[asyncio.Task[object] | None] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -43,14 +44,24 @@ class Precedence:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Context of a write: enters immediately while no calls arrive, else in order of arrival."""
+        """Context of a write: enters immediately while no calls arrive, else in order of arrival.
+
+        Inside another one of the same task it enters immediately: who decides what to write in its turn, and not before
+        it waits, decides with the newest knowledge.
+        """
+        task = asyncio.current_task()
+        if task in self._in_turn:
+            yield
+            return
         if self._may_begin():
             self._in_flight += 1
         else:
             await self._wait()
+        self._in_turn.add(task)
         try:
             yield
         finally:
+            self._in_turn.remove(task)
             self._in_flight -= 1
             self._wake()
 

@@ -16,6 +16,7 @@ from api.objects import Raw, Resource
 from controller.caches import Caches
 from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
+from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
 from controller.scheduler import DECIDED_WRITES, Scheduler
 from controller.writes import Writer
@@ -39,6 +40,7 @@ class Server:
         self.faults: list[ApiError | Callable[[], ApiError]] = []
         self.denied: dict[str, ApiError] = {}
         self.silent: set[str] = set()
+        self.precedence = Precedence()
         self.patches = self.refused = 0
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Raw:
@@ -106,6 +108,13 @@ def preempt(found: Scheduler) -> None:
     queue = made("ClusterQueue", "cq", spec)
     queue["metadata"]["resourceVersion"] = "2"
     found.caches.cluster_queues.observe("MODIFIED", queue)
+
+
+def finish(server: Server) -> None:
+    """The job controller writes that ``w`` has finished."""
+    server.touch("w")
+    finished = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
+    server.objects["w"]["status"]["conditions"].append(finished | {"lastTransitionTime": "2026-01-01T00:00:00Z"})
 
 
 async def until_rest(found: Scheduler, condition: Callable[[], bool]) -> None:
@@ -238,20 +247,41 @@ async def test_a_victim_that_has_finished_meanwhile_is_not_evicted() -> None:
     for plan in drain(found.state, found.state.policy, 1_000.0):
         found._dispatch(plan)
     assert Key("ns", "w") in found._evicting
-    finished: Raw = server.objects["w"]
-    server.touch("w")
-    finished["status"]["conditions"].append(
-        {
-            "type": "Finished",
-            "status": "True",
-            "reason": "Succeeded",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-    )
+    finish(server)
     await until_rest(found, lambda: server.holds("urgent"))
-    assert "Evicted" not in {each["type"] for each in finished["status"]["conditions"]}
+    assert "Evicted" not in {each["type"] for each in server.objects["w"]["status"]["conditions"]}
     assert "Preempted" not in told.reasons
+
+
+async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_calls_causes_no_write() -> None:
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    preempt(found)
+    urgent = workload("urgent", cpu="4")
+    urgent["spec"]["priority"] = 100
+    server.objects["urgent"] = copy.deepcopy(urgent)
+    answered = asyncio.Event()
+
+    async def write() -> None:
+        async with server.precedence.turn():
+            await answered.wait()
+
+    server.precedence.called()
+    others = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    found.caches.workloads.observe("ADDED", urgent)
+    task = asyncio.create_task(found.run())
+    found.wake()
+    await eventually(lambda: found._decided.in_hand > 0)
+    before = server.patches
+    finish(server)
+    found.caches.workloads.observe("MODIFIED", copy.deepcopy(server.objects["w"]))
+    found.wake()
+    answered.set()
+    await eventually(lambda: server.holds("urgent"))
+    assert (server.patches, "Preempted" in told.reasons) == (before + 1, False)
+    task.cancel()
+    await asyncio.gather(task, *others, return_exceptions=True)
 
 
 async def test_writers_go_on_while_the_outcome_of_others_writes_cannot_be_learned() -> None:

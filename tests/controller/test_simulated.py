@@ -29,6 +29,7 @@ from controller.dispatch import Dispatcher
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
+from controller.kube.precedence import Precedence
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
@@ -62,6 +63,7 @@ class Memory:
         self.tell = tell
         self.now = now
         self.version = 0
+        self.precedence = Precedence()
 
     def put(self, resource: Resource, raw: Raw) -> Raw:
         self.version += 1

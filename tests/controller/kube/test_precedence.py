@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import AT_ONCE, QUIET_SECONDS, Precedence
+from controller.kube.precedence import AT_ONCE, LONGEST_SECONDS, QUIET_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -137,3 +137,14 @@ async def test_a_turn_that_is_cancelled_as_it_is_given_goes_to_the_next(
     for _ in range(6):
         await asyncio.sleep(0)
     assert writers.begun == AT_ONCE + 1
+
+
+async def test_a_turn_inside_a_turn_is_the_same_one(precedence: Precedence, writers: Writers) -> None:
+    precedence.called()
+    await writers.come(AT_ONCE - 1)
+    async with precedence.turn():
+        async with asyncio.timeout(LONGEST_SECONDS / 2), precedence.turn():
+            pass
+        await writers.come(1)
+        assert writers.begun == AT_ONCE - 1, "the outer one still counts"
+    await eventually(lambda: writers.begun == AT_ONCE)
