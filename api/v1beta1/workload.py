@@ -6,7 +6,7 @@ from pydantic import Field
 
 from api.v1beta2 import workload, workload_status
 from api.v1beta2.base import ATOMIC, Conditions, Count, Int32, Model, PodSetName, Positive, Reference, list_map, ruled
-from api.v1beta2.workload import POD_TEMPLATE_SCHEMA, RESERVED_BEFORE
+from api.v1beta2.workload import POD_TEMPLATE_SCHEMA, RESERVED_BEFORE, immutable_while
 
 _SOURCES = "has(oldSelf.spec.priorityClassSource) && has(self.spec.priorityClassSource)"
 _NAMES = "has(oldSelf.spec.priorityClassName) && has(self.spec.priorityClassName)"
@@ -14,15 +14,20 @@ _WHOLE_WORKLOAD_RULES = (
     workload.WHOLE_WORKLOAD_RULES[0],
     (
         "priorityClassSource is immutable while workload quota reserved",
-        f"({RESERVED_BEFORE} && {_SOURCES}) ?"
-        " (oldSelf.spec.priorityClassSource == self.spec.priorityClassSource) : true",
+        immutable_while(
+            f"{RESERVED_BEFORE} && {_SOURCES}",
+            "!has(oldSelf.spec.priorityClassSource) ||"
+            " oldSelf.spec.priorityClassSource == self.spec.priorityClassSource",
+        ),
     ),
     (
         "priorityClassName is immutable while workload quota reserved and priorityClassSource is not equal to"
         " kueue.x-k8s.io/workloadpriorityclass",
-        f"({RESERVED_BEFORE} && {_SOURCES} && (self.spec.priorityClassSource !="
-        f" 'kueue.x-k8s.io/workloadpriorityclass') && {_NAMES}) ?"
-        " (oldSelf.spec.priorityClassName == self.spec.priorityClassName) : true",
+        immutable_while(
+            f"{RESERVED_BEFORE} && {_SOURCES} && (self.spec.priorityClassSource !="
+            f" 'kueue.x-k8s.io/workloadpriorityclass') && {_NAMES}",
+            "!has(oldSelf.spec.priorityClassName) || oldSelf.spec.priorityClassName == self.spec.priorityClassName",
+        ),
     ),
     workload.QUEUE_RULE,
     workload.EXECUTION_TIME_RULE,

@@ -25,43 +25,62 @@ RESERVED_BEFORE = (
 RESERVED_NOW = RESERVED_BEFORE.replace("oldSelf", "self")
 _ADMITTED_BEFORE = RESERVED_BEFORE.replace("QuotaReserved", "Admitted")
 _ADMITTED_NOW = RESERVED_NOW.replace("QuotaReserved", "Admitted")
+_LIMIT = "(has({0}.spec.maximumExecutionTimeSeconds) ? {0}.spec.maximumExecutionTimeSeconds : 0)"
 _CLASS_BEFORE_AND_NOW = "has(oldSelf.spec.priorityClassRef) && has(self.spec.priorityClassRef)"
+
+
+def immutable_while(forbidden: str, allowed: str) -> str:
+    """Returns a CEL rule: where ``forbidden`` is true, which needs a status before, ``allowed`` must be true.
+
+    The API server evaluates each rule in each write, and reads a field in steps, each of which copies the schema of the
+    object around it. So the rule ends with a first status, and where nothing changed, before it searches conditions.
+    """
+    return f"!has(oldSelf.status) || {allowed} || !({forbidden})"
+
+
+def _same_class(field: str) -> str:
+    """CEL: there was no class, or it has the same value here. An error, which does not count, if there is none now."""
+    ref = f"spec.priorityClassRef.{field}"
+    return f"!has(oldSelf.spec.priorityClassRef) || oldSelf.{ref} == self.{ref}"
+
+
 QUEUE_RULE = (
     "queueName is immutable while workload quota reserved",
-    f"(({RESERVED_BEFORE}) && ({RESERVED_NOW})) ? (has(oldSelf.spec.queueName) == has(self.spec.queueName)) &&"
-    " (!has(oldSelf.spec.queueName) || oldSelf.spec.queueName == self.spec.queueName) : true",
+    immutable_while(
+        f"{RESERVED_BEFORE} && {RESERVED_NOW}",
+        "(has(oldSelf.spec.queueName) ? has(self.spec.queueName) && oldSelf.spec.queueName == self.spec.queueName"
+        " : !has(self.spec.queueName))",
+    ),
 )
 EXECUTION_TIME_RULE = (
     "maximumExecutionTimeSeconds is immutable while workload quota reserved",
-    f"(({_ADMITTED_BEFORE}) && ({_ADMITTED_NOW})) ? (has(oldSelf.spec.maximumExecutionTimeSeconds) ?"
-    " oldSelf.spec.maximumExecutionTimeSeconds : 0) == (has(self.spec.maximumExecutionTimeSeconds) ?"
-    " self.spec.maximumExecutionTimeSeconds : 0) : true",
+    immutable_while(f"{_ADMITTED_BEFORE} && {_ADMITTED_NOW}", f"{_LIMIT.format('oldSelf')} == {_LIMIT.format('self')}"),
 )
 WHOLE_WORKLOAD_RULES = (
     (
         "podSetAssignments must have the same number of podSets as the spec",
-        f"{RESERVED_NOW} && has(self.status.admission) ?"
-        " size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
+        "!has(self.status) || !has(self.status.admission) ||"
+        f" size(self.spec.podSets) == size(self.status.admission.podSetAssignments) || !({RESERVED_NOW})",
     ),
     (
         "priorityClassRef is immutable while workload quota reserved",
-        f"({RESERVED_BEFORE}) ? has(oldSelf.spec.priorityClassRef) == has(self.spec.priorityClassRef) : true",
+        immutable_while(RESERVED_BEFORE, "has(oldSelf.spec.priorityClassRef) == has(self.spec.priorityClassRef)"),
     ),
     (
         "priorityClassRef.group is immutable while workload quota reserved",
-        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
-        " oldSelf.spec.priorityClassRef.group == self.spec.priorityClassRef.group : true",
+        immutable_while(f"{RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}", _same_class("group")),
     ),
     (
         "priorityClassRef.kind is immutable while workload quota reserved",
-        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}) ?"
-        " oldSelf.spec.priorityClassRef.kind == self.spec.priorityClassRef.kind : true",
+        immutable_while(f"{RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW}", _same_class("kind")),
     ),
     (
         "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass while workload quota reserved",
-        f"({RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW} && self.spec.priorityClassRef.group == 'scheduling.k8s.io'"
-        " && self.spec.priorityClassRef.kind == 'PriorityClass') ?"
-        " oldSelf.spec.priorityClassRef.name == self.spec.priorityClassRef.name : true",
+        immutable_while(
+            f"{RESERVED_BEFORE} && {_CLASS_BEFORE_AND_NOW} && self.spec.priorityClassRef.group == 'scheduling.k8s.io'"
+            " && self.spec.priorityClassRef.kind == 'PriorityClass'",
+            _same_class("name"),
+        ),
     ),
     QUEUE_RULE,
     EXECUTION_TIME_RULE,
