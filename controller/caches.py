@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -54,6 +55,7 @@ class Interned:
 
     def __init__(self) -> None:
         self._templates: dict[bytes, Raw] = {}
+        """By a hash of their JSON: orjson returns bytes in a buffer of 4 KiB, which would be kept with each."""
 
     def __call__(self, raw: Raw) -> Raw:
         """The Workload as it is to be kept."""
@@ -62,7 +64,8 @@ class Interned:
             if template:
                 if len(self._templates) >= self.MOST:  # bounds memory; templates that are still in use are cached again
                     self._templates.clear()
-                pod_set["template"] = self._templates.setdefault(orjson.dumps(template), template)
+                digest = blake2b(orjson.dumps(template), digest_size=16).digest()
+                pod_set["template"] = self._templates.setdefault(digest, template)
         return verbatim(raw)
 
 

@@ -2,12 +2,13 @@
 again.
 """
 
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
 from api.objects import Raw
 from controller import resources
-from controller.caches import Caches
+from controller.caches import Caches, Interned
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
@@ -167,3 +168,17 @@ def test_the_default_priority_class_is_the_global_one() -> None:
     assert (caches.classes.default, caches.classes.pod, caches.classes.workload) == ("low", {"low": 1}, {"high": 9})
     caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "higher", value=10))
     assert caches.classes.workload == {"high": 9, "higher": 10}
+
+
+def test_equal_pod_templates_are_stored_once_and_different_ones_with_little_overhead() -> None:
+    keep = Interned()
+    one, other, different = (keep(workload(name, cpu)) for name, cpu in (("a", "1"), ("b", "1"), ("c", "2")))
+    assert one["spec"]["podSets"][0]["template"] is other["spec"]["podSets"][0]["template"]
+    assert different["spec"]["podSets"][0]["template"] == workload("c", "2")["spec"]["podSets"][0]["template"]
+    raws = [workload(f"w{number}", str(number)) for number in range(1_000)]
+    tracemalloc.start()
+    for raw in raws:
+        keep(raw)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / len(raws) < 500, "bytes for each template, besides the template"
