@@ -24,8 +24,7 @@ from core.jobs.workload import name
 from core.model import Key, Raw
 from core.state.state import State
 from core.wire.merge import merged
-from tests.core.jobs.samples import job, workload_of
-from tests.core.jobs.test_decide import admitted
+from tests.core.jobs.samples import admitted, job, workload_of
 
 KEY = Key("ns", name(BATCH_JOB, job()))
 ACTION = AwaitPods(KEY, "job-uid")

@@ -28,8 +28,7 @@ from core.state.state import State
 from core.wire.merge import merged
 from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
-from tests.core.jobs.samples import ADMISSION, job, read, with_status, workload_of
-from tests.core.jobs.test_decide import admitted
+from tests.core.jobs.samples import ADMISSION, admitted, job, read, with_status, workload_of
 
 KEY = Key("ns", "j")
 

@@ -6,12 +6,15 @@ from typing import Any
 
 from api.objects import key_of
 from core.jobs import workload
+from core.jobs.actions import Start
+from core.jobs.decide import decide
 from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
+from core.jobs.situation import Situation
 from core.model import Admission, Key, PodSetAssignment, Raw, Workload
 from core.wire import conditions, decode
 from core.wire.merge import merged
-from core.workload import priority
+from core.workload import priority, transitions
 
 NOW = 1000.0
 FLAVORS: dict[str, Raw] = {
@@ -85,3 +88,39 @@ def with_status(raw: Raw, before: Workload, after: Workload) -> Raw:
 
 
 CLASSES = priority.PriorityClasses(workload={"low": 10, "high": 100}, pod={"pods": 7})
+
+
+def situation(found: Raw, *workloads: Raw, **more: Any) -> Situation:
+    """What the rules of a Job read, with its Workloads."""
+    more = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
+    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, **more)
+
+
+def after(raw: Raw, change: Any) -> Raw:
+    """The Workload after a transition."""
+    value = read(raw)
+    return with_status(raw, value, change(value))
+
+
+def admitted(raw: Raw, admission: Admission = ADMISSION) -> Raw:
+    """The Workload after its admission."""
+    return after(raw, lambda value: transitions.reserved(value, admission, 500.0))
+
+
+def evicted(raw: Raw, reason: str = "ClusterQueueStopped", message: str = "The ClusterQueue is stopped") -> Raw:
+    """The Workload after an eviction."""
+    return after(raw, lambda value: transitions.evicted(value, reason, message, 600.0))
+
+
+def started(found: Raw, raw: Raw) -> Raw:
+    """The Job after the start with its Workload."""
+    action = decide(situation(found, raw))
+    assert isinstance(action, Start)
+    for patch in patches(action.writes):
+        found = merged(found, patch.body)
+    return found
+
+
+def facts(value: Workload) -> dict[str, str]:
+    """Status and reason of each condition."""
+    return {each.type: f"{each.status}/{each.reason}" for each in value.conditions}

@@ -1,7 +1,6 @@
 """What is done about a Job: each test is a situation people know, and the one action it calls for."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -22,58 +21,28 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, orphan
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.situation import Situation
-from core.model import Admission, PodSetAssignment, Raw, Workload
+from core.model import Admission, PodSetAssignment, Raw
 from core.wire import decode
 from core.wire.merge import merged
 from core.workload import transitions
 from tests.core.jobs.samples import (
-    ADMISSION,
     CLASSES,
-    FLAVORS,
     NOW,
-    decoded,
+    admitted,
+    after,
+    evicted,
+    facts,
     job,
     patches,
     read,
-    with_status,
+    situation,
+    started,
     workload_of,
 )
 
 CONTEXT = decode.WorkloadContext()
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-
-
-def situation(found: Raw, *workloads: Raw, **more: Any) -> Situation:
-    more = {"flavors": FLAVORS, "classes": CLASSES, **more}
-    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, decoded=decoded(*workloads), **more)
-
-
-def after(raw: Raw, change: Any) -> Raw:
-    """The Workload after a transition."""
-    value = decode.workload(raw, CONTEXT)
-    return with_status(raw, value, change(value))
-
-
-def admitted(raw: Raw, admission: Admission = ADMISSION) -> Raw:
-    return after(raw, lambda value: transitions.reserved(value, admission, 500.0))
-
-
-def evicted(raw: Raw, reason: str = "ClusterQueueStopped", message: str = "The ClusterQueue is stopped") -> Raw:
-    return after(raw, lambda value: transitions.evicted(value, reason, message, 600.0))
-
-
-def started(found: Raw, raw: Raw) -> Raw:
-    action = decide(situation(found, raw))
-    assert isinstance(action, Start)
-    for patch in patches(action.writes):
-        found = merged(found, patch.body)
-    return found
-
-
-def facts(value: Workload) -> dict[str, str]:
-    return {each.type: f"{each.status}/{each.reason}" for each in value.conditions}
 
 
 def test_a_job_without_workload_gets_one() -> None:

@@ -25,8 +25,19 @@ from core.jobs.release import remain
 from core.model import Key, Raw
 from core.wire.merge import merged
 from core.workload import transitions
-from tests.core.jobs.samples import NOW, job, patches, read, workload_of
-from tests.core.jobs.test_decide import admitted, after, evicted, facts, situation, started
+from tests.core.jobs.samples import (
+    NOW,
+    admitted,
+    after,
+    evicted,
+    facts,
+    job,
+    patches,
+    read,
+    situation,
+    started,
+    workload_of,
+)
 
 UID = "job-uid"
 GONE = frozenset({UID})

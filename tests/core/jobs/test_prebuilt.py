@@ -18,22 +18,10 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
-from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
 from core.model import Raw
 from core.wire.merge import merged
-from core.workload import transitions
-from tests.core.jobs.samples import (
-    ADMISSION,
-    CLASSES,
-    FLAVORS,
-    NOW,
-    decoded,
-    job,
-    read,
-    with_status,
-    workload_of,
-)
+from tests.core.jobs.samples import admitted, decoded, job, read, situation, with_status, workload_of
 
 OTHERS = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x-uid", "controller": True}]
 
@@ -45,24 +33,15 @@ def brought(**spec: Any) -> Raw:
     return merged(raw, {"metadata": {"name": "brought", "labels": {"kueue.x-k8s.io/job-uid": None}}})
 
 
-def situation(found: Raw, workload: Raw | None, *more: Raw) -> Situation:
+def naming(found: Raw, workload: Raw | None, *more: Raw) -> Situation:
+    """The situation of a Job that names a Workload, which it may own."""
     mine = workload is not None and (workload["metadata"].get("ownerReferences") or [{}])[0].get("uid") == "job-uid"
     owned = (*((workload,) if workload is not None and mine else ()), *more)
-    return Situation(
-        kind=BATCH_JOB,
-        job=found,
-        now=NOW,
-        workloads=owned,
-        decoded=decoded(workload, *more),
-        flavors=FLAVORS,
-        classes=CLASSES,
-        prebuilt_name="brought",
-        prebuilt=workload,
-    )
+    return situation(found, *owned, decoded=decoded(workload, *more), prebuilt_name="brought", prebuilt=workload)
 
 
 def adopted(raw: Raw) -> Raw:
-    action = decide(situation(job(), raw))
+    action = decide(naming(job(), raw))
     assert isinstance(action, UpdateWorkload) and action.why == "adopted"
     assert action.patch["metadata"]["resourceVersion"] == "9"
     return merged(raw, action.patch)
@@ -72,13 +51,13 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
     raw = adopted(brought())
     assert raw["metadata"]["ownerReferences"] == workload_of(job())["metadata"]["ownerReferences"]
     assert raw["metadata"]["labels"] == {"kueue.x-k8s.io/job-uid": "job-uid"}
-    queued = decide(situation(job(), raw))
+    queued = decide(naming(job(), raw))
     assert isinstance(queued, UpdateWorkload) and queued.patch["spec"] == {"queueName": "lq"}
     given = merged(raw, queued.patch)
-    admitted = with_status(given, read(given), transitions.reserved(read(given), ADMISSION, 1.0))
-    assert isinstance(decide(situation(job(), admitted)), Start)
+    reserved = admitted(given)
+    assert isinstance(decide(naming(job(), reserved)), Start)
     ended = job(status={"conditions": [{"type": "Complete", "status": "True", "message": "done"}]})
-    finished = decide(situation(ended, admitted))
+    finished = decide(naming(ended, reserved))
     assert isinstance(finished, WorkloadStatus) and finished.after.holds("Finished")
 
 
@@ -88,26 +67,26 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
     ids=["there is none", "another object has it"],
 )
 def test_a_job_waits_for_the_workload_that_it_names_and_gets_no_other(raw: Raw | None) -> None:
-    stop = decide(situation(job(suspend=False), raw))
+    stop = decide(naming(job(suspend=False), raw))
     assert isinstance(stop, Stop) and stop.message == "missing workload"
-    assert decide(situation(job(), raw)) == Nothing()
+    assert decide(naming(job(), raw)) == Nothing()
 
 
 def test_a_workload_that_differs_from_its_job_is_finished_as_out_of_sync() -> None:
     raw = adopted(brought(podSets=workload_of(job(parallelism=2))["spec"]["podSets"]))
-    action = decide(situation(job(), raw))
+    action = decide(naming(job(), raw))
     assert isinstance(action, WorkloadStatus)
     condition = action.after.condition("Finished")
     assert condition is not None and condition.reason == "OutOfSync"
     done = with_status(raw, read(raw), action.after)
-    assert isinstance(decide(situation(job(), done)), RemoveFinalizer)
+    assert isinstance(decide(naming(job(), done)), RemoveFinalizer)
     free = merged(done, {"metadata": {"finalizers": None}})
-    assert isinstance(decide(situation(job(suspend=False), free)), Stop)
-    assert decide(situation(job(), free)) == Nothing()
+    assert isinstance(decide(naming(job(suspend=False), free)), Stop)
+    assert decide(naming(job(), free)) == Nothing()
 
 
 def test_a_workload_that_was_made_for_the_job_before_gives_way_to_the_one_it_names() -> None:
-    action = decide(situation(job(), adopted(brought()), workload_of(job())))
+    action = decide(naming(job(), adopted(brought()), workload_of(job())))
     assert isinstance(action, DeleteWorkload)
     assert action.workload.name != "brought"
 
@@ -115,8 +94,7 @@ def test_a_workload_that_was_made_for_the_job_before_gives_way_to_the_one_it_nam
 def of_the_job_before(**metadata: Any) -> Raw:
     """The Workload that the job brings along, admitted for a deleted job of the same name."""
     before = adopted(brought())
-    reserved = transitions.reserved(read(before), ADMISSION, 1.0)
-    raw = merged(with_status(before, read(before), reserved), {"metadata": metadata})
+    raw = merged(admitted(before), {"metadata": metadata})
     raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "before"}
     for owner in raw["metadata"].get("ownerReferences") or ():
         owner["uid"] = "before"
@@ -125,7 +103,7 @@ def of_the_job_before(**metadata: Any) -> Raw:
 
 def test_the_workload_of_an_earlier_job_goes_once_its_pods_are_gone_and_not_before() -> None:
     raw = of_the_job_before(deletionTimestamp="2024-11-01T00:00:00Z")
-    now = situation(job(), raw, raw)
+    now = naming(job(), raw, raw)
     assert earlier(now) == [AwaitPods(read(raw).key, "before")]
     assert decide(now) == Nothing()
     release = decide(replace(now, pods_gone=frozenset({"before"})))
@@ -133,8 +111,8 @@ def test_the_workload_of_an_earlier_job_goes_once_its_pods_are_gone_and_not_befo
 
 
 def test_a_job_does_not_start_with_the_quota_that_pods_of_an_orphaned_job_use() -> None:
-    assert decide(situation(job(), of_the_job_before(ownerReferences=None))) == Nothing()
+    assert decide(naming(job(), of_the_job_before(ownerReferences=None))) == Nothing()
 
 
 def test_a_job_that_waits_for_the_workload_it_names_holds_no_other() -> None:
-    assert isinstance(decide(situation(job(), None, workload_of(job()))), DeleteWorkload)
+    assert isinstance(decide(naming(job(), None, workload_of(job()))), DeleteWorkload)
