@@ -22,9 +22,9 @@ class Administrator:
         self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
-    def connection(self) -> http.client.HTTPSConnection:
-        """For a client with thousands of calls: a handshake costs more than an answer."""
-        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS, context=self._context)
+    def connection(self, timeout: float = _TIMEOUT_SECONDS) -> http.client.HTTPSConnection:
+        """For a client with thousands of calls: a handshake costs more than an answer. ``timeout`` in seconds."""
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout, context=self._context)
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """The status and the content of an answer; `OSError` when the server cannot be reached."""
@@ -66,10 +66,11 @@ class Administrator:
                 f"The API server did not answer when asked to create a {item['kind']}: {error}"
             ) from error
         if status not in {200, 201, 202, 409}:
-            raise ClusterError(f"The API server refused a {item['kind']}: {_message(content)}")
+            raise ClusterError(f"The API server refused a {item['kind']}: {message(content)}")
 
 
-def _message(content: bytes) -> str:
+def message(content: bytes) -> str:
+    """Returns the message of a Status, or the whole content of another answer."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return str(json.loads(content)["message"])
     return content.decode(errors="replace")

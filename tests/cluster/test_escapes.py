@@ -125,7 +125,7 @@ def test_a_job_whose_workload_is_finished_does_not_run(world: World, by_tenant: 
     done = {"type": "Finished", "status": "True", "reason": "Failed", "message": "by an administrator"}
     since = {**done, "lastTransitionTime": "2026-01-01T00:00:00Z"}
     conditions = [*world.workload("failed")["status"]["conditions"], since]
-    world.patch("workloads", name, {"status": {"conditions": conditions}}, "--subresource=status")
+    world.patch("workloads", name, {"status": {"conditions": conditions}}, subresource="status")
     world.until("it is stopped", lambda: world.running() == set())
     by_tenant(*patch("failed", {"spec": {"suspend": False}}))
     assert world.jobs()["failed"]["spec"]["suspend"], "and not started by hand"

@@ -182,7 +182,7 @@ def checked(world: World) -> World:
     check = world.full("check")
     world.create(ours("AdmissionCheck", check, {"controllerName": "seiretsu.dev/test"}))
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": LONG_AGO}
-    world.patch("admissionchecks", check, {"status": {"conditions": [active]}}, "--subresource=status")
+    world.patch("admissionchecks", check, {"status": {"conditions": [active]}}, subresource="status")
     world.queue("team", 1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
     world.job("job", "team", seconds=600)
     world.until("quota is reserved", lambda: world.reason("job", "QuotaReserved") == "True/QuotaReserved")
@@ -198,7 +198,7 @@ def answer(world: World, state: str, **more: Any) -> None:
     """The controller of the check speaks."""
     said = {"name": world.full("check"), "state": state, "message": "", "lastTransitionTime": stamp(time.time())} | more
     name = world.workload("job")["metadata"]["name"]
-    world.patch("workloads", name, {"status": {"admissionChecks": [said]}}, "--subresource=status")
+    world.patch("workloads", name, {"status": {"admissionChecks": [said]}}, subresource="status")
 
 
 def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: World) -> None:
@@ -228,7 +228,7 @@ def test_a_check_that_asks_for_a_retry_releases_the_quota_and_starts_again_after
     assert checked.workload("job")["status"]["requeueState"]["requeueAt"] > stamp(time.time() + 500)
     name = checked.workload("job")["metadata"]["name"]  # nobody wants to wait ten minutes
     soon = {"status": {"requeueState": None, "admissionChecks": [{**state, "requeueAfterSeconds": None}]}}
-    checked.patch("workloads", name, soon, "--subresource=status")
+    checked.patch("workloads", name, soon, subresource="status")
     checked.until("it is admitted again", lambda: checked.reason("job", "QuotaReserved") == "True/QuotaReserved")
     assert checked.condition("job", "Requeued") == ("True", "BackoffFinished", "The workload backoff was finished")
     answer(checked, "Ready")
@@ -311,7 +311,7 @@ def test_pods_that_have_succeeded_give_their_quota_to_the_next_while_their_job_r
     world.job("next", "team", seconds=600)
     world.until("the next one waits", lambda: world.reason("next", "QuotaReserved") == "False/WaitingForQuota")
     pod = next(item for item in world.get("pods")["items"] if item["metadata"]["name"].startswith("wide"))
-    world.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, "--subresource=status")
+    world.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, subresource="status")
     runs(world, "wide", "next")
     assert world.workload("wide")["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
     world.until("all is used", lambda: world.used("team") == ("3", "0"))

@@ -43,6 +43,8 @@ metrics: {bindAddress: '0'}
 """
 QUICK = "resourceName: failover, leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s"
 ENDPOINT_DELAY, BURST = 0.5, 4
+PAUSE = 0.2
+"""Seconds between bursts: each moment of the replacement has creates, and the machine has time for other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +148,10 @@ class Load:
         self.ended = False
 
     async def run(self) -> None:
-        """Bursts of creates, as fast as they are answered."""
+        """Bursts of creates."""
         while not self.ended:
             await asyncio.gather(*(self._create() for _ in range(BURST)))
+            await asyncio.sleep(PAUSE)
 
     async def _create(self) -> None:
         template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
