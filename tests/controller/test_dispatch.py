@@ -1,10 +1,13 @@
 """Which reconciler gets which key when an object changes."""
 
+import itertools
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api.objects import Resource
 from controller import resources
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
@@ -24,6 +27,7 @@ from core.model.owner import Owner
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
+from tests.cost import times
 
 
 def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, WorkloadReconciler]:
@@ -184,3 +188,36 @@ def test_a_flavor_that_is_respecified_changes_no_status_and_one_that_goes_does()
     assert woken(queues) == {("ResourceFlavor", "default")}
     dispatcher.caches.stores[resources.RESOURCE_FLAVORS].observe("DELETED", newer(flavor, "3"))
     assert {("ClusterQueue", "ours"), ("LocalQueue", "ours")} <= woken(queues)
+
+
+POLICIES = ("None", "Hold")
+
+
+def changing(resource: Resource, others: int) -> Callable[[], None]:
+    """Changes one object in a cluster of so many other queues, ten times, and computes the statuses of that queue."""
+    caches = neighbours(State())
+    for number in range(others):
+        name, spec = f"other-{number}", {**SPEC, "cohortName": f"cohort-{number % (others // 10)}"}
+        caches.cluster_queues.observe("ADDED", made("ClusterQueue", name, spec, status={"conditions": [READY]}))
+        caches.local_queues.observe("ADDED", made("LocalQueue", name, {"clusterQueue": name}, namespace="ns"))
+    caches.workloads.observe("ADDED", waits("ours"))
+    dispatcher, queues, _ = connected(caches)
+    dispatcher.connect(dispatch_of(rows([])))
+    store, versions = caches.stores[resource], itertools.count(2)
+    (changed,) = (raw for raw in store if raw["metadata"]["name"] in ("ours", "waits"))
+
+    def change() -> None:
+        for _ in range(10):
+            version = next(versions)
+            field = {"priority": version} if resource == resources.WORKLOADS else {"stopPolicy": POLICIES[version % 2]}
+            store.observe("MODIFIED", newer({**changed, "spec": {**changed["spec"], **field}}, str(version)))
+            queues._patch((resources.CLUSTER_QUEUES, Key("", "ours")))
+            queues._patch((resources.LOCAL_QUEUES, Key("ns", "ours")))
+
+    return change
+
+
+@pytest.mark.parametrize("resource", [resources.WORKLOADS, resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES])
+def test_a_change_of_one_queue_costs_the_same_however_many_others_there_are(resource: Resource) -> None:
+    few, many = times(changing(resource, 20), changing(resource, 2_000))
+    assert many < 2 * few, f"{many * 1000:.2f} ms among 2,000 queues, {few * 1000:.2f} ms among 20"
