@@ -269,7 +269,7 @@ async def start(plane: ControlPlane, client: Client, scratch: Path, port: int, p
         ready = time.monotonic() - began
         await until(admitted, "an admission")
         first = time.monotonic() - began
-        await idle(pids_of(plane)["kube-apiserver"])
+        await idle(process.pid, pids_of(plane)["kube-apiserver"])
         usage = Usage.of(process.pid)
         stopping = time.monotonic()
     finally:
@@ -277,13 +277,15 @@ async def start(plane: ControlPlane, client: Client, scratch: Path, port: int, p
     return Started(ready, first, *usage, time.monotonic() - stopping)
 
 
-async def idle(pid: int) -> None:
-    """Returns when a process has used little of a processor for two seconds."""
+async def idle(*pids: int) -> None:
+    """Returns when these processes have used little of a processor for three seconds. A write shortly before ``serve``
+    stops could not be converted, and the API server would convert all objects again at the restart.
+    """
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            before = Usage.of(pid).cpu_seconds
-            await asyncio.sleep(2.0)
-            if Usage.of(pid).cpu_seconds - before < 0.5:
+            before = sum(Usage.of(pid).cpu_seconds for pid in pids)
+            await asyncio.sleep(3.0)
+            if sum(Usage.of(pid).cpu_seconds for pid in pids) - before < 0.3:
                 return
 
 
