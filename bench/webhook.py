@@ -190,7 +190,7 @@ async def _until_still(plane: ControlPlane) -> None:
 
 async def _busy(plane: ControlPlane) -> tuple[int, int]:
     found = await counts(config.load(plane.kubeconfig))
-    return found.writes["PATCH", "workloads/status"], found.conversions
+    return sum(found.writes[verb, "workloads/status"] for verb in ("PUT", "PATCH")), found.conversions
 
 
 async def _until_pending(client: Client, count: int) -> None:

@@ -2,10 +2,22 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.v1beta2 import workload, workload_status
-from api.v1beta2.base import ATOMIC, Conditions, Count, Int32, Model, PodSetName, Positive, Reference, list_map, ruled
+from api.v1beta2.base import (
+    ATOMIC,
+    ATOMIC_MAP,
+    Conditions,
+    Count,
+    Int32,
+    Model,
+    PodSetName,
+    Positive,
+    Reference,
+    list_map,
+    ruled,
+)
 from api.v1beta2.workload import POD_TEMPLATE_SCHEMA, RESERVED_BEFORE, immutable_while
 
 _SOURCES = "has(oldSelf.spec.priorityClassSource) && has(self.spec.priorityClassSource)"
@@ -133,6 +145,7 @@ class PodSetAssignment(workload_status.PodSetAssignment):
 class Admission(Model):
     """The quota a workload holds."""
 
+    model_config = ConfigDict(json_schema_extra=ATOMIC_MAP)
     cluster_queue: Reference
     """The ClusterQueue whose quota is used."""
     pod_set_assignments: Annotated[list[PodSetAssignment], Field(max_length=18, json_schema_extra=list_map("name"))]

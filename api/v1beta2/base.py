@@ -53,6 +53,9 @@ def ruled(*pairs: tuple[str, str]) -> ConfigDict:
 ATOMIC: Extra = {"x-kubernetes-list-type": "atomic"}
 SET: Extra = {"x-kubernetes-list-type": "set"}
 ATOMIC_MAP: Extra = {"x-kubernetes-map-type": "atomic"}
+"""An object that is written as a whole: ``managedFields`` has one entry for it instead of one for each of its fields.
+They are half of a small object, and the API server reads and writes them several times in each write.
+"""
 EMPTY_DEFAULT: Extra = {"default": {}}
 """The object is created, with the defaults of its own fields."""
 KEEP_UNKNOWN: Extra = {"x-kubernetes-preserve-unknown-fields": True}
@@ -104,6 +107,7 @@ class FairSharingStatus(Model):
 class Condition(Model):
     """One aspect of the state of an object (metav1.Condition)."""
 
+    model_config = ConfigDict(json_schema_extra=ATOMIC_MAP)
     last_transition_time: Time
     """When the status last changed."""
     message: Annotated[str, Field(max_length=32768)]

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from api.v1beta2.base import (
     ATOMIC,
+    ATOMIC_MAP,
     SUBDOMAIN_PATTERN,
     Count,
     Int32,
@@ -91,6 +92,7 @@ _STRING_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 POD_TEMPLATE_SCHEMA: dict[str, Any] = {
     "type": "object",
     **_PRESERVE,
+    **ATOMIC_MAP,
     "properties": {
         "metadata": {
             "type": "object",
@@ -119,7 +121,7 @@ POD_TEMPLATE_SCHEMA: dict[str, Any] = {
 }
 """The outline of the pod template. The API server checked the template when the job was created; all fields of a pod in
 this schema would reduce the Workload writes a second by a fifth, and drop fields of pods that are newer than the
-schema.
+schema. It is atomic: nobody applies single fields of it.
 """
 
 

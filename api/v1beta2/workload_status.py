@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.v1beta2.base import (
     ATOMIC,
+    ATOMIC_MAP,
     TOLERATION_RULES,
     AdmissionCheckName,
     Conditions,
@@ -131,6 +132,7 @@ class PodSetAssignment(Model):
 class Admission(Model):
     """The quota a workload holds."""
 
+    model_config = ConfigDict(json_schema_extra=ATOMIC_MAP)
     cluster_queue: Reference | None = None
     """The ClusterQueue whose quota is used."""
     pod_set_assignments: (

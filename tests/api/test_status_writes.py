@@ -36,6 +36,28 @@ def test_a_status_of_an_older_version_is_a_conflict(server: Server) -> None:
     assert (status, answer["reason"]) == (409, "Conflict")
 
 
+def test_a_template_a_condition_and_an_admission_are_owned_as_a_whole(server: Server) -> None:
+    stored = server.create(workload())[1]
+    owned = server.put(stored, {**stored, "status": admitted()}, "/status")[1]["metadata"]["managedFields"]
+    fields = {owner.get("subresource", ""): owner["fieldsV1"] for owner in owned}
+    main = 'k:{"name":"main"}'
+    assert fields[""]["f:spec"]["f:podSets"][main]["f:template"] == {}
+    conditions: Raw = {f'k:{{"type":"{kind}"}}': {} for kind in ("Admitted", "QuotaReserved")}
+    assert fields["status"]["f:status"] == {".": {}, "f:admission": {}, "f:conditions": {".": {}, **conditions}}
+
+
+def test_a_client_that_applies_a_condition_keeps_those_of_others(server: Server) -> None:
+    stored = server.create(workload())[1]
+    server.put(stored, {**stored, "status": admitted()}, "/status")
+    named = {key: stored[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": stored["metadata"]["name"]}}
+    path = f"{server.path(stored, named=True)}/status?fieldManager=another"
+    applied = {**named, "status": {"conditions": [condition("Finished")]}}
+    status, answer = server.ask("PATCH", path, applied, headers={"Content-Type": "application/apply-patch+yaml"})
+    assert status == 200, answer
+    assert {found["type"] for found in answer["status"]["conditions"]} == {"QuotaReserved", "Admitted", "Finished"}
+    assert answer["status"]["admission"] == admitted()["admission"]
+
+
 def written(server: Server, before: Raw, change: Raw, whole: bool) -> Raw:
     """A Workload with a first status, after a change of it, without what differs between any two Workloads."""
     stored = server.create(workload(annotations={"a": "b"}))[1]
