@@ -48,9 +48,9 @@ EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
 
 
-Change = Callable[[Workload], tuple[Workload, Callable[[], None]] | None]
-"""Applies a decision to the present workload: returns the workload after it and the events; None if the decision is
-void.
+Change = Callable[[Workload | None], tuple[Workload, Callable[[], None]] | None]
+"""Applies a decision to the present workload (None: it is gone): returns the workload after it and the events; None if
+the decision is void.
 """
 
 
@@ -173,27 +173,50 @@ class Scheduler:
                 continue
             self.reasons.add(decision)
             for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
-                self._evicting[victim.workload.key] = (victim, decision)
-                self._decided.add(victim.workload.key)
+                self._preempt(victim, decision)
+
+    def _preempt(self, victim: Victim, preemptor: Wait) -> None:
+        """Queues the eviction of a victim; if its reservation has not been written yet, withdraws that instead: nobody
+        has seen it, and the preemptor need not wait.
+        """
+        key = victim.workload.key
+        if self._reserving.pop(key, None) is not None:
+            self._take_back(key)
+            return
+        self._evicting[key] = (victim, preemptor)
+        self._decided.add(key)
 
     async def _write_decided(self, key: Key) -> None:
         await self._learn(key, self._unsure.get(key))
-        reserve = self._reserving.pop(key, None)
-        if reserve is not None:
-            try:
-                await self._settle(key, lambda workload: self._reserved(workload, reserve))
-            except ApiError:  # the read failed too: the decision is kept and read again with backoff
-                self._reserving.setdefault(key, reserve)
-                raise
-            except Exception as error:
-                self._take_back(key, not_before=self._refused(key, error))
+        if key in self._reserving:
+            await self._reserve(key)
         eviction = self._evicting.pop(key, None)
         if eviction is not None:
             try:
-                await self._settle(key, lambda workload: self._preempted(workload, *eviction))
+                await self._settle(
+                    key, lambda workload: self._preempted(workload, *eviction) if workload is not None else None
+                )
             except Exception:  # the preemptor waits for this victim, however long: taken back it would be chosen again
                 self._evicting.setdefault(key, eviction)
                 raise
+
+    async def _reserve(self, key: Key) -> None:
+        """Writes a reservation, unless it is withdrawn before its turn."""
+        reserve: Reserve | None = None
+
+        def change(workload: Workload | None) -> tuple[Workload, Callable[[], None]] | None:
+            nonlocal reserve
+            reserve = self._reserving.pop(key, reserve)
+            return self._reserved(workload, reserve) if workload is not None and reserve is not None else None
+
+        try:
+            await self._settle(key, change)
+        except ApiError:  # the read failed too: the decision is kept and read again with backoff
+            if reserve is not None:
+                self._reserving.setdefault(key, reserve)
+            raise
+        except Exception as error:
+            self._take_back(key, not_before=self._refused(key, error))
 
     async def _settle(self, key: Key, change: Change) -> None:
         """Writes one decision about a workload; if that fails, withdraws it, so that the next cycle decides again.
@@ -206,7 +229,7 @@ class Scheduler:
             try:
                 async with self.writer.turn():  # what is decided while it waits counts
                     before = self.caches.get(key)
-                    changed = change(before) if before is not None else None
+                    changed = change(before)
                     if before is None or changed is None:
                         break
                     after, tell = changed

@@ -253,25 +253,34 @@ async def test_a_victim_that_has_finished_meanwhile_is_not_evicted() -> None:
     assert "Preempted" not in told.reasons
 
 
-async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_calls_causes_no_write() -> None:
-    found, server, told = scheduler()
-    await until_rest(found, lambda: "Admitted" in told.reasons)
-    preempt(found)
-    urgent = workload("urgent", cpu="4")
-    urgent["spec"]["priority"] = 100
-    server.objects["urgent"] = copy.deepcopy(urgent)
-    answered = asyncio.Event()
+async def busy(server: Server, answered: asyncio.Event) -> list[asyncio.Task[None]]:
+    """Admission calls arrive and other writes are in flight until ``answered`` is set."""
 
     async def write() -> None:
         async with server.precedence.turn():
             await answered.wait()
 
     server.precedence.called()
-    others = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
+    tasks = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
     await asyncio.sleep(0)
-    found.caches.workloads.observe("ADDED", urgent)
-    task = asyncio.create_task(found.run())
+    return tasks
+
+
+def come(found: Scheduler, server: Server, raw: Raw) -> None:
+    """A Workload is created."""
+    server.objects[raw["metadata"]["name"]] = copy.deepcopy(raw)
+    found.caches.workloads.observe("ADDED", raw)
     found.wake()
+
+
+async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_calls_causes_no_write() -> None:
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    preempt(found)
+    urgent, answered = workload("urgent", cpu="4"), asyncio.Event()
+    urgent["spec"]["priority"] = 100
+    tasks = [*await busy(server, answered), asyncio.create_task(found.run())]
+    come(found, server, urgent)
     await eventually(lambda: found._decided.in_hand > 0)
     before = server.patches
     finish(server)
@@ -280,8 +289,43 @@ async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_cal
     answered.set()
     await eventually(lambda: server.holds("urgent"))
     assert (server.patches, "Preempted" in told.reasons) == (before + 1, False)
-    task.cancel()
-    await asyncio.gather(task, *others, return_exceptions=True)
+    tasks[-1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_reservation_that_is_not_written_yet_gives_way_to_a_higher_priority_without_a_write() -> None:
+    found, server, told = scheduler()
+    preempt(found)
+    urgent, answered = workload("urgent", cpu="4"), asyncio.Event()
+    urgent["spec"]["priority"] = 100
+    tasks = [*await busy(server, answered), asyncio.create_task(found.run())]
+    found.wake()
+    await eventually(lambda: found._decided.in_hand > 0)
+    assert found.state.assumed(Key("ns", "w"))
+    come(found, server, urgent)
+    await eventually(lambda: found.state.assumed(Key("ns", "urgent")))
+    answered.set()
+    await eventually(lambda: server.holds("urgent"))
+    assert (told.reasons.count("QuotaReserved"), "Preempted" in told.reasons) == (1, False)
+    assert "Evicted" not in {each["type"] for each in (server.objects["w"].get("status") or {}).get("conditions", [])}
+    assert found.state.pending.where(Key("ns", "w")) == "cq"
+    found.state.check()
+    tasks[-1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_reservation_of_a_workload_that_is_deleted_before_its_turn_is_forgotten() -> None:
+    found, server, _ = scheduler()
+    answered = asyncio.Event()
+    tasks = [*await busy(server, answered), asyncio.create_task(found.run())]
+    found.wake()
+    await eventually(lambda: found._decided.in_hand > 0)
+    found.caches.workloads.observe("DELETED", server.objects["w"])
+    answered.set()
+    await eventually(lambda: not found._decided.in_hand)
+    assert (server.patches, found._reserving) == (0, {})
+    tasks[-1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_writers_go_on_while_the_outcome_of_others_writes_cannot_be_learned() -> None:
