@@ -176,11 +176,11 @@ class Scheduler:
                 self._preempt(victim, decision)
 
     def _preempt(self, victim: Victim, preemptor: Wait) -> None:
-        """Queues the eviction of a victim; if its reservation has not been written yet, withdraws that instead: nobody
-        has seen it, and the preemptor need not wait.
+        """Queues the eviction of a victim; if its reservation has certainly not been written yet, withdraws that
+        instead: nobody has seen it, and the preemptor need not wait.
         """
         key = victim.workload.key
-        if self._reserving.pop(key, None) is not None:
+        if key not in self._unsure and self._reserving.pop(key, None) is not None:
             self._take_back(key)
             return
         self._evicting[key] = (victim, preemptor)

@@ -314,6 +314,25 @@ async def test_a_reservation_that_is_not_written_yet_gives_way_to_a_higher_prior
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_a_reservation_that_may_have_been_written_is_evicted_and_not_withdrawn() -> None:
+    found, server, told = scheduler()
+    preempt(found)
+    server.silent.add("w")
+    urgent = workload("urgent", cpu="4")
+    urgent["spec"]["priority"] = 100
+    task = asyncio.create_task(found.run())
+    found.wake()
+    await eventually(lambda: Key("ns", "w") in found._unsure and Key("ns", "w") in found._reserving)
+    come(found, server, urgent)
+    await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
+    assert found.state.assumed(Key("ns", "w"))
+    assert not found.state.assumed(Key("ns", "urgent"))
+    server.silent.clear()
+    await eventually(lambda: "Preempted" in told.reasons)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_reservation_of_a_workload_that_is_deleted_before_its_turn_is_forgotten() -> None:
     found, server, _ = scheduler()
     answered = asyncio.Event()
