@@ -20,6 +20,7 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
+from controller.kube.precedence import AT_ONCE
 from controller.kube.pressure import Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
@@ -36,6 +37,11 @@ from core.workload.lifecycle import required_checks
 log = structlog.get_logger(__name__)
 
 DECIDED_WRITES = 30
+UNWRITTEN = AT_ONCE
+"""The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
+earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
+it, and a victim may have finished.
+"""
 SLICE_SECONDS = 0.002
 """The time after which a cycle yields to other tasks."""
 DRAIN_SECONDS = 1.0
@@ -138,6 +144,7 @@ class Scheduler:
                 self._dispatch(plan)
                 self.metrics.cycle(plan, time.monotonic() - began)
                 await asyncio.sleep(0)  # and before the next plan
+                await self._decided.at_most(UNWRITTEN)
                 began = resumed = time.monotonic()
                 if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
                     self.wake()

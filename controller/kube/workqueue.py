@@ -58,6 +58,7 @@ class WorkQueue(Generic[K]):
         self._ticket = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._done = asyncio.Event()
         self._closed = False
 
     def __len__(self) -> int:
@@ -131,6 +132,12 @@ class WorkQueue(Generic[K]):
                 self.add(key)
         self._set_timer()
 
+    async def at_most(self, count: int) -> None:
+        """Returns when no more than ``count`` keys are in the queue and in workers; delayed ones do not count."""
+        while len(self._ready) + len(self._in_hand) > count:
+            self._done.clear()
+            await self._done.wait()
+
     async def run(self, workers: int, reconcile: Reconcile[K]) -> None:
         """Reconciles keys with that many workers until ``close``, and then the rest of the queue.
 
@@ -164,6 +171,7 @@ class WorkQueue(Generic[K]):
         self._heap.clear()
         self._again.clear()
         self._failures.clear()
+        self._done.set()
 
     async def _work(self, reconcile: Reconcile[K]) -> None:
         while True:
@@ -201,6 +209,7 @@ class WorkQueue(Generic[K]):
 
     def _let_go(self, key: K) -> None:
         self._in_hand.remove(key)
+        self._done.set()
         if key in self._again:
             self._again.remove(key)
             self.add(key)

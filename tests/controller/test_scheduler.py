@@ -18,7 +18,7 @@ from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
-from controller.scheduler import DECIDED_WRITES, Scheduler
+from controller.scheduler import DECIDED_WRITES, UNWRITTEN, Scheduler
 from controller.writes import Writer
 from core.model import Key, Plan
 from core.model.policy import SchedulingPolicy
@@ -41,6 +41,7 @@ class Server:
         self.denied: dict[str, ApiError] = {}
         self.silent: set[str] = set()
         self.precedence = Precedence()
+        self.written: list[str] = []
         self.patches = self.refused = 0
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Raw:
@@ -71,6 +72,7 @@ class Server:
             raise Conflict(409, "Conflict", "the object has been modified")
         found["metadata"]["resourceVersion"] = str(int(found["metadata"]["resourceVersion"]) + 1)
         found["status"] = copy.deepcopy(after(found.get("status") or {}))
+        self.written.append(name)
         if fault is not None:
             raise fault()
         return copy.deepcopy(found)
@@ -430,6 +432,40 @@ async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_th
     assert began == sorted(set(began))
     assert (server.holds("w"), told.reasons) == (True, ["QuotaReserved", "Admitted"])
     assert others >= found.cycles - len(began)
+
+
+async def test_workloads_that_arrive_while_writes_wait_are_decided_before_those_of_lower_priority() -> None:
+    found, server, _ = scheduler()
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "100"}]}
+    queue = made("ClusterQueue", "cq", SPEC | {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]})
+    queue["metadata"]["resourceVersion"] = "2"
+    found.caches.cluster_queues.observe("MODIFIED", queue)
+    answered = asyncio.Event()
+
+    async def write() -> None:
+        async with server.precedence.turn():
+            await answered.wait()
+
+    def create(name: str, priority: int) -> None:
+        raw = workload(name)
+        raw["spec"]["priority"] = priority
+        server.objects[name] = copy.deepcopy(raw)
+        found.caches.workloads.observe("ADDED", raw)
+        found.wake()
+
+    server.precedence.called()  # admission calls have precedence, and no write begins
+    others = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    for number in range(40):
+        create(f"low-{number}", 0)
+    task = asyncio.create_task(found.run())
+    await eventually(lambda: found._decided.in_hand > UNWRITTEN)
+    create("high", 100)
+    answered.set()
+    await eventually(lambda: len(server.written) == 42)
+    assert server.written.index("high") < 2 * UNWRITTEN
+    task.cancel()
+    await asyncio.gather(task, *others, return_exceptions=True)
 
 
 async def test_other_tasks_run_during_a_cycle_over_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:

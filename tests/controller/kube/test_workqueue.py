@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.kube.workqueue import WorkQueue
+from tests.eventually import eventually
 
 
 class Clock:
@@ -238,3 +239,28 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(stateful_step_count=40)
+
+
+async def test_waiting_for_few_keys_ends_when_enough_are_done_and_delayed_ones_do_not_count(
+    queue: WorkQueue[str],
+) -> None:
+    allowed = asyncio.Semaphore(0)
+
+    async def look(key: str) -> None:
+        await allowed.acquire()
+        if key == "fails":
+            raise ValueError(key)
+
+    for key in ("one", "fails", "two", "three"):
+        queue.add(key)
+    working = asyncio.create_task(queue.run(2, look))
+    waiting = asyncio.create_task(queue.at_most(2))
+    await asyncio.sleep(0)
+    allowed.release()
+    await eventually(lambda: len(queue) + queue.in_hand == 3)
+    assert not waiting.done()
+    allowed.release()  # one of them fails and is delayed
+    await waiting
+    assert len(queue) + queue.in_hand == 2
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
