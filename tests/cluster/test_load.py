@@ -15,7 +15,7 @@ from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
-CALLS, JOBS = cases(4_000, 20_000), cases(40, 100)
+CALLS, JOBS = cases(2_000, 20_000), cases(40, 100)
 JOB = """
 apiVersion: batch/v1
 kind: Job

@@ -172,7 +172,7 @@ def test_spoiled_objects_of_ours_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
     context = Context(Settings(), cluster())
     hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
-    for _ in range(cases(1_000, 20_000)):
+    for _ in range(cases(300, 20_000)):
         hook = chance.choice(hooks)
         (kind,) = (kind for kind in WHOLE if kind == hook.kind)
         old = WHOLE[kind] if chance.random() < 0.5 else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.feedback.jobs import JOB_RULES, of_job
@@ -20,6 +20,7 @@ from core.wire.pod_requests import RequestRules, limits
 from core.workload.priority import PriorityClasses
 from tests.core.feedback.test_resource_quotas import RESOURCE_QUOTAS
 from tests.core.feedback.world import job, running, waiting, world
+from tests.effort import cases
 
 STOPPED = """
 - kind: LocalQueue
@@ -803,6 +804,7 @@ def test_a_job_without_a_queue_gets_only_that_warning() -> None:
 names = st.text(alphabet="abcdefghij-", min_size=1, max_size=253)
 
 
+@settings(max_examples=cases(20, 1_000))
 @given(names, names, names, st.integers(1, 10**15), st.integers(1, 10**6))
 def test_every_message_fits_whatever_the_names(
     namespace: str, queue: str, priority_class: str, amount: int, count: int
