@@ -21,3 +21,9 @@ def guarded(patch: Raw, judged: Raw | Workload, *, version: bool = True) -> Raw:
         uid, resource_version = metadata["uid"], metadata.get("resourceVersion", "")
     guard = {"uid": uid, "resourceVersion": resource_version} if version and resource_version else {"uid": uid}
     return {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
+
+
+def guards_version(guard: Raw, metadata: Raw) -> bool:
+    """Whether the metadata of a patch are the guard of an object with these metadata and of its version, no more."""
+    found = {name: metadata.get(name) for name in ("uid", "resourceVersion")}
+    return guard == found and all(found.values())

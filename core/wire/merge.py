@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.model import Raw
+from core.wire.guard import guards_version
 
 
 def merged(target: Any, patch: Raw) -> Raw:
@@ -28,8 +29,7 @@ def replacement(stored: Raw, patch: Raw) -> Raw | None:
     encode that object, merge, and decode the result; PUT of the status alone costs it a tenth less.
     """
     metadata, guard = stored["metadata"], patch.get("metadata")
-    found = {name: metadata.get(name) for name in ("uid", "resourceVersion")}
-    if guard != found or not all(found.values()) or patch.keys() != {"metadata", "status"}:
+    if guard is None or not guards_version(guard, metadata) or patch.keys() != {"metadata", "status"}:
         return None
     named = {name: metadata[name] for name in ("name", "namespace") if name in metadata}
-    return {"metadata": {**named, **found}, "status": merged(stored.get("status"), patch["status"])}
+    return {"metadata": {**named, **guard}, "status": merged(stored.get("status"), patch["status"])}
