@@ -244,14 +244,16 @@ async def test_a_short_stall_of_the_main_loop_costs_nothing_and_a_long_one_the_l
             await asyncio.to_thread(stop.wait)
 
     serving = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(serve())))
-    await eventually(lambda: ready)
-    async with Elector(ready[0].connection, namespace="ns", name="lead", durations=QUICK) as elector:
-        await asyncio.wait_for(elector.elected.wait(), 10)
-        time.sleep(0.5)  # noqa: ASYNC251 - the stall is the case
-        assert elector.may_write()
-        await asyncio.sleep(0)
-        time.sleep(2.6)  # noqa: ASYNC251 - the stall is the case
-        assert not elector.leads()
-        await asyncio.wait_for(elector.lost.wait(), 5)
-    stop.set()
-    await serving
+    try:
+        await eventually(lambda: ready)
+        async with Elector(ready[0].connection, namespace="ns", name="lead", durations=QUICK) as elector:
+            await asyncio.wait_for(elector.elected.wait(), 10)
+            time.sleep(0.5)  # noqa: ASYNC251 - the stall is the case
+            assert elector.may_write()
+            await asyncio.sleep(0)
+            time.sleep(2.6)  # noqa: ASYNC251 - the stall is the case
+            assert not elector.leads()
+            await asyncio.wait_for(elector.lost.wait(), 5)
+    finally:  # a thread that waits on would keep the whole run from ending
+        stop.set()
+        await serving
