@@ -100,7 +100,7 @@ def test_whatever_the_pace_every_living_leaf_verifies_and_no_ca_signs_unpublishe
             pki.verify_chain(leaf, current.bundle, NAMES[0], now)
 
 
-def test_a_chain_that_does_not_verify_says_so() -> None:
+def test_a_chain_that_does_not_verify_is_an_error() -> None:
     ours, theirs = created().signing, created().signing
     assert ours is not None and theirs is not None
     leaf = pki.new_leaf(ours, NAMES, NOW, POLICY.leaf_life)

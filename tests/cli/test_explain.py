@@ -128,7 +128,7 @@ def test_the_state_of_a_job_that_is_not_queued_is_shown(raw: Raw, state: str, me
     assert (told.state, told.message) == (state, message)
 
 
-def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_says_so() -> None:
+def test_a_workload_that_holds_quota_for_the_pods_of_a_deleted_job_has_that_reason() -> None:
     raw = workload("x", 1, at=1, holds="team-a")
     del raw["metadata"]["ownerReferences"]
     remain = {"type": "PodsRemain", "status": "True", "reason": "JobDeleted", "message": "The job was deleted, but ..."}

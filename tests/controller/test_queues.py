@@ -75,7 +75,7 @@ class Patches:
         pytest.param({"finalizers": [IN_USE]}, True, "nothing", id="one that is kept already is not written"),
         pytest.param({"finalizers": [IN_USE], **LEAVING}, True, "nothing", id="one in use is not released"),
         pytest.param({"finalizers": ["other"], **LEAVING}, True, "nothing", id="one that is deleted already gets none"),
-        pytest.param({"finalizers": [IN_USE], **LEAVING}, False, None, id="one that nobody uses is released"),
+        pytest.param({"finalizers": [IN_USE], **LEAVING}, False, None, id="an unused object is released"),
         pytest.param(
             {"finalizers": [IN_USE, "other"], **LEAVING}, False, ["other"], id="only our finalizer is removed"
         ),

@@ -339,7 +339,7 @@ def test_a_workload_that_somebody_runs_keeps_its_quota_until_its_owner_has_stopp
         assert after.admission is not None
 
 
-def test_a_workload_whose_owner_was_taken_from_it_is_let_go() -> None:
+def test_a_workload_without_its_owner_reference_is_released() -> None:
     assert next_step(replace(RUNNING, owner=None), around()) == ReleaseOrphan()
     assert next_step(replace(PENDING, owner=None, job_uid="", deleting=True), around()) == ReleaseOrphan()
     several = replace(RUNNING, owner=None, co_owned=True)

@@ -67,7 +67,7 @@ def sidecar(requests: Spec) -> Spec:
             id="sums are exact and rounded once",
         ),
         pytest.param({"containers": [container({"cpu": "0.0001"})]}, {"cpu": 1}, id="less than a milli rounds up"),
-        pytest.param({"containers": [container({"cpu": "-1"})]}, {"cpu": 0}, id="nobody gives quota by asking less"),
+        pytest.param({"containers": [container({"cpu": "-1"})]}, {"cpu": 0}, id="a negative request adds no quota"),
     ],
 )
 def test_effective_requests(spec: Spec, expected: dict[str, int]) -> None:

@@ -125,7 +125,7 @@ def test_a_local_queue_counts_only_its_own() -> None:
     assert (other["pendingWorkloads"], other["reservingWorkloads"]) == (1, 0)
 
 
-def test_a_stopped_local_queue_says_so_and_has_no_pending_workloads() -> None:
+def test_a_stopped_local_queue_has_that_reason_and_no_pending_workloads() -> None:
     found = state(cluster_queue("a", 1000))
     found.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "a", stop_policy=StopPolicy.HOLD))
     found.set_workload(Key("ns", "wait"), workload("wait", 1))
@@ -134,7 +134,7 @@ def test_a_stopped_local_queue_says_so_and_has_no_pending_workloads() -> None:
     assert [(c["type"], c["status"], c["reason"]) for c in got["conditions"]] == [("Active", "False", "Stopped")]
 
 
-def test_a_local_queue_whose_cluster_queue_does_not_exist_says_so() -> None:
+def test_a_local_queue_whose_cluster_queue_does_not_exist_has_that_reason() -> None:
     found = state(cluster_queue("a", 1000), local={"lost": "nowhere"})
     got = queue_status.local_queue_status(found, Key("ns", "lost"), {}, NOW)
     assert got["conditions"][0]["reason"] == "ClusterQueueDoesNotExist"

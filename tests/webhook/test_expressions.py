@@ -133,8 +133,8 @@ def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: st
     ("rule", "error"),
     [
         pytest.param(own("a &&"), "expression: Invalid value", id="half an expression"),
-        pytest.param(own("quantity('1') == 1"), "unknown function quantity", id="a function nobody knows"),
-        pytest.param(own("objekt.spec == 1"), "unknown variable objekt", id="a variable nobody knows"),
+        pytest.param(own("quantity('1') == 1"), "unknown function quantity", id="an unknown function"),
+        pytest.param(own("objekt.spec == 1"), "unknown variable objekt", id="an unknown variable"),
         pytest.param(own("job.pods < 3 && x"), "unknown variable x", id="a variable beside one that is known"),
         pytest.param(
             own("job.request.cpu < 3"), "unknown field job.request; there are queue,", id="a field of the job"

@@ -117,7 +117,11 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
         ),
         pytest.param(WRAPPER, cluster(), EXTERNAL, True, id="its owner is of a kind that may be, and is not queued"),
         pytest.param(
-            WRAPPER, standing_for("w-1", "example.com/Wrapper/w"), Settings(), True, id="of a kind nobody declared"
+            WRAPPER,
+            standing_for("w-1", "example.com/Wrapper/w"),
+            Settings(),
+            True,
+            id="of a kind that is not in externalFrameworks",
         ),
         pytest.param(
             {**WRAPPER, "uid": "w-0"},
@@ -170,7 +174,7 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
             True,
             id="a Job that has finished",
         ),
-        pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, which nobody queues here"),
+        pytest.param(JOB_SET, cluster(), JOB_SETS, True, id="a JobSet, whose kind is not enabled"),
         pytest.param(CRON_JOB, cluster(), EXTERNAL, True, id="a CronJob"),
         pytest.param(
             WRAPPER,

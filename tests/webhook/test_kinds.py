@@ -168,7 +168,7 @@ WHOLE = {
 }
 
 
-def test_spoiled_objects_of_ours_are_answered_without_a_failure() -> None:
+def test_spoiled_objects_of_kueues_kinds_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
     context = Context(Settings(), cluster())
     hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]

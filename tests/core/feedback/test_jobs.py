@@ -122,7 +122,7 @@ STRICT = ALONE % "queueingStrategy: StrictFIFO"
 PREEMPTING = ALONE % "preemption: {withinClusterQueue: LowerPriority}"
 
 CASES = [
-    pytest.param(job(), "", "", "", id="nothing to say of a good job"),
+    pytest.param(job(), "", "", "", id="a valid job"),
     pytest.param(
         job(queue="mian"),
         "",
@@ -207,7 +207,7 @@ CASES = [
         NOBODY,
         "namespace-not-selected",
         'ClusterQueue "team-a" admits no namespace at all: its namespaceSelector is not set ({} admits all)',
-        id="a ClusterQueue for nobody",
+        id="a ClusterQueue without namespaceSelector",
     ),
     pytest.param(
         job(namespace="team-b", queue="other"),
@@ -290,7 +290,7 @@ CASES = [
         "nobody-lends",
         'never starts: asks for 40Gi memory, ClusterQueue "team-a" has 32Gi, cohort "research" lends none; ask for'
         " 32Gi or less",
-        id="a cohort in which nobody lends memory",
+        id="a cohort that lends no memory",
     ),
     pytest.param(
         job(requests={"nvidia.com/gpu": "2"}, count=2),
@@ -344,9 +344,7 @@ CASES = [
         ' in cohort "research"; ask for 8 or less',
         id="only by borrowing",
     ),
-    pytest.param(
-        job(requests={"cpu": "10"}), "", "", "", id="nothing to say where what is missing is borrowed at once"
-    ),
+    pytest.param(job(requests={"cpu": "10"}), "", "", "", id="the missing part can be borrowed now"),
     pytest.param(
         job(namespace="team-b", requests={"cpu": "9", "memory": "9Gi"}, tolerations=[{"key": "spot"}]),
         running("big", "team-a", "team-a", "12"),
@@ -407,7 +405,7 @@ CASES = [
         "will-wait",
         'will wait: asks for 4 cpu, 2 free in ClusterQueue "team-a", 2 missing; queue position 1; ask for 2 to start'
         " now",
-        id="a queue that preempts, but nobody of equal priority",
+        id="a queue that preempts only lower priorities",
     ),
     pytest.param(
         job(requests={"cpu": "1"}),
@@ -538,7 +536,7 @@ CASES = [
         "admission-check-inactive",
         'AdmissionCheck "budget" is inactive: ClusterQueue "team-a" admits nothing until controller'
         " example.com/budget runs",
-        id="a check that nobody looks after",
+        id="a check without a controller",
     ),
     pytest.param(
         job(),
@@ -553,7 +551,7 @@ CASES = [
         CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1"),
         "",
         "",
-        id="a check for which nobody waits",
+        id="a check for which no workload waits",
     ),
 ]
 ONE_BY_ONE = [

@@ -166,7 +166,7 @@ CASES = [
         IDLE_CHECK,
         "admission-check-inactive",
         'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; start its controller example.com/budget',
-        id="a check that nobody looks after",
+        id="a check without a controller",
     ),
     pytest.param(
         ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": -1}),
@@ -216,7 +216,7 @@ CASES = [
         "",
         "no-namespace-admitted",
         "namespaceSelector is not set, so no namespace is admitted; {} admits all namespaces",
-        id="a ClusterQueue for nobody",
+        id="a ClusterQueue without namespaceSelector",
     ),
     pytest.param(
         ours("Cohort", "root", parentName="research"),
@@ -267,7 +267,7 @@ CASES = [
         "",
         "fungibility-idle",
         "whenCanBorrow: TryNextFlavor has no effect: no cohort to borrow from; set cohortName or remove it",
-        id="rather not borrow where nobody lends",
+        id="a preference against borrowing in a cohort that lends nothing",
     ),
     pytest.param(
         team_a(flavorFungibility={"whenCanBorrow": "TryNextFlavor"}),
@@ -396,7 +396,7 @@ CASES = [
         waiting("w", "team-a", "9"),
         "cluster-queue-in-use",
         "1 workload waits here and stays pending until a ClusterQueue of this name is created again; move it first",
-        id="deleting a ClusterQueue in which somebody waits and nobody runs",
+        id="deleting a ClusterQueue with waiting and without running workloads",
     ),
     pytest.param(None, team_a(), "", "", "", id="deleting an idle one"),
     pytest.param(
@@ -414,7 +414,7 @@ CASES = [
         "",
         "namespace-not-selected",
         'ClusterQueue "team-a" does not admit namespace "team-b": its label team is b, must be a',
-        id="a LocalQueue where its ClusterQueue admits nobody",
+        id="a LocalQueue whose ClusterQueue admits nothing",
     ),
     pytest.param(
         {**MAIN, "spec": {**MAIN["spec"], "stopPolicy": "HoldAndDrain"}},
