@@ -54,7 +54,8 @@ log = structlog.get_logger(__name__)
 class Reflector(Generic[T]):
     """Fills ``store`` with one resource. ``run()`` without end in its own task; ``synced`` is set after the first list.
 
-    For metrics: ``relists`` by reason, ``watch_errors`` by the error's class, ``undecodable``, ``last_event_age()``.
+    For metrics: ``relists`` by reason (complete ones), ``watch_errors`` by the error's class, ``undecodable``,
+    ``last_event_age()``.
     ``on_synced`` is called once, after the first list: with the collector off until then and ``gc.freeze()`` there, the
     longest stall over 50,000 Workloads was 12 ms; with the collector on 135 ms, as raw objects 411 ms
     (``bench.caches``). Selectors are those of the API server; an object that they no longer match counts as deleted.
@@ -179,7 +180,6 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """List in pages; one token that expired on the way makes the next attempt a single page."""
-        self.relists[self._relist_reason] += 1
         listing = self.store.listing()
         version = ""
         async with aclosing(
@@ -204,6 +204,8 @@ class Reflector(Generic[T]):
         if version and self._absent:
             self._absent = False
             log.info("served now", resource=self.resource.plural, api_version=self.resource.api_version)
+        if version:
+            self.relists[self._relist_reason] += 1
         self._version, self._relist_reason = version, "gone"
         self._last_event_at = self._clock()
         if not self.synced.is_set():
@@ -221,7 +223,6 @@ class Reflector(Generic[T]):
             params["resourceVersion"] = self._version
         else:
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-            self.relists[self._relist_reason] += 1
             listing = self.store.listing()
         watch = self._client.watch(self.resource, self._namespace, params=params, silence_seconds=self._silence_seconds)
         async with aclosing(watch) as lines:
