@@ -98,17 +98,21 @@ class QueueStatuses:
             return INTERVAL_SECONDS
         if self._patch(item) is None:
             return None
-        self._writing.add(item)
-        try:
-            async with self.budget.turn(lane):
-                patch = self._patch(item)
-                if patch is not None:
-                    await self.writer.patch(*item, patch, subresource="status")
-                    self._written_at[item] = self._monotonic()
-        except NotFound:  # it was deleted meanwhile; the watch will report it
-            pass
-        finally:
-            self._writing.remove(item)
+        async with self.budget.turn(lane):
+            patch = self._patch(item)
+            if patch is None:
+                return None
+            if item in self._writing:
+                return INTERVAL_SECONDS
+            self._writing.add(item)
+            try:
+                await self.writer.patch(*item, patch, subresource="status")
+            except NotFound:  # it was deleted meanwhile; the watch will report it
+                return None
+            finally:
+                self._writing.remove(item)
+        if self.caches.stores[item[0]].get(item[1]) is not None:
+            self._written_at[item] = self._monotonic()
         return None
 
     def _patch(self, item: Item) -> Raw | None:

@@ -92,7 +92,8 @@ class WaitReasons:
             except ApiError:
                 self._decisions.setdefault(key, decision)
                 raise
-        self._written_at[key] = self.clock()
+        if self.caches.get(key) is not None:
+            self._written_at[key] = self.clock()
         self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
         return None
 

@@ -101,8 +101,8 @@ class Scheduler:
 
     @property
     def urgent(self) -> bool:
-        """Whether reservations or evictions wait to be written."""
-        return len(self._decided) > 0
+        """Whether more reservations or evictions wait to be written than can be in flight."""
+        return len(self._decided) + self._decided.in_hand > UNWRITTEN
 
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
@@ -214,7 +214,9 @@ class Scheduler:
         def change(workload: Workload | None) -> tuple[Workload, Callable[[], None]] | None:
             nonlocal reserve
             reserve = self._reserving.pop(key, reserve)
-            return self._reserved(workload, reserve) if workload is not None and reserve is not None else None
+            if workload is None or reserve is None or not self.state.assumed(key):  # withdrawn: others may have it now
+                return None
+            return self._reserved(workload, reserve)
 
         try:
             await self._settle(key, change)

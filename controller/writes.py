@@ -54,7 +54,8 @@ class Writer:
     ) -> Raw:
         """Patch an object or its subresource; with ``metadata.resourceVersion`` in the body only if it is unchanged."""
         whole = self._whole(resource, key, body) if (subresource, kind) == ("status", "merge") else None
-        with self._noting(f"patch {resource.plural}{f'/{subresource}' if subresource else ''}"):
+        verb = "patch" if whole is None else "update"
+        with self._noting(f"{verb} {resource.plural}{f'/{subresource}' if subresource else ''}"):
             if whole is not None:
                 answer = await self.client.update(resource, whole, subresource=subresource)
             else:

@@ -273,7 +273,8 @@ class Client:
             retries -= 1
             self.throttle.throttled()
             self.pressure.refused()
-            await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
+            async with self.precedence.paused():
+                await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
 
     def _turn(self, verb: Verb) -> contextlib.AbstractAsyncContextManager[None]:
         return contextlib.nullcontext() if verb in READS else self.precedence.turn()

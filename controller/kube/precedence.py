@@ -65,6 +65,19 @@ class Precedence:
             self._in_flight -= 1
             self._wake()
 
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Context of a wait in which a write is not in flight: inside a turn, others may begin meanwhile."""
+        if asyncio.current_task() not in self._in_turn:
+            yield
+            return
+        self._in_flight -= 1
+        self._wake()
+        try:
+            yield
+        finally:
+            self._in_flight += 1
+
     def _may_begin(self) -> bool:
         return self.free or self._in_flight < AT_ONCE
 

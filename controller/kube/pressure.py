@@ -29,8 +29,8 @@ AT_ONCE = 4
 """Deferrable writes in flight."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy."""
-URGENT_SECONDS = 1.0
-"""The interval of deferrable writes while admissions wait to be written."""
+URGENT_SECONDS = LONGEST_SECONDS = 1.0
+"""The interval of deferrable writes while admissions wait to be written; it is never longer."""
 
 
 class _Latency:
@@ -85,7 +85,7 @@ class Pressure:
     def interval(self) -> float:
         """Seconds between the starts of two deferrable writes."""
         slowdown = self.slowdown
-        return UNIT_SECONDS * slowdown * max(0.0, slowdown - 1.0)
+        return min(LONGEST_SECONDS, UNIT_SECONDS * slowdown * max(0.0, slowdown - 1.0))
 
     def _add(self, slowdown: float) -> None:
         before, share = self.slowdown, max(SMOOTHING, 1.0 - self._kept())

@@ -168,7 +168,10 @@ class State:
         held = self.reservations.get(key)
         if key in self._evicting and held is not None:
             self._evicting.discard(key)
-            self._preempted.discard(key)
+            if key in self._assumed:  # a reservation that nobody has seen: its quota is free at once
+                self._preempted.quota_released(key, held.cluster_queue)
+            else:
+                self._preempted.discard(key)
             self._count_reservation(key, reservation(held.workload))
             self._mark_ready([held.cluster_queue])
         if key in self._assumed:

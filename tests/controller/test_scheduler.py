@@ -298,6 +298,29 @@ async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_cal
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_a_reservation_that_was_withdrawn_while_it_waited_is_not_written() -> None:
+    found, server, _ = scheduler()
+    answered = asyncio.Event()
+    tasks = [*await busy(server, answered), asyncio.create_task(found.run())]
+    found.wake()
+    await eventually(lambda: found._decided.in_hand > 0)
+    for version, active in (("2", False), ("3", True)):
+        changed = copy.deepcopy(server.objects["w"])
+        changed["spec"]["active"] = active
+        changed["metadata"]["resourceVersion"] = version
+        server.objects["w"] = changed
+        found.caches.workloads.observe("MODIFIED", copy.deepcopy(changed))
+        if not active:
+            come(found, server, workload("other", cpu="4"))
+            await eventually(lambda: found.state.assumed(Key("ns", "other")))
+    answered.set()
+    await eventually(lambda: server.holds("other"))
+    await eventually(lambda: not found._decided.in_hand)
+    assert not server.holds("w"), "its quota was given to the other"
+    tasks[-1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_a_reservation_that_is_not_written_yet_gives_way_to_a_higher_priority_without_a_write() -> None:
     found, server, told = scheduler()
     preempt(found)

@@ -171,6 +171,24 @@ def test_workloads_that_preempt_each_other_in_a_circle_do_so_ever_more_rarely() 
     assert times[-1] - times[-3] > 600.0
 
 
+def test_reservations_that_are_withdrawn_before_they_are_written_rest_like_preempted_ones() -> None:
+    found = rivals()
+    found.set_workload(B, wants_memory("b"))
+    found.set_workload(A, wants_memory("a"))
+    withdrawn, now = 0, 0.0
+    while now < 3600.0:
+        for plan in drain(found, found.policy, now):
+            for decision in plan.decisions:
+                for gone in decision.victims if isinstance(decision, Wait) else ():
+                    withdrawn += 1
+                    found.unassume(gone.workload.key)
+            assert withdrawn < 10 * ROUNDS_WITHOUT_DELAY, "else the drain would not end"
+        found.check()
+        wake = found.next_wake(now)
+        now = max(now + 0.01, 3600.0 if wake is None else wake)
+    assert ROUNDS_WITHOUT_DELAY < withdrawn <= 2 * ROUNDS_WITHOUT_DELAY + 2 * 12
+
+
 def test_a_simulation_of_workloads_that_preempt_each_other_ends() -> None:
     arrivals = [Arrival(0.0, wants_memory(name), 30.0) for name in "ab"]
     timeline = simulate(rivals(), arrivals)

@@ -148,3 +148,32 @@ async def test_a_turn_inside_a_turn_is_the_same_one(precedence: Precedence, writ
         await writers.come(1)
         assert writers.begun == AT_ONCE - 1, "the outer one still counts"
     await eventually(lambda: writers.begun == AT_ONCE)
+
+
+async def test_while_a_write_waits_to_be_sent_again_others_begin(precedence: Precedence, writers: Writers) -> None:
+    precedence.called()
+    waits, sent_again = asyncio.Event(), asyncio.Event()
+
+    async def refused() -> None:
+        async with precedence.turn():
+            async with precedence.paused():
+                waits.set()
+                await sent_again.wait()
+            await writers.answers.acquire()
+
+    writers.tasks.append(asyncio.create_task(refused()))
+    await waits.wait()
+    await writers.come(AT_ONCE + 1)
+    assert writers.begun == AT_ONCE
+    sent_again.set()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    await writers.answer(1)
+    assert writers.begun == AT_ONCE, "the one that was refused is in flight again"
+
+
+async def test_a_pause_outside_of_a_turn_changes_nothing(precedence: Precedence, writers: Writers) -> None:
+    precedence.called()
+    async with precedence.paused():
+        await writers.come(AT_ONCE + 1)
+    assert writers.begun == AT_ONCE

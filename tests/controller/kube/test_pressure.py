@@ -71,6 +71,13 @@ def test_an_answer_429_is_pressure(clock: Clock) -> None:
     assert pressure.interval > 0.05
 
 
+def test_deferrable_writes_are_made_at_least_once_a_second_however_slow_the_api_server_is(clock: Clock) -> None:
+    pressure = Pressure(clock)
+    wrote(pressure, 0.004)
+    wrote(pressure, 2.0)
+    assert pressure.slowdown > 100 and pressure.interval == 1.0
+
+
 def test_pressure_is_forgotten_within_a_second_or_two_without_writes(clock: Clock) -> None:
     pressure = Pressure(clock)
     wrote(pressure, 0.004)
