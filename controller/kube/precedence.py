@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Fewer admit fewer workloads a second; more admit no more, and delay whoever creates jobs (docs/performance.md)."""
 LONGEST_SECONDS = 1.0
 """No write waits longer than this, even if earlier ones are not answered."""
