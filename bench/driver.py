@@ -20,6 +20,7 @@ import msgspec
 from api.objects import Raw, Resource
 from bench.events import Condition, Object, follow, reserved
 from bench.load import Class, Load, Queue, created, setting
+from bench.measure import timed
 from bench.observer import Seen
 from bench.scenario import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 from controller.kube.client import Client
@@ -96,15 +97,8 @@ class Driver:
 
     async def prepare(self) -> None:
         """Creates the flavor, the namespaces and the queues, a few at a time."""
-        objects = iter(setting(self._load))
-
-        async def create() -> None:
-            for resource, namespace, raw in objects:
-                await self._prepared(resource, namespace, raw)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(PREPARED_AT_ONCE):
-                group.create_task(create())
+        objects = setting(self._load)
+        await timed(lambda number: self._prepared(*objects[number]), len(objects), clients=PREPARED_AT_ONCE)
 
     async def _prepared(self, resource: Resource, namespace: str, raw: Raw) -> None:
         """Creates an object when its namespace exists, and that of an earlier run is removed."""
