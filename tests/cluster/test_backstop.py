@@ -41,8 +41,17 @@ def plane() -> Iterator[ControlPlane]:
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
         asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
-        asyncio.run(eventually(lambda: "suspend" in create_set(started, "probe", dry_run=True)["spec"], within=90))
+        asyncio.run(eventually(lambda: suspends_sets(started), within=120))
         yield started
+
+
+def suspends_sets(plane: ControlPlane) -> bool:
+    """Whether the policy suspends a JobSet. The API server learns the schema of a new definition once a minute, and
+    answers 503 to what a policy would change until it has.
+    """
+    done = plane.kubectl("create", "-f", "-", "-o", "json", "--dry-run=server", stdin=json.dumps(a_set("probe")))
+    assert done.returncode == 0 or "ServiceUnavailable" in done.stderr, done.stderr
+    return done.returncode == 0 and "suspend" in json.loads(done.stdout)["spec"]
 
 
 def create(
@@ -80,15 +89,21 @@ def create(
     return found
 
 
-def create_set(plane: ControlPlane, name: str, *, queue: str = "main", dry_run: bool = False) -> Raw:
+def a_set(name: str, *, queue: str = "main") -> Raw:
     """A JobSet of one Job."""
     labels = {Label.QUEUE_NAME: queue} if queue else {}
     raw = job_set(name=name, namespace="default", labels=labels)
     for field in ("uid", "resourceVersion"):
         del raw["metadata"][field]
     del raw["spec"]["suspend"], raw["status"]
+    return raw
+
+
+def create_set(plane: ControlPlane, name: str, *, queue: str = "main", dry_run: bool = False) -> Raw:
+    """The JobSet as it is stored."""
     arguments = ["--dry-run=server"] if dry_run else []
-    done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=json.dumps(raw), check=True)
+    made = json.dumps(a_set(name, queue=queue))
+    done = plane.kubectl("create", "-f", "-", "-o", "json", *arguments, stdin=made, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
