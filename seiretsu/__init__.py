@@ -1,0 +1,1 @@
+"""What a Python program of a user imports: ``seiretsu.client``."""

@@ -1,0 +1,22 @@
+"""A typed client: submit a job to a queue, wait with progress, learn why it waits and for how long it probably will.
+
+It imports the standard library only; the credentials come from the pod it runs in, or from the configuration of the
+official ``kubernetes`` package::
+
+    from kubernetes import client, config
+    from seiretsu.client import Queue
+
+    config.load_kube_config()
+    queue = Queue.of(client.Configuration.get_default_copy(), "main", namespace="team-a")
+    job = queue.submit(manifest)
+    job.wait(progress=print)
+
+It works with every kind of job that is queued, and with Kueue's controller too: it reads jobs, Workloads and events.
+"""
+
+from seiretsu.client.estimate import Estimate
+from seiretsu.client.http import ApiError
+from seiretsu.client.queue import Job, Queue, WaitTimeoutError
+from seiretsu.client.state import Phase, State
+
+__all__ = ["ApiError", "Estimate", "Job", "Phase", "Queue", "State", "WaitTimeoutError"]

@@ -1,0 +1,90 @@
+"""`seiretsu.client` and the programs of examples/python, with the official client's configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kubernetes import client, config
+
+from devcluster.controlplane import ControlPlane
+from seiretsu.client import ApiError, Phase, Queue, State, WaitTimeoutError
+from tests.cluster.world import World, job
+
+pytestmark = pytest.mark.cluster
+EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+
+
+def queue(plane: ControlPlane, world: World, name: str) -> Queue:
+    configuration = client.Configuration()
+    config.load_kube_config(str(plane.kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
+    return Queue.of(configuration, name, world.namespace)
+
+
+def test_a_job_is_submitted_waits_with_its_reason_starts_and_ends(cluster: ControlPlane, world: World) -> None:
+    world.queue("team", 1)
+    mine = queue(cluster, world, "team")
+    first = mine.submit(job("first", "", cpu=1, pods=1, seconds=600))
+    assert first.wait(Phase.RUNNING, timeout=60).cluster_queue == world.full("team")
+    second = mine.submit(job("second", "", cpu=1, pods=1, seconds=1))
+    told: list[State] = []
+    with pytest.raises(WaitTimeoutError, match="waiting: couldn't assign flavors to pod set main") as late:
+        second.wait(Phase.RUNNING, timeout=5, progress=told.append)
+    assert late.value.state == told[-1]
+    assert "insufficient unused quota for cpu" in second.why()
+    first.delete()
+    ended = second.wait(timeout=120, progress=told.append)
+    assert ended.phase is Phase.SUCCEEDED
+    phases = [state.phase for state in told]
+    assert phases[-2:] == [Phase.RUNNING, Phase.SUCCEEDED]
+    assert len(set(told)) >= 3
+    assert mine.find("second").state() == ended
+
+
+def test_what_cannot_work_is_told_at_once(cluster: ControlPlane, world: World) -> None:
+    world.queue("team", 2)
+    big = queue(cluster, world, "team").submit(job("big", "", cpu=20, pods=1, seconds=1))
+    assert any("never starts: asks for 20 cpu" in warning for warning in big.warnings)
+    lost = queue(cluster, world, "taem").submit(job("lost", "", cpu=1, pods=1, seconds=1))
+    assert any('did you mean "team"?' in warning for warning in lost.warnings)
+    with pytest.raises(ApiError) as refused:
+        queue(cluster, world, "team").submit(job("big", "", cpu=1, pods=1, seconds=1))
+    assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
+    with pytest.raises(ApiError, match="the cluster has no kind Jib in batch/v1"):
+        queue(cluster, world, "team").submit({"apiVersion": "batch/v1", "kind": "Jib", "metadata": {"name": "a"}})
+
+
+def test_the_wait_is_estimated_from_others_of_the_queue(cluster: ControlPlane, world: World) -> None:
+    world.queue("team", 1)
+    mine = queue(cluster, world, "team")
+    earlier = [mine.submit(job(f"earlier-{number}", "", cpu=1, pods=1, seconds=1)) for number in range(8)]
+    assert earlier[0].estimate() is None, "nothing is known yet"
+    for each in earlier:
+        each.wait(timeout=180)
+    holds = mine.submit(job("holds", "", cpu=1, pods=1, seconds=600))
+    holds.wait(Phase.RUNNING, timeout=60)
+    assert holds.estimate() is None, "it does not wait"
+    waits = mine.submit(job("waits", "", cpu=1, pods=1, seconds=1))
+    waits.wait(Phase.WAITING, timeout=60)
+    found = waits.estimate()
+    assert found is not None
+    assert 0 <= found.median <= found.p90
+
+
+@pytest.mark.parametrize("program", ["submit.py", "official_client.py"])
+def test_the_examples_run_as_they_are(cluster: ControlPlane, world: World, program: str) -> None:
+    world.queue("main", 4)
+    environment = os.environ | cluster.environment() | {"NAMESPACE": world.namespace}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / program)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "succeeded" in done.stdout
