@@ -91,7 +91,9 @@ class Label:
     MAX_EXEC_TIME_SECONDS: Final = "kueue.x-k8s.io/max-exec-time-seconds"
     MANAGED: Final = "kueue.x-k8s.io/managed"  # "true" on plain pods
     PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
-    JOB_UID: Final = "kueue.x-k8s.io/job-uid"  # on Workloads
+    JOB_UID: Final = (
+        "kueue.x-k8s.io/job-uid"  # on Workloads, and on pods whose controller sets no label with the job's uid
+    )
     POD_SET: Final = "kueue.x-k8s.io/podset"  # on pods
     CLUSTER_QUEUE: Final = "kueue.x-k8s.io/cluster-queue-name"  # on pods
     LOCAL_QUEUE: Final = "kueue.x-k8s.io/local-queue-name"  # on pods

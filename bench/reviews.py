@@ -9,12 +9,15 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import yaml
 
 from api.objects import Raw
 
+EXAMPLES = Path(__file__).parent.parent / "examples" / "kinds"
 QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE = "kueue.x-k8s.io"
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
@@ -32,8 +35,8 @@ class Ask(NamedTuple):
 
 
 class About(NamedTuple):
-    """What a hook is called about: the resource, an example, and the operations; ``suspends`` is whether its answer to
-    the creation of a queued job must suspend it.
+    """What a hook is called about: the resource, an example, and the operations; ``suspends`` is the field that its
+    answer to the creation of a queued job must set, none for other hooks.
     """
 
     group: str
@@ -41,7 +44,7 @@ class About(NamedTuple):
     resource: str
     example: Raw
     operations: tuple[str, ...] = ("CREATE",)
-    suspends: bool = False
+    suspends: tuple[str, ...] = ()
 
 
 class Bad(NamedTuple):
@@ -101,18 +104,22 @@ def _accident(ask: Ask, response: Raw) -> str:
         return "another resource than the path's is allowed"
     if request["operation"] in ("CREATE", "UPDATE") and not isinstance(request["object"], dict):
         return "no object is allowed"
-    if about.suspends and request["operation"] == "CREATE" and not _waits(request["object"], response):
+    if about.suspends and request["operation"] == "CREATE" and not _waits(request["object"], about, response):
         return "a queued job is allowed and not suspended"
     return ""
 
 
-def _waits(job: Raw, response: Raw) -> bool:
+def _waits(job: Raw, about: About, response: Raw) -> bool:
     """Whether a job that was allowed is not queued, or is suspended by the patch."""
     metadata = job.get("metadata") or {}
     named = any((metadata.get(where) or {}).get(QUEUE) for where in ("labels", "annotations"))
     patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
-    forced = any(step["path"] in ("/spec/suspend", "/spec") for step in patch)
-    return not named or forced or (job.get("spec") or {}).get("suspend") is True or "deletionTimestamp" in metadata
+    above = {"/" + "/".join(about.suspends[: depth + 1]) for depth in range(len(about.suspends))}
+    forced = any(step["path"] in above for step in patch)
+    found: Any = job
+    for step in about.suspends:
+        found = (found or {}).get(step)
+    return not named or forced or found is True or "deletionTimestamp" in metadata
 
 
 # The objects that reviews are about.
@@ -173,17 +180,29 @@ def _ours(kind: str, spec: Raw, version: str = "v1beta2", **metadata: Any) -> Ra
     return {"apiVersion": f"{KUEUE}/{version}", "kind": kind, "metadata": {"name": "train", **metadata}, "spec": spec}
 
 
-def _about_jobs(path: str, group: str, version: str, resource: str, example: Raw) -> dict[str, About]:
+def _about_jobs(path: str, resource: str, example: Raw, suspends: str = "spec.suspend") -> dict[str, About]:
     """The five hooks of a kind of job."""
-    about = About(group, version, resource, example)
-    suspended = {**example, "spec": {**example["spec"], "suspend": True}}
+    group, _, version = example["apiVersion"].partition("/")
+    about, field = About(group, version, resource, example), tuple(suspends.split("."))
+    suspended = copy.deepcopy(example)
+    holder = suspended
+    for step in field[:-1]:
+        holder = holder.setdefault(step, {})
+    holder[field[-1]] = True
     return {
-        f"/mutate-{path}": about._replace(operations=_BOTH, suspends=True),
-        f"/mutate-{path}-default": about._replace(suspends=True),
+        f"/mutate-{path}": about._replace(operations=_BOTH, suspends=field),
+        f"/mutate-{path}-default": about._replace(suspends=field),
         f"/validate-{path}": about._replace(example=suspended, operations=_BOTH),
         f"/mutate-{path}-change": about._replace(operations=("UPDATE",)),
         f"/feedback-{path}-unmanaged": about,
     }
+
+
+def _about_example(path: str, resource: str, suspends: str = "spec.suspend") -> dict[str, About]:
+    """The hooks of a kind of job that has a manifest in ``examples/kinds``, named like the kind in the path."""
+    example = yaml.safe_load((EXAMPLES / f"{path.rpartition('-')[2]}.yaml").read_text())
+    example["metadata"]["namespace"] = "team-a"
+    return _about_jobs(path, resource, example, suspends)
 
 
 def _about_ours() -> dict[str, About]:
@@ -222,8 +241,14 @@ def _about_ours() -> dict[str, About]:
 _TEMPLATE = {"metadata": {"labels": _QUEUED["labels"]}, "spec": _POD}
 
 HOOKS: dict[str, About] = {
-    **_about_jobs("batch-v1-job", "batch", "v1", "jobs", _job(suspended=False)),
-    **_about_jobs("jobset-x-k8s-io-v1alpha2-jobset", "jobset.x-k8s.io", "v1alpha2", "jobsets", _job_set()),
+    **_about_jobs("batch-v1-job", "jobs", _job(suspended=False)),
+    **_about_jobs("jobset-x-k8s-io-v1alpha2-jobset", "jobsets", _job_set()),
+    **_about_example("kubeflow-org-v2beta1-mpijob", "mpijobs", "spec.runPolicy.suspend"),
+    **_about_example("kubeflow-org-v1-pytorchjob", "pytorchjobs", "spec.runPolicy.suspend"),
+    **_about_example("kubeflow-org-v1-tfjob", "tfjobs", "spec.runPolicy.suspend"),
+    **_about_example("kubeflow-org-v1-xgboostjob", "xgboostjobs", "spec.runPolicy.suspend"),
+    **_about_example("kubeflow-org-v1-paddlejob", "paddlejobs", "spec.runPolicy.suspend"),
+    **_about_example("kubeflow-org-v1-jaxjob", "jaxjobs", "spec.runPolicy.suspend"),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

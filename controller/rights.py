@@ -13,7 +13,7 @@ from typing import Final
 from api.kinds import KINDS
 from controller import resources
 from controller.kube.events import EVENTS
-from controller.watched import READ, Watched, rows
+from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
 from core.model import Raw
 
@@ -33,6 +33,8 @@ DEFINITIONS: Final[Raw] = {
 
 HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
 """
 TAIL: Final = "{{- end -}}\n"
 
@@ -48,23 +50,37 @@ def rules(table: Iterable[Watched]) -> list[Raw]:
             name = f"{row.resource.plural}/{subresource}" if subresource else row.resource.plural
             given = writes if subresource else (*READ, *writes)
             granted.setdefault((row.resource.group, given), []).append(name)
-    for resource, given in UNWATCHED:
-        granted.setdefault((resource.group, given), []).append(resource.plural)
     return [
         {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
         for (group, verbs), names in sorted(granted.items())
     ]
 
 
+def unwatched() -> list[Raw]:
+    """The rules for resources that are used without a watch."""
+    return [
+        {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": list(verbs)}
+        for resource, verbs in UNWATCHED
+    ]
+
+
 def template() -> str:
-    """The chart's template of these rules, for every kind of job there is."""
+    """The chart's template of these rules: those of a kind of job are there if it is enabled."""
+    text = HEAD + _lines(rules(WATCHED)) + _lines([*unwatched(), DEFINITIONS])
+    for kind in kinds.ALL:
+        of_kind = _lines(rules(rows([kind])[len(WATCHED) :]))
+        text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n{of_kind}{{{{- end }}}}\n'
+    return text + TAIL
+
+
+def _lines(found: Iterable[Raw]) -> str:
     lines = []
-    for rule in (*rules(rows(kinds.KINDS.values())), DEFINITIONS):
+    for rule in found:
         written = {name: ", ".join(each or '""' for each in words) for name, words in rule.items()}
         lines += [
             f"{'  ' if place else '- '}{name}: [{words}]\n" for place, (name, words) in enumerate(written.items())
         ]
-    return HEAD + "".join(lines) + TAIL
+    return "".join(lines)
 
 
 def main(arguments: list[str]) -> int:

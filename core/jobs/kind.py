@@ -26,11 +26,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
+from api.names import Label
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
@@ -117,8 +118,8 @@ class JobKind(ABC):
     """
     rights: ClassVar[tuple[Right, ...]] = ()
     """What ``start`` and ``stop`` write in addition to patches of the job itself."""
-    uid_label: ClassVar[str]
-    """The label by which pods have the uid of their job."""
+    uid_label: ClassVar[str] = Label.JOB_UID
+    """The label by which pods have the uid of their job. The default is set by a start, as no controller sets it."""
     run_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
@@ -215,6 +216,10 @@ class JobKind(ABC):
         """The PriorityClass that the job names outside of its pod templates, '' for none."""
         return ""
 
+    def on_hold(self, job: Raw) -> str:
+        """Why the job needs no quota although it has not finished, '' if it does."""
+        return ""
+
     def belongs_to(self, related: Raw) -> str:
         """The name of the job of this kind that a related object belongs to, '' for none: its controller."""
         by = meta.controller(related)
@@ -262,9 +267,15 @@ class JobKind(ABC):
         slots = self.slots(job, related)
         if len(slots) != len(injections):
             raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
+        mark = {self.uid_label: meta.uid(job)} if self.uid_label == Label.JOB_UID and meta.uid(job) else {}
         for slot, injection in zip(slots, injections, strict=True):
-            job = changed(job, slot.path, template.inject(at(job, slot.path), injection))
+            marked = replace(injection, labels={**injection.labels, **mark})
+            job = self.with_injection(job, slot, marked, related)
         return job
+
+    def with_injection(self, job: Raw, slot: Slot, injection: Injection, related: Sequence[Raw] = ()) -> Raw:
+        """Returns the job with the injection in the template of one slot."""
+        return changed(job, slot.path, template.inject(at(job, slot.path), injection))
 
     def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """The job with its templates as its Workload has them; unchanged where that has other pod sets, or none."""
@@ -272,9 +283,13 @@ class JobKind(ABC):
         if len(slots) != len(pod_sets):
             return job
         for slot, original in zip(slots, pod_sets, strict=True):
-            found = template.restore(at(job, slot.path), original["template"], keep_labels=self.kept_labels)
-            job = changed(job, slot.path, found)
+            job = self.without_injection(job, slot, original["template"])
         return job
+
+    def without_injection(self, job: Raw, slot: Slot, original: Raw) -> Raw:
+        """Returns the job with the template of one slot as it was before a start; ``original`` is the Workload's."""
+        found = template.restore(at(job, slot.path), original, keep_labels=self.kept_labels)
+        return changed(job, slot.path, found)
 
     def difference(self, job: Raw, after: Raw, *, version: bool = True) -> list[Patch]:
         """The patch that makes ``after`` of the job, with ``version`` only of the job as it was read; none for none."""
@@ -319,7 +334,23 @@ class JobKind(ABC):
 
     def _annotated(self, job: Raw, slot: Slot) -> topology.Annotated:
         found = meta.annotations(self.template_of(job, slot) or {})
-        return topology.Annotated(dotted((*slot.path, "metadata")), found, slot.count)
+        return topology.Annotated(f"{self.field_of(slot)}.metadata", found, slot.count)
+
+    def field_of(self, slot: Slot) -> str:
+        """The path of a slot's template, as messages have it."""
+        return dotted(slot.path)
+
+
+def count(of: Raw, name: str = "replicas") -> int:
+    """Returns a number of pods, 1 where there is none."""
+    found = of.get(name)
+    return 1 if found is None else int(found)
+
+
+def holds(job: Raw, condition: str) -> bool:
+    """Whether a condition of the job's status is True."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
 
 
 def outcome(job: Raw, *, success: str, failure: str) -> Outcome | None:

@@ -20,6 +20,7 @@ _OURS = frozenset(
             names.Label.POD_SET,
             names.Label.CLUSTER_QUEUE,
             names.Label.LOCAL_QUEUE,
+            names.Label.JOB_UID,
             names.JobControllerLabel.CONTROLLER_UID,
         ),
         names.Annotation.WORKLOAD,

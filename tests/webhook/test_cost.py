@@ -25,9 +25,15 @@ from api.errors import MOST
 from api.kinds import KINDS
 from core.feedback.budget import MOST_FIELDS, TOO_LARGE, larger
 from core.feedback.rules import TOO_SLOW
+from core.jobs.fields import at
+from core.jobs.fields import changed as changed_at
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL, BATCH_JOB
+from core.jobs.kinds import JOB_SET as JOB_SETS
 from core.model import Raw
 from tests.api.random_objects import Maker
 from tests.core.feedback.world import world
+from tests.core.jobs.test_kinds import EXAMPLES
 from tests.effort import cases
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.conversion import answer as converted
@@ -89,6 +95,18 @@ JOB_SET = {
     "metadata": FULL_JOB["metadata"],
     "spec": {"suspend": True, "replicatedJobs": [{"name": "r", "replicas": 2, "template": OF_TEMPLATE}]},
 }
+
+
+def filled(kind: JobKind) -> Raw:
+    """The example of a kind of job, with every field in its templates."""
+    made = {**EXAMPLES[kind], "metadata": FULL_JOB["metadata"]}
+    for slot in kind.slots(made):
+        if at(made, slot.path) is not None:
+            made = changed_at(made, slot.path, OF_TEMPLATE["spec"]["template"])
+    return made
+
+
+OF_KINDS = [JOB_SET, *(filled(kind) for kind in ALL if kind not in (BATCH_JOB, JOB_SETS))]
 OTHERS = [
     {"apiVersion": api, "kind": kind, "metadata": FULL_JOB["metadata"], "spec": spec}
     for api, kind, spec in (
@@ -168,7 +186,7 @@ def enlarged(sample: Raw) -> list[tuple[Raw, tuple[Any, ...], Callable[[int], An
 
 OF_JOBS = enlarged(FULL_JOB)
 PARTS = 16
-OF_JOB_SETS = enlarged(JOB_SET)
+OF_OTHER_JOBS = [way for sample in OF_KINDS for way in enlarged(sample)]
 OF_OTHERS = [way for sample in OTHERS for way in enlarged(sample)]
 OF_OURS = [way for kind in KINDS for version in kind.versions for way in enlarged(full(kind, version))]
 
@@ -190,7 +208,7 @@ def calls(made: Raw, old: Raw) -> Iterator[Callable[[], object]]:
 
 
 def test_every_hook_has_a_sample() -> None:
-    made = [FULL_JOB, JOB_SET, *OTHERS, *(full(kind, version) for kind in KINDS for version in kind.versions)]
+    made = [FULL_JOB, *OF_KINDS, *OTHERS, *(full(kind, version) for kind in KINDS for version in kind.versions)]
     asked = {(each["kind"], each["apiVersion"]) for each in made}
     assert {(hook.kind, f"{hook.group}/{hook.version}".lstrip("/")) for hook in HOOKS} <= asked
 
@@ -212,8 +230,8 @@ def test_a_job_costs_in_proportion_to_its_length_whatever_is_long_in_it(part: in
 
 
 @settings(max_examples=cases(10, 300), suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(OF_JOB_SETS))
-def test_a_job_set_costs_in_proportion_to_its_length_whatever_is_long_in_it(
+@given(st.sampled_from(OF_OTHER_JOBS))
+def test_a_job_of_another_kind_costs_in_proportion_to_its_length_whatever_is_long_in_it(
     way: tuple[Raw, tuple[Any, ...], Callable[[int], Any]],
 ) -> None:
     assert_in_proportion(*way)

@@ -1,29 +1,10 @@
 {{- /* Made by `make generate` from controller/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
-- apiGroups: [""]
-  resources: [events]
-  verbs: [create, patch]
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
 - apiGroups: [""]
   resources: [namespaces, limitranges, nodes, resourcequotas]
   verbs: [get, list, watch]
-- apiGroups: [""]
-  resources: [pods]
-  verbs: [list]
-- apiGroups: [batch]
-  resources: [jobs]
-  verbs: [get, list, watch, patch, delete]
-- apiGroups: [batch]
-  resources: [jobs/status]
-  verbs: [patch]
-- apiGroups: [batch]
-  resources: [jobs/finalizers]
-  verbs: [update]
-- apiGroups: [jobset.x-k8s.io]
-  resources: [jobsets]
-  verbs: [get, list, watch, patch, delete]
-- apiGroups: [jobset.x-k8s.io]
-  resources: [jobsets/finalizers]
-  verbs: [update]
 - apiGroups: [kueue.x-k8s.io]
   resources: [cohorts, workloadpriorityclasses, queues]
   verbs: [get, list, watch]
@@ -51,8 +32,84 @@
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, patch]
   resourceNames: [resourceflavors.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io, localqueues.kueue.x-k8s.io, workloads.kueue.x-k8s.io, workloadpriorityclasses.kueue.x-k8s.io, cohorts.kueue.x-k8s.io, admissionchecks.kueue.x-k8s.io, topologies.kueue.x-k8s.io, provisioningrequestconfigs.kueue.x-k8s.io, multikueueconfigs.kueue.x-k8s.io, multikueueclusters.kueue.x-k8s.io]
+{{- if has "batch/job" $frameworks }}
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs/status]
+  verbs: [patch]
+- apiGroups: [batch]
+  resources: [jobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/mpijob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [mpijobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [mpijobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "jobset.x-k8s.io/jobset" $frameworks }}
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, delete]
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/pytorchjob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/tfjob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/xgboostjob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [xgboostjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [xgboostjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/paddlejob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [paddlejobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [paddlejobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "kubeflow.org/jaxjob" $frameworks }}
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs/finalizers]
+  verbs: [update]
+{{- end }}
 {{- end -}}

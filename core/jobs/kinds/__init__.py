@@ -7,14 +7,23 @@ from typing import Final
 from core.jobs.kind import JobKind
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
+from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB
+from core.jobs.kinds.mpijob import MPI_JOB
 from core.model import Raw
 
 __all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "kind_of"]
 
 ALL: Final[tuple[JobKind, ...]] = (
     BATCH_JOB,
+    MPI_JOB,
     JOB_SET,
+    PY_TORCH_JOB,
+    TF_JOB,
+    XG_BOOST_JOB,
+    PADDLE_JOB,
+    JAX_JOB,
 )
+"""In the order in which Kueue's own Configuration names them."""
 
 KINDS: Final[dict[str, JobKind]] = {kind.framework: kind for kind in ALL}
 """By name in ``integrations.frameworks`` of the Configuration."""

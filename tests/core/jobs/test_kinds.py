@@ -26,6 +26,7 @@ from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import job, patches
 from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_kubeflow import KUBEFLOW, kubeflow
 
 
 class Gang(JobKind):
@@ -69,7 +70,12 @@ def gang(**metadata: Any) -> Raw:
     return {"apiVersion": "example.com/v1", "kind": "Gang", "metadata": metadata, "spec": spec}
 
 
-EXAMPLES = {BATCH_JOB: job(), JOB_SET: job_set(), GANG: gang()}
+EXAMPLES: dict[JobKind, Raw] = {
+    BATCH_JOB: job(),
+    JOB_SET: job_set(),
+    GANG: gang(),
+    **{kind: kubeflow(kind) for kind in KUBEFLOW},
+}
 EACH = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.kind)
 MARKS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=2)
 INJECTIONS = st.builds(
