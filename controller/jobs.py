@@ -7,6 +7,7 @@ continues from the state of the API.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from controller.caches import Caches
 from controller.departures import Departures
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
+from controller.kube.pressure import AT_ONCE, Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.settings import Settings
@@ -46,11 +48,14 @@ from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
 from core.model import Key, Raw
+from core.quota.usage import holds_quota
 from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
 
 WORKERS = 30
+KEPT_WORKERS = 10
+"""Workers for jobs whose Workload has quota, if many others wait for their writes."""
 MOST_LEVELS = 10
 """Of jobs that control jobs, as in Kueue."""
 
@@ -69,6 +74,7 @@ class JobReconciler:
         metrics: QueueingMetrics,
         settings: Settings,
         *,
+        budget: Budget | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
@@ -81,16 +87,25 @@ class JobReconciler:
         self.clock = clock
         self.departures = Departures(caches, writer, clock)
         self.store = caches.stores[self.resource]
+        self.budget = budget or Budget(Pressure())
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
+        self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
         self._refused: dict[Key, tuple[str, str]] = {}
 
     def changed(self, key: Key) -> None:
-        """Queues this job."""
-        self.queue.add(key)
+        """Queues this job; before others if its Workload has quota, which it uses or releases next."""
+        self.queue.add(key, first=self._has_quota(key))
+
+    def _has_quota(self, key: Key) -> bool:
+        found = self.caches.workloads.by_index("owner", owner_of(self.kind, key))
+        known = (self.caches.get(key_of(raw)) for raw in found)
+        return any(each is not None and holds_quota(each) for each in known)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        await self.queue.run(WORKERS, self.reconcile)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(WORKERS, self.reconcile, kept=KEPT_WORKERS))
+            group.create_task(self.finished.run(AT_ONCE, self.release))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
@@ -101,8 +116,34 @@ class JobReconciler:
             return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
         waits = earlier(situation)  # before the action, which may discard what is known of pods
-        again = await self._apply(key, job, decide(situation))
+        again = await self._act(key, situation, decide(situation))
         return _soonest([again, *[await self._await_pods(key, each) for each in waits]])
+
+    async def _act(self, key: Key, situation: Situation, action: Action) -> float | None:
+        """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
+        if isinstance(action, Nothing | Problem | AwaitPods | RemoveFinalizer):
+            return await self._apply(key, situation.job, action)
+        async with self.writer.turn(first=_releases_or_uses_quota(action)):
+            if self._is_current(key, situation):
+                return await self._apply(key, situation.job, action)
+            job = self.store.get(key)
+            if job is not None:
+                return await self._apply(key, job, decide(self._situation(key, job)))
+        self.changed(key)
+        return None
+
+    def _is_current(self, key: Key, situation: Situation) -> bool:
+        """Whether the job and its Workloads are still those of the situation."""
+        owner = owner_of(self.kind, key)
+        return self.store.get(key) is situation.job and self.caches.workloads_of(owner) == situation.workloads
+
+    async def release(self, key: Key) -> None:
+        """Removes the finalizer of a job's finished Workload when the budget of writes that can wait has a turn."""
+        async with self.budget.turn("finalizers"):
+            job = self.store.get(key)
+            action = decide(self._situation(key, job)) if job is not None else Nothing()
+            if isinstance(action, RemoveFinalizer):
+                await self._patch_workload(action.workload, action.patch)
 
     def _situation(self, key: Key, job: Raw) -> Situation:
         brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
@@ -199,7 +240,10 @@ class JobReconciler:
                 self._tell(job, events.deleted_workload(action.workload))
             case RemoveFinalizer():
                 self._forget_pods_of(action.workload)
-                await self._patch_workload(action.workload, action.patch)
+                if self._is_deleting(action.workload):
+                    await self._patch_workload(action.workload, action.patch)
+                else:  # it holds up nothing
+                    self.finished.add(key)
             case AwaitPods():
                 return await self._await_pods(key, action)
             case WorkloadStatus():
@@ -220,6 +264,10 @@ class JobReconciler:
             case _:
                 assert_never(action)
         return None
+
+    def _is_deleting(self, workload: Key) -> bool:
+        raw = self.caches.workloads.get(workload)
+        return raw is not None and "deletionTimestamp" in raw["metadata"]
 
     async def _create(self, job: Raw, manifest: Raw) -> None:
         with self._reporting_refusal(job, key_of(manifest)):
@@ -278,6 +326,13 @@ class JobReconciler:
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)
+
+
+def _releases_or_uses_quota(action: Action) -> bool:
+    """Whether an action's write is made before those of jobs that wait for quota."""
+    if isinstance(action, WorkloadStatus):
+        return action.why in ("finish", "release")
+    return isinstance(action, Start | Stop)
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:

@@ -100,7 +100,7 @@ class Controller:
             Reflector(client, row.resource, self.caches.stores[row.resource], optional=row.optional)
             for row in self._rows
         ]
-        self.budget = Budget(client.pressure)
+        self.budget = Budget(client.pressure, arriving=lambda: client.precedence.arriving)
         self._recorder = Recorder(client, budget=self.budget)
         writer = Writer(client, self.caches.stores)
         self._writer = writer
@@ -125,6 +125,7 @@ class Controller:
                 Events(self._recorder, job_component(kind.framework)),
                 self.metrics,
                 self.settings,
+                budget=self.budget,
             )
             for kind in kinds
         ]

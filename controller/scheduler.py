@@ -236,7 +236,7 @@ class Scheduler:
         for _ in range(ATTEMPTS):
             before: Workload | None = None
             try:
-                async with self.writer.turn():  # what is decided while it waits counts
+                async with self.writer.turn(first=True):  # what is decided while it waits counts
                     before = self.caches.get(key)
                     changed = change(before)
                     if before is None or changed is None:

@@ -39,9 +39,11 @@ class Writer:
         self.refused: dict[str, str] = {}
         self._stores = stores
 
-    def turn(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Context in which one write is decided and made: waits as long as admission calls have precedence."""
-        return self.client.precedence.turn()
+    def turn(self, *, first: bool = False) -> contextlib.AbstractAsyncContextManager[None]:
+        """Context in which one write is decided and made: waits as long as admission calls have precedence, and with
+        ``first`` not behind writes without it.
+        """
+        return self.client.precedence.turn(first=first)
 
     async def create(self, resource: Resource, body: Raw) -> Raw:
         """Create an object; ``AlreadyExists`` where the name is taken."""

@@ -18,6 +18,8 @@ LONGEST_SECONDS = 1.0
 """No write waits longer than this, even if earlier ones are not answered."""
 QUIET_SECONDS = 1.0
 """When no call has arrived for this time, writes are made immediately."""
+RECENT_SECONDS = 0.25
+"""When no call has arrived for this time, writes that can wait are as frequent as the API server permits."""
 
 
 class Precedence:
@@ -32,19 +34,26 @@ class Precedence:
         self._in_flight = 0
         self._in_turn: set[asyncio.Task[object] | None] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting_first: deque[asyncio.Future[None]] = deque()
 
     @property
     def free(self) -> bool:
         """Whether no admission calls arrive at present."""
         return self._clock() - self._called_at > QUIET_SECONDS
 
+    @property
+    def arriving(self) -> bool:
+        """Whether admission calls arrived just now."""
+        return self._clock() - self._called_at <= RECENT_SECONDS
+
     def called(self) -> None:
         """Records an admission call."""
         self._called_at = self._clock()
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Context of a write: enters immediately while no calls arrive, else in order of arrival.
+    async def turn(self, *, first: bool = False) -> AsyncIterator[None]:
+        """Context of a write: enters immediately while no calls arrive, else in order of arrival, but those with
+        ``first`` before all others: they release quota, or use it.
 
         Inside another one of the same task it enters immediately: who decides what to write in its turn, and not before
         it waits, decides with the newest knowledge.
@@ -56,7 +65,7 @@ class Precedence:
         if self._may_begin():
             self._in_flight += 1
         else:
-            await self._wait()
+            await self._wait(self._waiting_first if first else self._waiting)
         self._in_turn.add(task)
         try:
             yield
@@ -81,10 +90,10 @@ class Precedence:
     def _may_begin(self) -> bool:
         return self.free or self._in_flight < AT_ONCE
 
-    async def _wait(self) -> None:
+    async def _wait(self, waiting: deque[asyncio.Future[None]]) -> None:
         """Returns when this write may begin, and counts it."""
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        waiting.append(turn)
         try:
             await asyncio.wait([turn], timeout=LONGEST_SECONDS)
         except asyncio.CancelledError:
@@ -96,8 +105,8 @@ class Precedence:
             self._in_flight += 1
 
     def _wake(self) -> None:
-        while self._waiting and self._may_begin():
-            turn = self._waiting.popleft()
+        while (waiting := self._waiting_first or self._waiting) and self._may_begin():
+            turn = waiting.popleft()
             if not turn.done():
                 self._in_flight += 1
                 turn.set_result(None)

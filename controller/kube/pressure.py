@@ -29,6 +29,8 @@ AT_ONCE = 4
 """Deferrable writes in flight."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy."""
+ARRIVING_SECONDS = 0.1
+"""The least interval of deferrable writes while admission calls arrive."""
 URGENT_SECONDS = LONGEST_SECONDS = 1.0
 """The interval of deferrable writes while admissions wait to be written; it is never longer."""
 
@@ -100,7 +102,8 @@ class Pressure:
 class Budget:
     """Deferrable writes: each is made inside ``turn``. Lanes (kinds of writes) take turns, each first in, first out.
 
-    ``urgent`` returns whether admissions wait to be written. Belongs to one event loop.
+    ``urgent`` returns whether admissions wait to be written, ``arriving`` whether admission calls arrive. Belongs to
+    one event loop.
     """
 
     def __init__(
@@ -108,11 +111,13 @@ class Budget:
         pressure: Pressure,
         *,
         urgent: Callable[[], bool] = lambda: False,
+        arriving: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pressure = pressure
         self.urgent = urgent
+        self.arriving = arriving
         self._clock = clock
         self._sleep = sleep
         self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -153,7 +158,8 @@ class Budget:
                 self._next()
 
     def _interval(self) -> float:
-        return max(self.pressure.interval, URGENT_SECONDS if self.urgent() else 0.0)
+        least = URGENT_SECONDS if self.urgent() else ARRIVING_SECONDS if self.arriving() else 0.0
+        return max(self.pressure.interval, least)
 
     def _next(self) -> None:
         lane, turns = self._lanes.popitem(last=False)

@@ -8,8 +8,9 @@ import asyncio
 import heapq
 import itertools
 import random
+import sys
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -24,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 class WorkQueue(Generic[K]):
     """First in, first out, or the newest first; keys that are added again while a worker has them are queued again when
-    it is done.
+    it is done. Keys that are added with ``first`` are taken before all others.
 
     ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
     the whole of it. Every operation is O(1), with a delay O(log delayed).
@@ -48,10 +49,12 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._draw = draw
         self._newest_first = newest_first
-        self._ready: deque[K] = deque()
-        self._waiting: set[K] = set()
-        self._in_hand: set[K] = set()
-        self._again: set[K] = set()
+        self._first: OrderedDict[K, None] = OrderedDict()
+        self._ready: OrderedDict[K, None] = OrderedDict()
+        self._in_hand: dict[K, bool] = {}
+        self._again: dict[K, bool] = {}
+        self._others_in_hand = 0
+        self._most_others = sys.maxsize
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
@@ -63,7 +66,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """How many keys are in the queue, without those in workers or delayed."""
-        return len(self._ready)
+        return len(self._first) + len(self._ready)
 
     @property
     def delayed(self) -> int:
@@ -75,16 +78,19 @@ class WorkQueue(Generic[K]):
         """How many keys are being reconciled."""
         return len(self._in_hand)
 
-    def add(self, key: K) -> None:
-        """Adds a key unless it is in the queue; a key that a worker has is added again when it is done."""
-        if self._closed or key in self._waiting:
+    def add(self, key: K, *, first: bool = False) -> None:
+        """Adds a key unless it is in the queue; a key that a worker has is added again when it is done.
+
+        ``first``: it is taken before the keys that were added without it, also if it is in the queue already.
+        """
+        if self._closed or key in self._first or (key in self._ready and not first):
             return
-        self.added += 1
+        self.added += key not in self._ready
         if key in self._in_hand:
-            self._again.add(key)
+            self._again[key] = first or self._again.get(key, False)
             return
-        self._waiting.add(key)
-        self._ready.append(key)
+        self._ready.pop(key, None)
+        (self._first if first else self._ready)[key] = None
         self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -134,16 +140,18 @@ class WorkQueue(Generic[K]):
 
     async def at_most(self, count: int) -> None:
         """Returns when no more than ``count`` keys are in the queue and in workers; delayed ones do not count."""
-        while len(self._ready) + len(self._in_hand) > count:
+        while len(self) + len(self._in_hand) > count:
             self._done.clear()
             await self._done.wait()
 
-    async def run(self, workers: int, reconcile: Reconcile[K]) -> None:
+    async def run(self, workers: int, reconcile: Reconcile[K], *, kept: int = 0) -> None:
         """Reconciles keys with that many workers until ``close``, and then the rest of the queue.
 
+        ``kept`` of the workers only take keys that were added with ``first``.
         An exception of ``reconcile`` is logged and retried with backoff; cancellation ends every worker at its next
         await.
         """
+        self._most_others = workers - kept
         self._set_timer()
         async with asyncio.TaskGroup() as group:
             for number in range(workers):
@@ -165,8 +173,8 @@ class WorkQueue(Generic[K]):
 
     def drop(self) -> None:
         """Empties the queue, the delays and every backoff: earlier requests are void (leadership was lost)."""
+        self._first.clear()
         self._ready.clear()
-        self._waiting.clear()
         self._due.clear()
         self._heap.clear()
         self._again.clear()
@@ -175,8 +183,8 @@ class WorkQueue(Generic[K]):
 
     async def _work(self, reconcile: Reconcile[K]) -> None:
         while True:
-            while not self._ready:
-                if self._closed:
+            while not self._takes():
+                if self._closed and not len(self):
                     return
                 idle = asyncio.get_running_loop().create_future()
                 self._idle.append(idle)
@@ -187,7 +195,7 @@ class WorkQueue(Generic[K]):
         try:
             again_in = await reconcile(key)
         except asyncio.CancelledError:
-            self._again.add(key)  # interrupted keys come first when work continues
+            self._again[key] = True  # interrupted keys come first when work continues
             raise
         except Exception as error:
             wait = self.retry(key)
@@ -201,18 +209,23 @@ class WorkQueue(Generic[K]):
         finally:
             self._let_go(key)
 
+    def _takes(self) -> bool:
+        """Whether a worker may take a key now."""
+        return bool(self._first) or (bool(self._ready) and self._others_in_hand < self._most_others)
+
     def _take(self) -> K:
-        key = self._ready.pop() if self._newest_first else self._ready.popleft()
-        self._waiting.remove(key)
-        self._in_hand.add(key)
+        first = bool(self._first)
+        key, _ = (self._first if first else self._ready).popitem(last=self._newest_first)
+        self._in_hand[key] = first
+        self._others_in_hand += not first
         return key
 
     def _let_go(self, key: K) -> None:
-        self._in_hand.remove(key)
+        self._others_in_hand -= not self._in_hand.pop(key)
         self._done.set()
-        if key in self._again:
-            self._again.remove(key)
-            self.add(key)
+        first = self._again.pop(key, None)
+        if first is not None:
+            self.add(key, first=first)
 
     def _wake(self) -> None:
         while self._idle:
@@ -239,7 +252,9 @@ class WorkQueue(Generic[K]):
         """Asserts that no key is in the queue twice, nor in the queue and in a worker, and that every delay is in the
         heap.
         """
-        assert len(self._ready) == len(self._waiting) and set(self._ready) == self._waiting
-        assert not self._waiting & self._in_hand, "a key in hand is in line"
-        assert self._again <= self._in_hand, "a key is to come again that nobody holds"
+        queued = self._first.keys() | self._ready.keys()
+        assert len(queued) == len(self), "a key is in the queue twice"
+        assert not queued & self._in_hand.keys(), "a key in hand is in line"
+        assert self._again.keys() <= self._in_hand.keys(), "a key is to come again that nobody holds"
+        assert self._others_in_hand == sum(not first for first in self._in_hand.values()) <= self._most_others
         assert {(due, key) for key, due in self._due.items()} <= {(due, key) for due, _, key in self._heap}

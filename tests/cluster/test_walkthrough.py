@@ -46,7 +46,9 @@ def test_walkthrough(world: World) -> None:
     world.until("14: events tell the story", lambda: story <= world.events("Job", "first"))
     name = world.workloads()["first"]["metadata"]["name"]
     world.until("15: of the Workload, too", lambda: {"QuotaReserved", "Admitted"} <= world.events("Workload", name))
-    assert not world.workloads()["first"]["metadata"].get("finalizers")
+    world.until(
+        "16: nothing holds up its deletion", lambda: not world.workloads()["first"]["metadata"].get("finalizers")
+    )
 
 
 def _described(world: World, job: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -14,6 +15,7 @@ from controller.departures import FIRST_WAIT_SECONDS
 from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
+from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
 from controller.settings import Settings
 from controller.watched import rows
@@ -29,6 +31,7 @@ from core.wire.merge import merged
 from core.workload import transitions
 from tests.controller.test_caches import controlled_by, made
 from tests.core.jobs.samples import ADMISSION, admitted, job, read, with_status, workload_of
+from tests.eventually import eventually
 
 KEY = Key("ns", "j")
 
@@ -38,6 +41,7 @@ class Answers:
 
     def __init__(self, *errors: ApiError) -> None:
         self.errors = list(errors)
+        self.precedence = Precedence()
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", **_: Any) -> Raw:
         if self.errors:
@@ -259,3 +263,89 @@ async def test_a_new_job_goes_on_although_the_pods_of_an_earlier_one_of_its_name
     assert await found.reconcile(KEY) == FIRST_WAIT_SECONDS
     assert [event.reason for event in told.events] == ["CreatedWorkload"]
     assert "list pods" in found.writer.refused
+
+
+class Recording(NoPods):
+    """A cluster that keeps the verb of each write, and what came before the turn of a write."""
+
+    def __init__(self, workload: Raw) -> None:
+        super().__init__(workload)
+        self.made: list[str] = []
+
+    async def create(self, resource: Resource, body: Raw, namespace: str = "", **given: Any) -> Raw:
+        self.made.append(f"create {resource.plural}")
+        return await super().create(resource, body, namespace, **given)
+
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **given: Any) -> Raw:
+        self.made.append(f"patch {resource.plural}")
+        return await super().patch(resource, name, namespace, body, **given)
+
+    async def update(self, resource: Resource, body: Raw, **given: Any) -> Raw:
+        self.made.append(f"update {resource.plural}")
+        return await super().update(resource, body, **given)
+
+
+def recorded(workload: Raw, of: Raw) -> tuple[JobReconciler, Recording]:
+    """A reconciler that knows this Workload of a Job."""
+    found, _ = reconciler()
+    api = Recording(workload)
+    found.writer.client = api  # type: ignore[assignment]
+    found.store.observe("MODIFIED", {**of, "metadata": {**of["metadata"], "resourceVersion": "6"}})
+    found.caches.workloads.observe("ADDED", workload)
+    return found, api
+
+
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
+
+
+def done(raw: Raw) -> Raw:
+    """The admitted Workload, finished."""
+    raw = admitted(raw)
+    return with_status(raw, read(raw), transitions.finished(read(raw), "Succeeded", "done", 2.0))
+
+
+async def test_a_job_whose_workload_has_quota_is_reconciled_before_jobs_that_wait_for_one() -> None:
+    found, _ = reconciler()
+    found.caches.workloads.observe("ADDED", admitted(workload_of(job())))
+    for name in ("new", "newer"):
+        found.changed(KEY._replace(name=name))
+    found.changed(KEY)
+    assert [found.queue._take().name for _ in range(3)] == [KEY.name, "new", "newer"]
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+async def test_the_finalizer_of_a_finished_workload_waits_for_the_budget_unless_the_workload_is_deleted(
+    deleting: bool,
+) -> None:
+    raw = done(workload_of(job()))
+    raw["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:01Z"} if deleting else {}
+    found, api = recorded(raw, job(suspend=False, status=COMPLETE))
+    await found.reconcile(KEY)
+    assert (api.made, len(found.finished)) == ((["patch workloads"], 0) if deleting else ([], 1))
+    await found.release(KEY)
+    assert api.made == ["patch workloads"]
+    await found.release(KEY)
+    assert api.made == ["patch workloads"], "it has no finalizer now"
+
+
+async def test_a_write_that_waits_for_its_turn_is_decided_by_what_is_known_then() -> None:
+    """A Job that ends before it could be stopped is finished, not stopped."""
+    raw = workload_of(job())
+    found, api = recorded(raw, job(suspend=False))
+    api.precedence.called()
+    answered = asyncio.Event()
+    others = [asyncio.create_task(_hold(api.precedence, answered)) for _ in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(found.reconcile(KEY))
+    await eventually(lambda: api.precedence._waiting_first)
+    over = job(suspend=False, status=COMPLETE)
+    over["metadata"]["resourceVersion"] = "7"
+    found.store.observe("MODIFIED", over)
+    answered.set()
+    await asyncio.gather(stopping, *others)
+    assert api.made == ["update workloads"]
+
+
+async def _hold(precedence: Precedence, until: asyncio.Event) -> None:
+    async with precedence.turn():
+        await until.wait()

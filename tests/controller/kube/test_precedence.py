@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import AT_ONCE, LONGEST_SECONDS, QUIET_SECONDS, Precedence
+from controller.kube.precedence import AT_ONCE, LONGEST_SECONDS, QUIET_SECONDS, RECENT_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -27,18 +27,20 @@ class Writers:
 
     precedence: Precedence
     begun: int = 0
+    begun_first: int = 0
     answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def come(self, count: int) -> None:
+    async def come(self, count: int, *, first: bool = False) -> None:
         """So many more writes are wanted; returns when each that may has begun."""
-        self.tasks += [asyncio.create_task(self._write()) for _ in range(count)]
+        self.tasks += [asyncio.create_task(self._write(first)) for _ in range(count)]
         for _ in range(count + 2):
             await asyncio.sleep(0)
 
-    async def _write(self) -> None:
-        async with self.precedence.turn():
+    async def _write(self, first: bool) -> None:
+        async with self.precedence.turn(first=first):
             self.begun += 1
+            self.begun_first += first
             await self.answers.acquire()
 
     async def answer(self, count: int) -> None:
@@ -82,6 +84,26 @@ async def test_while_calls_come_the_next_write_begins_when_an_earlier_one_is_ans
     assert writers.begun == AT_ONCE + 1
     await writers.answer(1)
     assert writers.begun == AT_ONCE + 2
+
+
+async def test_writes_that_use_or_release_quota_begin_before_those_that_came_earlier(
+    precedence: Precedence, writers: Writers
+) -> None:
+    precedence.called()
+    await writers.come(AT_ONCE + 2)
+    await writers.come(2, first=True)
+    await writers.answer(2)
+    assert (writers.begun, writers.begun_first) == (AT_ONCE + 2, 2)
+    await writers.answer(2)
+    assert writers.begun == AT_ONCE + 4
+
+
+async def test_calls_arrive_until_a_moment_after_the_last_one(precedence: Precedence, clock: Clock) -> None:
+    before = precedence.arriving
+    precedence.called()
+    during = precedence.arriving
+    clock.later = 2 * RECENT_SECONDS
+    assert (before, during, precedence.arriving, precedence.free) == (False, True, False, False)
 
 
 async def test_a_write_begins_in_the_end_even_if_no_earlier_one_is_answered(

@@ -47,6 +47,58 @@ async def test_a_key_added_repeatedly_is_handled_once_and_the_order_is_kept(queu
     assert await drain(queue) == ["b", "a", "c"]
 
 
+async def test_a_key_that_goes_first_is_taken_before_all_others_even_if_it_was_queued_before(
+    queue: WorkQueue[str],
+) -> None:
+    for key in "abc":
+        queue.add(key)
+    queue.add("d", first=True)
+    queue.add("b", first=True)
+    queue.add("d")
+    assert len(queue) == 4
+    assert await drain(queue) == ["d", "b", "a", "c"]
+
+
+async def test_a_key_that_is_to_go_first_does_so_also_if_a_worker_has_it_now(queue: WorkQueue[str]) -> None:
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+        if looked == ["a"]:
+            queue.add("a", first=True)
+            queue.add("a")
+        if len(looked) == 3:
+            queue.close()
+
+    for key in "ab":
+        queue.add(key)
+    async with asyncio.timeout(5):
+        await queue.run(1, look)
+    assert looked == ["a", "a", "b"]
+
+
+async def test_workers_that_are_kept_for_keys_that_go_first_take_no_others(queue: WorkQueue[str]) -> None:
+    hands: set[str] = set()
+    go_on = asyncio.Event()
+
+    async def look(key: str) -> None:
+        hands.add(key)
+        await go_on.wait()
+
+    for key in "abcd":
+        queue.add(key)
+    running = asyncio.create_task(queue.run(3, look, kept=1))
+    await eventually(lambda: len(hands) == 2)
+    queue.add("d", first=True)
+    await eventually(lambda: hands == {"a", "b", "d"})
+    queue._check()
+    queue.close()
+    go_on.set()
+    async with asyncio.timeout(5):
+        await running
+    assert hands == {"a", "b", "c", "d"}
+
+
 async def test_a_key_in_hand_is_never_in_a_second_hand_and_comes_again_afterwards(queue: WorkQueue[str]) -> None:
     hands: Counter[str] = Counter()
     looked: Counter[str] = Counter()
@@ -197,9 +249,9 @@ class Machine(RuleBasedStateMachine):
         self.hands: set[int] = set()
         self.owed: set[int] = set()
 
-    @rule(key=st.integers(0, 4))
-    def add(self, key: int) -> None:
-        self.queue.add(key)
+    @rule(key=st.integers(0, 4), first=st.booleans())
+    def add(self, key: int, first: bool) -> None:
+        self.queue.add(key, first=first)
         self.owed.add(key)
 
     @rule(key=st.integers(0, 4), seconds=st.floats(0.1, 9))
@@ -233,8 +285,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost_or_doubled(self) -> None:
         self.queue._check()
-        assert self.owed == self.queue._waiting | self.queue._again
-        assert self.queue._in_hand == self.hands
+        assert self.owed == self.queue._first.keys() | self.queue._ready.keys() | self.queue._again.keys()
+        assert self.queue._in_hand.keys() == self.hands
 
 
 TestMachine = Machine.TestCase
