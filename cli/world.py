@@ -18,6 +18,7 @@ from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED
 from controller.caches import Caches
 from controller.lookup import cache_lookup
+from controller.owners import Owners
 from controller.resources import NAMESPACES
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
@@ -80,7 +81,7 @@ class World:
         self.state = self.caches.state
         self.workloads: list[Workload] = []
         self.warnings: list[str] = []
-        self.admission = Context(self.rules.admission, cache_lookup(self.caches))
+        self.admission = Context(self.rules.admission, cache_lookup(self.caches, Owners(self.caches)))
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
 
     def _fill(self, objects: list[Document]) -> None:

@@ -20,6 +20,7 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core.jobs.kind import JobKind, owner_of
+from core.jobs.owners import MOST_LEVELS
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
@@ -109,16 +110,18 @@ class Dispatcher:
         if by is not None and reconciler is not None:
             reconciler.changed(Key(by.namespace, by.name))
         if by is not None:
-            self._jobs_below(by)
+            self.jobs_below(by)
         for each in self.jobs.values():
             for job in each.store.by_index("prebuilt", key_of(raw)):
                 each.changed(key_of(job))
 
-    def _jobs_below(self, by: Owner) -> None:
-        """Returns the jobs that follow the object that is queued instead of them."""
+    def jobs_below(self, by: Owner, levels: int = MOST_LEVELS) -> None:
+        """Queues the jobs below an object, which may follow it."""
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("owner", by):
                 reconciler.changed(key_of(job))
+                if levels > 1:
+                    self.jobs_below(owner_of(reconciler.kind, key_of(job)), levels - 1)
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload that names this LocalQueue changed.
@@ -269,9 +272,7 @@ class Dispatcher:
         reconciler = self.jobs[kind.group, kind.kind]
         key = key_of(new or old or {})
         reconciler.changed(key)
-        for each in self.jobs.values():
-            for below in each.store.by_index("owner", owner_of(kind, key)):
-                each.changed(key_of(below))
+        self.jobs_below(owner_of(kind, key))
         self.related(kind.resource, old, new)
 
     def related(self, served: Resource, old: Raw | None, new: Raw | None) -> None:

@@ -25,9 +25,10 @@ from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, 
 from controller.kube.pressure import AT_ONCE, Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
+from controller.owners import Owners
 from controller.settings import Settings
 from controller.writes import Writer
-from core.jobs import meta, owners
+from core.jobs import meta
 from core.jobs.actions import (
     Action,
     AwaitPods,
@@ -44,10 +45,12 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
+from core.jobs.owners import Nesting, NestingError, kinds_and_groups, level_by_workload, nesting, workload_of
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
 from core.model import Key, Raw
+from core.model.owner import Level, Reference
 from core.quota.usage import holds_quota
 from core.wire.timestamps import epoch
 
@@ -56,8 +59,6 @@ log = structlog.get_logger(__name__)
 WORKERS = 30
 KEPT_WORKERS = 10
 """Workers for jobs whose Workload has quota, if many others wait for their writes."""
-MOST_LEVELS = 10
-"""Of jobs that control jobs, as in Kueue."""
 
 
 class JobReconciler:
@@ -75,6 +76,7 @@ class JobReconciler:
         settings: Settings,
         *,
         budget: Budget | None = None,
+        owners: Owners | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
@@ -84,6 +86,7 @@ class JobReconciler:
         self.recorder = recorder
         self.metrics = metrics
         self.settings = settings
+        self.owners = owners or Owners(caches)
         self.clock = clock
         self.departures = Departures(caches, writer, clock)
         self.store = caches.stores[self.resource]
@@ -91,6 +94,7 @@ class JobReconciler:
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
         self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
         self._refused: dict[Key, tuple[str, str]] = {}
+        self._external = kinds_and_groups(settings.external_frameworks)
 
     def changed(self, key: Key) -> None:
         """Queues this job; before others if its Workload has quota, which it uses or releases next."""
@@ -147,6 +151,11 @@ class JobReconciler:
 
     def _situation(self, key: Key, job: Raw) -> Situation:
         brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
+        above, nested_wrongly = Nesting(), ""
+        try:
+            above = self._nesting(job)
+        except NestingError as error:
+            nested_wrongly = str(error)
         return Situation(
             kind=self.kind,
             job=job,
@@ -154,7 +163,9 @@ class JobReconciler:
             workloads=self.caches.workloads_of(owner_of(self.kind, key)),
             decoded=self.caches.decoded,
             managed=self._managed(self.kind, job),
-            ancestor_admitted=self._ancestor_admitted(job),
+            ancestor_admitted=self._admitted(above.ancestor, key.namespace),
+            owner_unread=above.unread is not None,
+            nested_wrongly=nested_wrongly,
             flavors=self.caches.flavors,
             classes=self.caches.classes,
             wait_for_pods_ready=self.settings.wait_for_pods_ready,
@@ -169,41 +180,37 @@ class JobReconciler:
 
     def _managed(self, kind: JobKind, job: Raw) -> bool:
         """Whether the job is managed: it has a queue name, or all jobs of its namespace are managed."""
-        name, settings = job["metadata"]["namespace"], self.settings
-        if kind.skip(job):
+        if kind.skip(job) or not self._manages(job["metadata"]["namespace"]):
             return False
+        return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
+
+    def _manages(self, name: str) -> bool:
+        """Whether jobs of a namespace are managed."""
         namespace = self.caches.namespaces.get(Key("", name))
         if namespace is None:  # its event comes later than that of the job, and queues the job again
             return False
         labels = namespace["metadata"].get("labels") or {}
-        if not managed(name, labels, settings.managed_namespaces, own=settings.namespace):
-            return False
-        return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
+        return managed(name, labels, self.settings.managed_namespaces, own=self.settings.namespace)
 
-    def _ancestor_admitted(self, job: Raw, levels: int = MOST_LEVELS) -> bool | None:
-        """None for a job that is queued itself; for a job that is queued through another object, whether that is
-        admitted.
-
-        A queued job above it counts even before it has a Workload, until it has ended.
-        """
-        external = self.settings.external_frameworks
-        found = owners.queued_for(job, job["metadata"]["namespace"], external, self.caches.workload_of)
-        if found is not None:
-            return found.holds(names.Condition.ADMITTED)
-        kind = owners.kind_above(job)
-        parent = self._parent(kind, job) if kind is not None and levels else None
-        if kind is None or parent is None or kind.finished(parent) is not None or not self._managed(kind, parent):
+    def _admitted(self, ancestor: Reference | None, namespace: str) -> bool | None:
+        """Whether the object that is queued instead of a job is admitted; None for no object."""
+        if ancestor is None:
             return None
-        return bool(self._ancestor_admitted(parent, levels - 1))
+        found = workload_of(ancestor, namespace, self.caches.workload_of)
+        return found is not None and found.holds(names.Condition.ADMITTED)
 
-    def _parent(self, kind: JobKind, job: Raw) -> Raw | None:
-        """The job of this kind that controls the job; None where its kind is not enabled."""
-        reference = meta.controller(job)
-        if reference is None or kind not in self.caches.kinds:
-            return None
-        store = self.caches.stores[kind.resource]
-        found: Raw | None = store.get(Key(job["metadata"]["namespace"], reference["name"]))
-        return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
+    def _nesting(self, job: Raw) -> Nesting:
+        """What is queued instead of the job."""
+        namespace = job["metadata"]["namespace"]
+        if not self._manages(namespace):
+            return Nesting()
+
+        def look(owner: Reference) -> Level | None:
+            known = self.owners.look(namespace, owner)
+            return known or level_by_workload(owner, namespace, self.caches.workload_of)
+
+        without = self.settings.manage_jobs_without_queue_name
+        return nesting(job, look, self._external, without_queue_name=without)
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
         """Lists the pods of a deleted job; the rules are called again immediately if there are none."""

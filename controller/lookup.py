@@ -5,11 +5,12 @@ replica answers.
 from __future__ import annotations
 
 from controller.caches import Caches
+from controller.owners import Owners
 from core.state.lookup import Lookup
 from core.wire.pod_requests import RequestRules
 
 
-def cache_lookup(caches: Caches) -> Lookup:
+def cache_lookup(caches: Caches, owners: Owners) -> Lookup:
     """Returns a Lookup on ``caches``; it is empty until ``Caches.start`` was called.
 
     Nothing is known of Nodes and ResourceQuotas until they are listed, and nothing waits for that: they are used for
@@ -26,6 +27,7 @@ def cache_lookup(caches: Caches) -> Lookup:
         classes=lambda: caches.classes,
         rules=rules,
         job_workload=caches.workload_of,
+        owner=owners.look,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
         quotas=lambda namespace: quotas.by_index("namespace", namespace),
     )

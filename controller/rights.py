@@ -15,11 +15,13 @@ from controller import resources
 from controller.kube.events import EVENTS
 from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
+from core.jobs.owners import KNOWN
 from core.model import Raw
 
 UNWATCHED: Final = (
     (resources.PODS, ("list",)),  # the quota of a deleted job is held until its pods are gone
     (EVENTS, ("create", "patch")),
+    *((each, ("get",)) for each in KNOWN.values()),  # owners of jobs, to find the outermost one that is queued
 )
 """Resources that are used without a watch."""
 

@@ -33,6 +33,7 @@ from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
+from controller.owners import Owners
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.series import Series
@@ -77,7 +78,8 @@ class Controller:
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self._rows = rows(kinds)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
-        self.lookup: Lookup = cache_lookup(self.caches)
+        self.owners = Owners(self.caches, client)
+        self.lookup: Lookup = cache_lookup(self.caches, self.owners)
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
         self.metrics = QueueingMetrics(
@@ -126,6 +128,7 @@ class Controller:
                 self.metrics,
                 self.settings,
                 budget=self.budget,
+                owners=self.owners,
             )
             for kind in kinds
         ]
@@ -147,6 +150,7 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
+            group.create_task(self.owners.run(), name="owners")
             await self._sync()
             async with self._leadership():
                 await self._lead()
@@ -217,6 +221,7 @@ class Controller:
         # Only now: the queues of a follower, which nothing empties, would grow with every change.
         self._series.connect()
         self._dispatcher.connect(dispatch_of(self._rows))
+        self.owners.wake = self._dispatcher.jobs_below
         self.waiting.connect()
         for _ in self._dispatcher.everything():
             await asyncio.sleep(0)

@@ -27,6 +27,7 @@ from core.jobs.fields import Setting, dotted
 from core.jobs.kind import JobKind
 from core.matching import namespaces
 from core.model import Key, Raw, Workload
+from core.model.owner import Level, Reference
 from core.wire import decode
 from webhook import expressions, patch
 from webhook.patch import Operation
@@ -119,20 +120,42 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
 
 
 def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
-    """Whether the job's owner is queued instead of it and the job need not be suspended.
+    """Whether an object above the job is queued instead of it and the job need not be suspended.
 
     Below an object of an external framework the framework's controller decides; below a job, the job runs when that job
     is admitted.
     """
-    external, lookup = context.settings.external_frameworks, context.lookup
-    found = owners.queued_for(job, request.namespace, external, lookup.workload_of)
-    return found is not None and (found.holds(Condition.ADMITTED) or not owners.below_job(job))
+    above = _ancestor(job, request, context)
+    if above is None:
+        return False
+    found = owners.workload_of(above, request.namespace, context.lookup.workload_of)
+    return not owners.known(above) or (found is not None and found.holds(Condition.ADMITTED))
 
 
 def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
-    """Whether the job's owner is queued instead of it; False while the caches do not have the owner's Workload."""
-    external, lookup = context.settings.external_frameworks, context.lookup
-    return owners.queued_for(job, request.namespace, external, lookup.workload_of) is not None
+    """Whether an object above the job is queued instead of it; False while the caches do not have that object."""
+    return _ancestor(job, request, context) is not None
+
+
+def _ancestor(job: Raw, request: Request, context: Context) -> Reference | None:
+    """The object that is queued instead of the job; None for a job that is queued itself, or whose owners are not all
+    known: such a job is suspended like others, and the controller decides.
+    """
+    if meta.controller(job) is None:
+        return None
+    namespace, lookup, settings = request.namespace, context.lookup, context.settings
+
+    def look(owner: Reference) -> Level | None:
+        known = lookup.owner(namespace, owner)
+        return known or owners.level_by_workload(owner, namespace, lookup.workload_of)
+
+    external = owners.kinds_and_groups(settings.external_frameworks)
+    without = settings.manage_jobs_without_queue_name and managed(namespace, context)
+    try:
+        found = owners.nesting(job, look, external, without_queue_name=without)
+    except owners.NestingError:
+        return None
+    return None if found.unread is not None else found.ancestor
 
 
 def _to_be_queued(job: Raw, request: Request, context: Context) -> bool:

@@ -86,7 +86,7 @@ def unmanaged(s: Situation) -> Action | None:
         return next((action for action in given_up if action is not None), Nothing())
     if s.managed or s.ancestor_admitted is not None:
         return None
-    return _withdrawn(s) or Nothing()
+    return Nothing() if s.owner_unread else _withdrawn(s) or Nothing()
 
 
 def _withdrawn(s: Situation) -> Action | None:
@@ -102,6 +102,13 @@ def _withdrawn(s: Situation) -> Action | None:
     if made and s.outcome is None:
         return _at_rest(s, made[0], "The queue name of the job was removed") or deleted(made)
     return deleted(made)
+
+
+def unclear_owner(s: Situation) -> Action | None:
+    """A job is not decided while an owner of it is not known: another object may be queued instead of it."""
+    if s.nested_wrongly:
+        return Problem(names.Event.JOB_NESTING_TOO_DEEP, s.nested_wrongly)
+    return Nothing() if s.owner_unread else None
 
 
 def child(s: Situation) -> Action | None:
@@ -309,6 +316,7 @@ def missing_class(s: Situation) -> Action | None:
 
 RULES: tuple[JobRule, ...] = (
     unmanaged,
+    unclear_owner,
     child,
     prebuilt,
     without_match,

@@ -17,8 +17,8 @@ How other forms of jobs are supported:
   that a start overwrites and the Workload does not have are kept in an annotation of the job by the same start.
 * One Workload for many objects (a pod group): the job is the member whose name the group has, the others are
   ``related`` to it, ``slots`` counts them, and start and stop return a write for each.
-* Owners to any depth: the controller walks up through the kinds of the table; ``runs_children`` is whether the own
-  controller of a job starts the jobs that it owns.
+* Owners to ten levels (``core.jobs.owners``): the outermost managed job is queued, through kinds that are not enabled;
+  ``runs_children`` is whether the own controller of a job starts the jobs that it owns.
 * A kind whose CRD is installed later is ``optional``: its watch begins when the API server serves it.
 """
 

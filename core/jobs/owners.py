@@ -1,44 +1,117 @@
-"""Whether another object is queued instead of a job: the job then follows that object and has no Workload.
+"""Which object is queued instead of a job: the outermost one above it that is managed; the job follows that object and
+has no Workload.
 
-As in Kueue (its ``FindAncestorJobManagedByKueue``) this applies below a queued job of an integration, and below an
-object of a kind in ``integrations.externalFrameworks``. An owner counts only if it is queued: a Workload exists for
-that object (kind, name and uid) and is not finished, and so holds the quota.
+The walk goes up through owner references to controllers, as long as these are of a known kind: a kind of job, enabled
+or not, ReplicaSet and the like, and the kinds in ``integrations.externalFrameworks``. The uid of an owner must be that
+of the reference. An owner of an enabled kind is queued if it is managed and has not ended, even before it has a
+Workload; one of an external framework, if a Workload exists for it (kind, name and uid) that is not finished.
 
 Every user can write owner references, so a user who may create jobs next to an admitted job can put others below it,
-which run with it and use no quota. That is by design, as in Kueue (docs/security.md). A framework of Kueue that is
-enabled but not supported here uses no quota, so its jobs are queued one by one.
+which run with it and use no quota. That is by design, as in Kueue (docs/security.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple
 
 from api import names
+from api.objects import Resource
 from core.jobs import meta
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
 from core.model import Raw, Workload
-from core.model.owner import Owner
+from core.model.owner import Level, Owner, Reference, reference
+
+MOST_LEVELS: Final = 10
+"""Of objects that control each other, as in Kueue."""
+
+_PASSED: Final = (
+    Resource("apps", "v1", "replicasets", "ReplicaSet"),
+    Resource("apps", "v1", "deployments", "Deployment"),
+    Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
+    Resource("ray.io", "v1", "rayjobs", "RayJob"),
+    Resource("ray.io", "v1", "rayservices", "RayService"),
+    Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
+    Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
+)
+"""Kinds that are not queued themselves here, and that jobs are owned by."""
+
+KNOWN: Final = {(each.group, each.kind): each for each in (*_PASSED, *(kind.resource for kind in ALL))}
+"""The kinds that the walk goes through, with the resource to read them by; those of external frameworks are added."""
 
 
-def queued_for(
-    job: Raw, namespace: str, external: Iterable[str], workload_of: Callable[[str], Workload | None]
-) -> Workload | None:
-    """Returns the Workload of the object that is queued instead of the job, None if there is none.
+class NestingError(ValueError):
+    """The owners above a job own each other, or are too many."""
 
-    ``external`` are kinds as ``Kind.version.group``, ``workload_of`` returns the Workload of an object's uid.
+
+class Nesting(NamedTuple):
+    """The outermost object that is queued instead of a job, None if the job is queued itself. ``unread`` is an owner
+    of which nothing is known yet: then another object above it may be queued.
     """
-    owner = meta.controller(job)
-    if owner is None:
+
+    ancestor: Reference | None = None
+    unread: Reference | None = None
+
+
+Look = Callable[[Reference], Level | None]
+"""Returns what is known of an owner; None if it was not read yet."""
+
+
+def nesting(
+    job: Raw, look: Look, external: Collection[tuple[str, str]] = (), *, without_queue_name: bool = False
+) -> Nesting:
+    """Returns what is queued instead of a job; ``external`` are kinds and groups of external frameworks, and
+    ``without_queue_name`` is whether jobs of this namespace that name no queue are managed too.
+
+    Raises ``NestingError`` for owners that own each other, and for more levels than ``MOST_LEVELS``.
+    """
+    seen, ancestor, above = {meta.uid(job)}, None, reference(job)
+    while above is not None and (known(above) or (above.kind, above.group) in external):
+        if above.uid in seen:
+            text = f'{above.kind} "{above.name}" owns itself through other objects: remove an owner reference'
+            raise NestingError(text)
+        if len(seen) > MOST_LEVELS:
+            text = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"
+            raise NestingError(text)
+        seen.add(above.uid)
+        level = look(above)
+        if level is None and known(above):
+            return Nesting(ancestor, above)
+        if level is None or level.uid != above.uid:
+            break
+        if level.queueable and (level.named or without_queue_name):
+            ancestor = above
+        above = level.above
+    return Nesting(ancestor)
+
+
+def known(owner: Reference) -> bool:
+    """Whether an owner is of a kind that the walk goes through without being configured."""
+    return (owner.group, owner.kind) in KNOWN
+
+
+def level(kind: JobKind | None, raw: Raw) -> Level:
+    """Returns what is known of an owner that was read; ``kind`` is its kind of job if that is enabled."""
+    queueable = kind is not None and not kind.skip(raw) and kind.finished(raw) is None
+    return Level(meta.uid(raw), reference(raw), named=bool(meta.queue_name(raw)), queueable=queueable)
+
+
+def level_by_workload(owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> Level | None:
+    """Returns what an unfinished Workload shows of its owner, None if there is none: the owner is queued."""
+    found = workload_of(owner, namespace, by_uid)
+    return None if found is None else Level(owner.uid, named=True, queueable=True)
+
+
+def workload_of(owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> Workload | None:
+    """Returns the unfinished Workload of an owner, None if there is none; ``by_uid`` returns that of a uid."""
+    found = by_uid(owner.uid)
+    if found is None or found.holds(names.Condition.FINISHED):
         return None
-    kind, group = str(owner.get("kind") or ""), str(owner.get("apiVersion") or "").rpartition("/")[0]
-    if (kind, group) not in map(kind_and_group, external) and not below_job(job):
-        return None
-    found = workload_of(str(owner.get("uid") or ""))
-    if found is not None and found.holds(names.Condition.FINISHED):
-        return None
-    above = Owner(group, kind, namespace, str(owner.get("name") or ""))
-    return found if found is not None and found.owner == above else None
+    return found if found.owner == Owner(owner.group, owner.kind, namespace, owner.name) else None
 
 
 def below_job(job: Raw) -> bool:
@@ -54,9 +127,18 @@ def started_by_us(job: Raw) -> bool:
 
 def kind_above(job: Raw) -> JobKind | None:
     """The kind of the job that controls this one; None where no job does."""
-    owner = meta.controller(job) or {}
-    kind, group = owner.get("kind"), str(owner.get("apiVersion") or "").rpartition("/")[0]
-    return next((each for each in ALL if (kind, group) == (each.kind, each.group)), None)
+    above = reference(job)
+    return None if above is None else kind_of_owner(above)
+
+
+def kind_of_owner(owner: Reference) -> JobKind | None:
+    """The kind of job that an owner is, whatever its version; None for any other object."""
+    return next((each for each in ALL if (each.group, each.kind) == (owner.group, owner.kind)), None)
+
+
+def kinds_and_groups(frameworks: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Kinds and groups of the entries of ``integrations.externalFrameworks``."""
+    return frozenset(map(kind_and_group, frameworks))
 
 
 def kind_and_group(framework: str) -> tuple[str, str]:

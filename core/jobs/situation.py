@@ -27,11 +27,12 @@ class Situation:
     ``decoded``: the values that the rest of the controller has of them, and of ``prebuilt``, by key.
 
     ``managed``: whether the job is managed (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
-    ``ancestor_admitted``: None for a job that is queued itself; for the child of a managed job, whether that job is
-    admitted. ``reclaimable_pods``: the feature gate ReclaimablePods. ``prebuilt_name`` is the Workload that the job
-    names by label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of other kinds that belong to
-    the job (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is left, if that was checked
-    (``AwaitPods``).
+    ``ancestor_admitted``: None for a job that is queued itself; for one that is queued through an object above it,
+    whether that is admitted. ``owner_unread``: whether it has an owner that was not read yet; ``nested_wrongly`` is
+    what is wrong with its owners. ``reclaimable_pods``: the feature gate ReclaimablePods. ``prebuilt_name`` is the
+    Workload that the job names by label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of
+    other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is
+    left, if that was checked (``AwaitPods``).
     """
 
     kind: JobKind
@@ -41,6 +42,8 @@ class Situation:
     decoded: Mapping[Key, Workload] = field(default_factory=dict)
     managed: bool = True
     ancestor_admitted: bool | None = None
+    owner_unread: bool = False
+    nested_wrongly: str = ""
     flavors: Mapping[str, Raw] = field(default_factory=dict)
     classes: PriorityClasses = field(default_factory=PriorityClasses)
     wait_for_pods_ready: bool = False

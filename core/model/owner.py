@@ -26,3 +26,35 @@ def owner(raw: dict[str, Any]) -> Owner | None:
             group = str(each.get("apiVersion") or "").rpartition("/")[0]
             return Owner(group, each["kind"], metadata.get("namespace", ""), each["name"])
     return None
+
+
+class Reference(NamedTuple):
+    """An owner reference to the controller of an object, in the namespace of that object."""
+
+    group: str
+    version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class Level(NamedTuple):
+    """What is known of an owner: its own controller, whether it names a queue, and whether it can be queued: its kind
+    is enabled and it has not ended.
+    """
+
+    uid: str
+    above: Reference | None = None
+    named: bool = False
+    queueable: bool = False
+
+
+def reference(raw: dict[str, Any]) -> Reference | None:
+    """The owner reference of the object that controls this one; None where nothing does."""
+    for each in (raw.get("metadata") or {}).get("ownerReferences") or ():
+        if each.get("controller") is True:
+            group, _, version = str(each.get("apiVersion") or "").rpartition("/")
+            return Reference(
+                group, version, str(each.get("kind") or ""), str(each.get("name") or ""), str(each.get("uid") or "")
+            )
+    return None

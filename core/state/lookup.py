@@ -28,6 +28,7 @@ from core.model import (
     ResourceFlavor,
     Workload,
 )
+from core.model.owner import Level, Reference
 from core.quota.active import ActiveCondition
 from core.quota.node import Node, QueueNode
 from core.quota.tree import Tree, build_trees
@@ -47,8 +48,9 @@ class Lookup:
     """Answers from the current state; each costs one or two dictionary accesses unless stated otherwise.
 
     ``ready`` returns whether the caches were read once, ``classes`` the values of priority classes, ``rules`` the
-    request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``nodes`` the labels of all nodes (None
-    if nodes are not watched), ``quotas`` the ResourceQuotas of a namespace.
+    request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``owner`` what is known of an owner in a
+    namespace (None if it was not read), ``nodes`` the labels of all nodes (None if nodes are not watched), ``quotas``
+    the ResourceQuotas of a namespace.
     """
 
     state: State
@@ -56,6 +58,7 @@ class Lookup:
     classes: Callable[[], PriorityClasses] = PriorityClasses
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
     job_workload: Callable[[str], Workload | None] = _nothing
+    owner: Callable[[str, Reference], Level | None] = _nothing
     nodes: Callable[[], Iterable[Labels] | None] = _nothing
     quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
     _started: dict[str, bool | None] | None = None

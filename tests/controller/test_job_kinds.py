@@ -21,12 +21,13 @@ from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs import workload
-from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Start, Stop
+from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Problem, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kind import Delete, JobKind
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.release import awaits_pods
 from core.model import Admission, Key, PodSetAssignment, Raw
+from core.model.owner import Level, reference
 from core.state.state import State
 from core.workload import transitions
 from tests.controller.test_caches import made
@@ -104,9 +105,31 @@ def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_the
     assert isinstance(world.decided(BATCH_JOB, child("below", suspend=True, of=above)), Start)
 
 
-def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself() -> None:
+@pytest.mark.parametrize("suspend", [True, False], ids=["suspended", "running"])
+def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself_when_its_owner_was_read(suspend: bool) -> None:
     world = World(BATCH_JOB)
-    assert isinstance(world.decided(BATCH_JOB, child("set-driver-0", suspend=True)), CreateWorkload)
+    found = child("set-driver-0", suspend=suspend)
+    assert world.decided(BATCH_JOB, found) == Nothing(), "an owner of the JobSet may be queued instead"
+    above = reference(found)
+    assert above is not None
+    world.jobs[BATCH_JOB].owners._read["ns", above] = Level(above.uid, named=True)
+    assert isinstance(world.decided(BATCH_JOB, found), CreateWorkload if suspend else Stop)
+
+
+def test_owners_that_own_each_other_are_reported_and_nothing_is_done() -> None:
+    world = World(BATCH_JOB, JOB_SET)
+    above = queued_set()
+    above["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "set-driver-0-uid", "controller": True}
+    ]
+    above["metadata"]["resourceVersion"] = "99"
+    world.caches.stores[SETS].observe("MODIFIED", above)
+    action = world.decided(BATCH_JOB, child("set-driver-0", suspend=True))
+    assert isinstance(action, Problem)
+    assert (action.reason, action.message) == (
+        "JobNestingTooDeep",
+        'Job "x" owns itself through other objects: remove an owner reference',
+    )
 
 
 @pytest.mark.parametrize("kinds", [(BATCH_JOB, JOB_SET), (JOB_SET,)], ids=["both enabled", "JobSets alone"])

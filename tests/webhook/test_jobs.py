@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.names import Annotation, Label
+from api.names import Annotation, Condition, Label
 from core.model import Key, Raw, Workload
-from core.model.owner import Owner
+from core.model.owner import Level, Owner, Reference
 from core.state.lookup import Lookup
 from core.workload import transitions
 from tests.webhook.cluster import ask, cluster, job, review
@@ -291,6 +292,37 @@ def test_no_answer_depends_on_chance() -> None:
     first = ask(MUTATE, review(job()), knows=with_default_queue())
     random.seed(2)
     assert ask(MUTATE, review(job()), knows=with_default_queue()) == first
+
+
+CLUSTER_OWNER = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "ray", "uid": "ray", "controller": True}
+OUTER = Reference("jobset.x-k8s.io", "v1alpha2", "JobSet", "set", "set")
+
+
+@pytest.mark.parametrize(
+    ("levels", "workload", "waits"),
+    [
+        pytest.param({}, False, True, id="its owner is not known yet"),
+        pytest.param(
+            {"ray": Level("ray", named=True, queueable=True)}, False, True, id="its owner has no Workload yet"
+        ),
+        pytest.param({"ray": Level("ray", OUTER, named=True)}, False, True, id="what is above its owner is not known"),
+        pytest.param({"ray": Level("ray", OUTER, named=True)}, True, False, id="known by its Workload, and admitted"),
+        pytest.param(
+            {"ray": Level("ray", OUTER, named=True), "set": Level("set", named=True, queueable=True)},
+            True,
+            False,
+            id="the object above its owner, which is not enabled, is admitted",
+        ),
+    ],
+)
+def test_a_job_with_a_queue_name_waits_until_the_outermost_object_is_admitted(
+    levels: dict[str, Level], workload: bool, waits: bool
+) -> None:
+    """KubeRay copies the queue name of a RayJob to its RayCluster."""
+    admitted = standing_for("set", "jobset.x-k8s.io/JobSet/set", "team-a", Condition.ADMITTED)
+    knows = replace(admitted if workload else cluster(), owner=lambda _, owner: levels.get(owner.name))
+    new = job(labels=QUEUE, owner=CLUSTER_OWNER)
+    assert (SUSPEND in patched(ask(MUTATE, review(new), knows=knows))) == waits
 
 
 def test_a_job_of_an_owner_that_does_not_exist_waits_all_the_same() -> None:

@@ -1,0 +1,76 @@
+"""What is known of the objects that own jobs: from the stores of the enabled kinds, others are read once.
+
+A job whose kind is not enabled, or a ReplicaSet, is not watched, and is only passed on the way up. It is read when
+somebody asks for it, and the jobs below it are reconciled then. Every replica does this, because every replica answers
+admission calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from controller.caches import Caches
+from controller.kube.client import Client
+from controller.kube.errors import Forbidden, NotFound, Unauthorized
+from controller.kube.workqueue import WorkQueue
+from core.jobs.owners import KNOWN, kind_of_owner, known, level
+from core.model import Key, Raw
+from core.model.owner import Level, Owner, Reference
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 4
+MOST = 10_000
+"""So many owners that are not watched are remembered; then all are read again."""
+
+
+class Owners:
+    """Answers ``look`` for nestings. ``run`` it in every replica; ``wake`` is called with each owner that was read."""
+
+    def __init__(self, caches: Caches, client: Client | None = None) -> None:
+        self.caches = caches
+        self.client = client
+        self.wake: Callable[[Owner], None] = lambda owner: None
+        self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
+        self._read: dict[tuple[str, Reference], Level] = {}
+
+    def look(self, namespace: str, owner: Reference) -> Level | None:
+        """Returns what is known of an owner; None if it is not, or not yet: then it is read."""
+        kind = kind_of_owner(owner)
+        kind = kind if kind in self.caches.kinds else None
+        if kind is not None:
+            raw: Raw | None = self.caches.stores[kind.resource].get(Key(namespace, owner.name))
+            if raw is not None:
+                return level(kind, raw)
+        found = self._read.get((namespace, owner))
+        if found is None and known(owner):
+            self.queue.add((namespace, owner))
+        return found
+
+    async def run(self) -> None:
+        """Reads owners until cancelled."""
+        await self.queue.run(WORKERS, self._learn)
+
+    async def _learn(self, asked: tuple[str, Reference]) -> None:
+        namespace, owner = asked
+        if asked in self._read or self.client is None:
+            return
+        if len(self._read) >= MOST:
+            self._read.clear()
+        self._read[asked] = await self._level(self.client, namespace, owner)
+        self.wake(Owner(owner.group, owner.kind, namespace, owner.name))
+
+    async def _level(self, client: Client, namespace: str, owner: Reference) -> Level:
+        """Reads an owner; one that is gone, or may not be read, ends the way up."""
+        kind = kind_of_owner(owner)
+        resource = KNOWN[owner.group, owner.kind]
+        try:
+            raw = await client.get(resource, owner.name, namespace)
+        except NotFound:
+            return Level("")
+        except (Unauthorized, Forbidden) as error:
+            log.warning("an owner of a job may not be read: what is above it is ignored", error=str(error))
+            return Level("")
+        return level(kind if kind in self.caches.kinds else None, raw)

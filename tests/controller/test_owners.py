@@ -1,0 +1,100 @@
+"""Owners of jobs that are not watched are read once, and the jobs below them are reconciled then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from api.objects import Resource
+from controller.caches import Caches
+from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.owners import Owners
+from controller.watched import rows
+from core.jobs.kinds import BATCH_JOB
+from core.model import Raw
+from core.model.owner import Level, Owner, Reference
+from core.state.state import State
+from tests.core.jobs.samples import job
+
+SET = Reference("jobset.x-k8s.io", "v1alpha2", "JobSet", "set", "set-uid")
+JOB = Reference("batch", "v1", "Job", "j", "job-uid")
+WRAPPED: Raw = {
+    "metadata": {
+        "uid": "set-uid",
+        "labels": {"kueue.x-k8s.io/queue-name": "lq"},
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
+        ],
+    }
+}
+
+
+class Answers:
+    """An API server that answers with these, one after the other."""
+
+    def __init__(self, *answers: Raw | ApiError) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
+        self.asked.append(resource.path(namespace, name))
+        answer = self.answers.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+
+async def learn(owners: Owners, owner: Reference) -> list[Owner]:
+    """Asks about an owner, and waits until it is known; returns whose jobs were woken."""
+    woken, known = [], asyncio.Event()
+
+    def wake(owner: Owner) -> None:
+        woken.append(owner)
+        known.set()
+
+    owners.wake = wake
+    assert owners.look("ns", owner) is None
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        running = group.create_task(owners.run())
+        await known.wait()
+        running.cancel()
+    return woken
+
+
+def owners_of(*answers: Raw | ApiError) -> tuple[Owners, Answers]:
+    caches, api = Caches(State(), rows([BATCH_JOB])), Answers(*answers)
+    return Owners(caches, api), api  # type: ignore[arg-type]
+
+
+async def test_an_owner_of_a_kind_that_is_not_enabled_is_read_once_and_wakes_what_is_below_it() -> None:
+    owners, api = owners_of(WRAPPED)
+    assert await learn(owners, SET) == [Owner("jobset.x-k8s.io", "JobSet", "ns", "set")]
+    above = Reference("apps", "v1", "ReplicaSet", "r", "r-uid")
+    assert owners.look("ns", SET) == Level("set-uid", above, named=True, queueable=False)
+    assert owners.look("elsewhere", SET) is None
+    assert api.asked == ["/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/set"]
+
+
+@pytest.mark.parametrize("error", [NotFound(404, "NotFound", "gone"), Forbidden(403, "Forbidden", "no")])
+async def test_an_owner_that_cannot_be_read_ends_the_way_up(error: ApiError) -> None:
+    owners, _ = owners_of(error)
+    await learn(owners, SET)
+    assert owners.look("ns", SET) == Level("")
+
+
+async def test_an_owner_is_read_again_after_an_interruption() -> None:
+    owners, api = owners_of(ApiError(500, "InternalError", "later"), WRAPPED)
+    await learn(owners, SET)
+    assert len(api.asked) == 2
+
+
+async def test_a_job_that_the_watch_has_not_shown_yet_is_read_and_the_store_counts_afterwards() -> None:
+    owners, api = owners_of(job())
+    await learn(owners, JOB)
+    assert owners.look("ns", JOB) == Level("job-uid", named=True, queueable=True)
+    ended = job(status={"conditions": [{"type": "Complete", "status": "True"}]})
+    owners.caches.stores[BATCH_JOB.resource].observe("ADDED", ended)
+    assert owners.look("ns", JOB) == Level("job-uid", named=True)
+    assert len(api.asked) == 1
