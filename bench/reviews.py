@@ -249,6 +249,9 @@ HOOKS: dict[str, About] = {
     **_about_example("kubeflow-org-v1-xgboostjob", "xgboostjobs", "spec.runPolicy.suspend"),
     **_about_example("kubeflow-org-v1-paddlejob", "paddlejobs", "spec.runPolicy.suspend"),
     **_about_example("kubeflow-org-v1-jaxjob", "jaxjobs", "spec.runPolicy.suspend"),
+    **_about_example("ray-io-v1-rayjob", "rayjobs"),
+    **_about_example("ray-io-v1-raycluster", "rayclusters"),
+    **_about_example("ray-io-v1-rayservice", "rayservices", "spec.rayClusterConfig.suspend"),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

@@ -211,6 +211,22 @@ def deleted_workload(s: Situation) -> Action | None:
     return _at_rest(s, s.match, "Workload is deleted") or without_finalizer(s.match) or Nothing()
 
 
+def held_job(s: Situation) -> Action | None:
+    """A job that cannot go on until it is changed releases its quota; after the change its Workload is queued again."""
+    if s.match is None or s.outcome is not None:
+        return None
+    message = s.kind.on_hold(s.job)
+    if message:
+        reason = names.PendingReason.ON_HOLD
+        held = s.found.holds(names.Condition.QUOTA_RESERVED)
+        return (held and _status(s, transitions.waiting(s.found, reason, message, s.now), "hold")) or Nothing()
+    reserved = s.found.condition(names.Condition.QUOTA_RESERVED)
+    if reserved is None or reserved.status or reserved.reason != names.PendingReason.ON_HOLD:
+        return None
+    text = "The job is no longer on hold"
+    return _status(s, transitions.waiting(s.found, names.PendingReason.PENDING_EVALUATION, text, s.now), "pending")
+
+
 def finished_job(s: Situation) -> Action | None:
     """When the job is done, so is its Workload."""
     if s.outcome is None:
@@ -324,6 +340,7 @@ RULES: tuple[JobRule, ...] = (
     follow_job,
     finished_workload,
     deleted_workload,
+    held_job,
     finished_job,
     no_workload,
     reclaim,

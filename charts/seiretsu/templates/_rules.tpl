@@ -115,6 +115,33 @@
   resources: [mpijobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if has "ray.io/rayjob" $frameworks }}
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [ray.io]
+  resources: [rayjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "ray.io/raycluster" $frameworks }}
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [ray.io]
+  resources: [rayclusters/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "ray.io/rayservice" $frameworks }}
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get, list, watch]
+- apiGroups: [ray.io]
+  resources: [rayservices]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [ray.io]
+  resources: [rayservices/finalizers]
+  verbs: [update]
+{{- end }}
 {{- if has "jobset.x-k8s.io/jobset" $frameworks }}
 - apiGroups: [batch]
   resources: [jobs]

@@ -9,6 +9,9 @@ from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB
 from core.jobs.kinds.mpijob import MPI_JOB
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
+from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.model import Raw
 
 __all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "kind_of"]
@@ -16,6 +19,9 @@ __all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "kind_of"]
 ALL: Final[tuple[JobKind, ...]] = (
     BATCH_JOB,
     MPI_JOB,
+    RAY_JOB,
+    RAY_CLUSTER,
+    RAY_SERVICE,
     JOB_SET,
     PY_TORCH_JOB,
     TF_JOB,

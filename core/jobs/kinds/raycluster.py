@@ -1,0 +1,181 @@
+"""RayCluster (ray.io/v1): a head and groups of workers; and what a RayJob and a RayService have in common with it.
+
+KubeRay adds containers to the head that no template has: they are counted in the Workload, and never written. It
+accepts changes of templates while a cluster runs and leaves its pods as they are: one write stops a cluster and
+restores its templates. Its ``state`` is stale while pods start and end, so a cluster is active until it is reported as
+suspended (seen with v1.6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from api import quantity
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, Schema, fields, list_of, map_of
+from api.errors import FieldError, forbidden, invalid, too_many
+from api.feature_gates import Enabled
+from api.names import Annotation
+from api.objects import Resource
+from api.structural import Form
+from core.jobs import meta
+from core.jobs.fields import Path, at, dotted
+from core.jobs.kind import JobKind, Outcome, Slot, count, holds
+from core.model import Raw
+
+MOST_POD_SETS: Final = 18
+HEAD: Final = "head"
+_FAULT_TOLERANT: Final = "ray.io/ft-enabled"
+_AUTOSCALER: Final = {"cpu": "500m", "memory": "512Mi"}
+_REDIS_CLEANUP: Final = {"cpu": "200m", "memory": "256Mi"}
+"""KubeRay runs a Job with these requests when a cluster with fault tolerance ends, after its head."""
+
+CLUSTER: Final[dict[str, Schema]] = {
+    "enableInTreeAutoscaling": BOOLEAN,
+    "autoscalerOptions": fields(resources=fields(requests=map_of(QUANTITY), limits=map_of(QUANTITY))),
+    "headGroupSpec": fields(template=POD_TEMPLATE),
+    "workerGroupSpecs": list_of(
+        fields(groupName=TEXT, replicas=INTEGER, numOfHosts=INTEGER, template=POD_TEMPLATE),
+    ),
+}
+"""The fields of a cluster that are read."""
+
+
+class RayKind(JobKind):
+    """A kind that runs a cluster; ``pods_path`` is the field that describes it."""
+
+    pods_field = "replicas"
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """Returns the pod set ``head``, and one for each group of workers."""
+        cluster = at(job, self.pods_path)
+        if not cluster:
+            return []
+        groups = enumerate(cluster.get("workerGroupSpecs") or ())
+        return [
+            Slot(HEAD, 1, (*self.pods_path, "headGroupSpec", "template")),
+            *(
+                Slot(
+                    str(each.get("groupName") or "").lower(),
+                    count(each) * max(each.get("numOfHosts") or 1, 1),
+                    (*self.pods_path, "workerGroupSpecs", index, "template"),
+                )
+                for index, each in groups
+            ),
+        ]
+
+    def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
+        """The pod template of a group; that of the head with everything that KubeRay adds to it."""
+        found: Raw | None = super().template_of(job, slot, related)
+        return self.head(job, found) if found and slot.path == self._head_path else found
+
+    @property
+    def _head_path(self) -> Path:
+        return (*self.pods_path, "headGroupSpec", "template")
+
+    def head(self, job: Raw, template: Raw) -> Raw:
+        """The head's template with the container of the autoscaler, and with the requests of Redis' clean-up."""
+        cluster = at(job, self.pods_path)
+        spec = template.get("spec") or {}
+        containers = list(spec.get("containers") or ())
+        if containers and _fault_tolerant(job, cluster):
+            containers[0] = _at_least(containers[0], _REDIS_CLEANUP)
+        if cluster.get("enableInTreeAutoscaling"):
+            given = (cluster.get("autoscalerOptions") or {}).get("resources")
+            resources = given or {"requests": _AUTOSCALER, "limits": _AUTOSCALER}
+            containers.append({"name": "autoscaler", "resources": resources})
+        return {**template, "spec": {**spec, "containers": containers}}
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """The rules for a cluster in a queue."""
+        return self.cluster_errors(job, enabled) + super().validate_create(job, enabled)
+
+    def cluster_errors(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of the cluster: autoscaling, the number of its groups and their names."""
+        cluster, path = at(job, self.pods_path) or {}, dotted(self.pods_path)
+        groups = cluster.get("workerGroupSpecs") or []
+        errors: list[FieldError] = []
+        if cluster.get("enableInTreeAutoscaling") and not self.may_scale(job, enabled):
+            errors.append(invalid(f"{path}.enableInTreeAutoscaling", True, self.autoscaling_error))
+        if len(groups) >= MOST_POD_SETS:
+            errors.append(too_many(f"{path}.workerGroupSpecs", len(groups) + 1, MOST_POD_SETS))
+        reserved = f'"{HEAD}" is reserved for the head group'
+        return errors + [
+            forbidden(f"{path}.workerGroupSpecs[{index}].groupName", reserved)
+            for index, each in enumerate(groups)
+            if each.get("groupName") == HEAD
+        ]
+
+    autoscaling_error = "a kueue managed job should only use autoscaling when workload slicing is enabled"
+
+    def may_scale(self, job: Raw, enabled: Enabled) -> bool:
+        """Whether the number of workers may change while they run."""
+        return meta.elastic(job)
+
+
+class RayCluster(RayKind):
+    """The ``ray.io/raycluster`` framework."""
+
+    framework = "ray.io/raycluster"
+    resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+    pods_path = ("spec",)
+    form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
+    autoscaling_error = (
+        "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices"
+        f' feature gate and set the "{Annotation.ELASTIC_JOB}": "true" annotation'
+    )
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether KubeRay has seen it, and does not report it as suspended."""
+        return active(job)
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """A cluster runs until it is deleted."""
+        return None
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether KubeRay reports it as ready."""
+        return state(job) == "ready"
+
+    def may_scale(self, job: Raw, enabled: Enabled) -> bool:
+        """Whether it is an elastic job, where those exist."""
+        return meta.elastic(job) and enabled("ElasticJobsViaWorkloadSlices")
+
+
+RAY_CLUSTER: Final = RayCluster()
+
+
+def state(cluster: Raw) -> str:
+    """The state of a RayCluster, '' for one that KubeRay has not seen."""
+    return str(at(cluster, ("status", "state")) or "")
+
+
+def active(cluster: Raw) -> bool:
+    """Whether a RayCluster may have pods."""
+    conditions = {each["type"] for each in at(cluster, ("status", "conditions")) or ()}
+    if "RayClusterSuspended" in conditions:
+        return not holds(cluster, "RayClusterSuspended")
+    return state(cluster) not in ("", "suspended")
+
+
+def _fault_tolerant(job: Raw, cluster: Raw) -> bool:
+    named = str(meta.annotations(job).get(_FAULT_TOLERANT) or "").lower() == "true"
+    return named or cluster.get("gcsFaultToleranceOptions") is not None
+
+
+def _at_least(container: Raw, requests: dict[str, str]) -> Raw:
+    """The container with these requests, where it has lower ones or none."""
+    resources = container.get("resources") or {}
+    found: dict[str, Any] = dict(resources.get("requests") or {})
+    for name, amount in requests.items():
+        if name not in found or _lower(found[name], amount):
+            found[name] = amount
+    return {**container, "resources": {**resources, "requests": found}}
+
+
+def _lower(this: object, that: str) -> bool:
+    """Whether an amount is lower than another; False for one that is no quantity, which the API server refuses."""
+    try:
+        return quantity.exact(this) < quantity.exact(that)
+    except ValueError:
+        return False

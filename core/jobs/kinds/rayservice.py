@@ -1,0 +1,48 @@
+"""RayService (ray.io/v1): a cluster that serves requests, and never finishes.
+
+KubeRay goes on reporting a service as Ready when its cluster is suspended and has no pods left. So whether it has pods
+is asked of its RayClusters, which are watched (seen with v1.6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from api.builtin import BOOLEAN, METADATA, TEXT, fields
+from api.objects import Resource
+from api.structural import Form
+from core.jobs.kind import Outcome, holds
+from core.jobs.kinds.raycluster import CLUSTER, RAY_CLUSTER, RayKind, active, state
+from core.model import Raw
+
+
+class RayService(RayKind):
+    """The ``ray.io/rayservice`` framework."""
+
+    framework = "ray.io/rayservice"
+    resource = Resource("ray.io", "v1", "rayservices", "RayService")
+    pods_path = ("spec", "rayClusterConfig")
+    suspend_path = ("spec", "rayClusterConfig", "suspend")
+    related = (RAY_CLUSTER.resource,)
+    form = Form(
+        fields(
+            metadata=METADATA,
+            spec=fields(managedBy=TEXT, rayClusterConfig=fields(suspend=BOOLEAN, **CLUSTER)),
+        )
+    )
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether one of its clusters may have pods."""
+        return any(active(each) for each in related)
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """A service runs until it is deleted."""
+        return None
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether KubeRay reports it as ready, and all of its clusters."""
+        return holds(job, "Ready") and all(state(each) == "ready" for each in related)
+
+
+RAY_SERVICE: Final = RayService()

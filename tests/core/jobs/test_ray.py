@@ -1,0 +1,304 @@
+"""RayClusters, RayJobs and RayServices in the eyes of the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.feature_gates import DEFAULTS
+from core.jobs import workload
+from core.jobs.actions import Nothing, WorkloadStatus
+from core.jobs.decide import decide
+from core.jobs.fields import changed
+from core.jobs.kind import Outcome
+from core.jobs.kinds.raycluster import RAY_CLUSTER, RayKind
+from core.jobs.kinds.rayjob import MADE, RAY_JOB
+from core.jobs.kinds.rayservice import RAY_SERVICE
+from core.jobs.situation import Situation
+from core.jobs.template import Injection
+from core.model import Admission, PodSetAssignment, Raw
+from core.wire.merge import merged
+from core.workload import transitions
+from tests.core.jobs.samples import decoded, patches, read, with_status
+
+RAY = (RAY_CLUSTER, RAY_JOB, RAY_SERVICE)
+EACH = pytest.mark.parametrize("kind", RAY, ids=lambda kind: kind.kind)
+AUTOSCALER = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "500m", "memory": "512Mi"}}
+SUBMITTER = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+def group(name: str, replicas: int | None = 1, **spec: Any) -> Raw:
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "ray-worker", "image": "w"}]}}
+    return {"groupName": name, **({} if replicas is None else {"replicas": replicas}), "template": pod, **spec}
+
+
+def cluster(*groups: Raw, head: Raw | None = None, **spec: Any) -> Raw:
+    """A cluster of a head and a group of two workers, if no other groups are given."""
+    container = {"name": "ray-head", "image": "ray:1", **({"resources": {"requests": head}} if head else {})}
+    head_group = {"rayStartParams": {}, "template": {"spec": {"containers": [container]}}}
+    return {"headGroupSpec": head_group, "workerGroupSpecs": [*(groups or [group("Small", 2)])], **spec}
+
+
+def ray(kind: RayKind, *groups: Raw, status: Raw | None = None, annotations: Raw | None = None, **spec: Any) -> Raw:
+    """A suspended object of a kind of Ray's, with these groups and fields of its cluster."""
+    found = cluster(*groups, **spec)
+    metadata: Raw = {"name": "r", "namespace": "ns", "uid": "r-uid", "resourceVersion": "5"}
+    if annotations:
+        metadata["annotations"] = annotations
+    own = {
+        RAY_CLUSTER: {**found, "suspend": True},
+        RAY_JOB: {"suspend": True, "shutdownAfterJobFinishes": True, "entrypoint": "e", "rayClusterSpec": found},
+        RAY_SERVICE: {"serveConfigV2": "x", "rayClusterConfig": {**found, "suspend": True}},
+    }
+    base = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": own[kind]}
+    return base if status is None else {**base, "status": status}
+
+
+def pod_sets(kind: RayKind, found: Raw) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in kind.pod_sets(found)}
+
+
+def resources(kind: RayKind, found: Raw) -> dict[str, Raw]:
+    """The resources of the containers of the head's pod set."""
+    head = kind.pod_sets(found)[0]
+    return {each["name"]: each.get("resources", {}) for each in head["template"]["spec"]["containers"]}
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("one", "count"),
+    [(group("G", 3), 3), (group("g", None), 1), (group("g", 3, numOfHosts=4), 12), (group("g", 2, numOfHosts=0), 2)],
+    ids=["replicas", "one by default", "each of several hosts", "no number of hosts"],
+)
+def test_a_head_and_each_group_of_workers_is_a_pod_set(kind: RayKind, one: Raw, count: int) -> None:
+    submitter = {"submitter": 1} if kind is RAY_JOB else {}
+    assert pod_sets(kind, ray(kind, one, group("other", 5))) == {"head": 1, "g": count, "other": 5, **submitter}
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, AUTOSCALER), ({"autoscalerOptions": {"resources": {"requests": {"cpu": "2"}}}}, {"requests": {"cpu": "2"}})],
+    ids=["KubeRay's own", "of its options"],
+)
+def test_the_autoscaler_that_kuberay_adds_to_the_head_is_counted_and_never_written(
+    kind: RayKind, options: Raw, expected: Raw
+) -> None:
+    found = ray(kind, enableInTreeAutoscaling=True, **options)
+    assert resources(kind, found) == {"ray-head": {}, "autoscaler": expected}
+    (patch,) = patches(kind.start(found, [Injection("any", 1)] * len(kind.slots(found))))
+    assert "autoscaler" not in str(patch.body)
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("asks", "counted"),
+    [
+        ({"cpu": "100m", "memory": "1Gi"}, {"cpu": "200m", "memory": "1Gi"}),
+        ({"cpu": "1"}, {"cpu": "1", "memory": "256Mi"}),
+        (None, {"cpu": "200m", "memory": "256Mi"}),
+    ],
+    ids=["too little cpu", "no memory", "nothing"],
+)
+def test_the_head_of_a_fault_tolerant_cluster_has_room_for_the_clean_up(
+    kind: RayKind, asks: Raw | None, counted: Raw
+) -> None:
+    for found in (
+        ray(kind, head=asks, gcsFaultToleranceOptions={}),
+        ray(kind, head=asks, annotations={"ray.io/ft-enabled": "true"}),
+    ):
+        assert resources(kind, found) == {"ray-head": {"requests": counted}}
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "head"),
+    [
+        ("K8sJobMode", ["head", "small", "submitter"], {"ray-head": {}}),
+        (None, ["head", "small", "submitter"], {"ray-head": {}}),
+        ("HTTPMode", ["head", "small"], {"ray-head": {}}),
+        ("SidecarMode", ["head", "small"], {"ray-head": {}, "ray-job-submitter": SUBMITTER}),
+        ("InteractiveMode", ["head", "small"], {"ray-head": {}}),
+    ],
+)
+def test_the_submitter_of_a_ray_job_is_counted_where_it_runs(mode: str | None, names: list[str], head: Raw) -> None:
+    found = changed(ray(RAY_JOB), ("spec", "submissionMode"), mode)
+    assert [*pod_sets(RAY_JOB, found)] == names
+    assert resources(RAY_JOB, found) == head
+
+
+def test_a_submitter_without_a_template_gets_one_at_the_start_that_the_stop_removes() -> None:
+    found = ray(RAY_JOB)
+    *_, submitter = RAY_JOB.pod_sets(found)
+    assert submitter["template"]["spec"] == {
+        "containers": [{"name": "ray-job-submitter", "image": "ray:1", "resources": SUBMITTER}],
+        "restartPolicy": "Never",
+    }
+    (start,) = patches(RAY_JOB.start(found, [Injection("any", 1, node_selector={"pool": "a"})] * 3))
+    running = merged(found, start.body)
+    assert running["spec"]["submitterPodTemplate"]["spec"]["nodeSelector"] == {"pool": "a"}
+    assert MADE in running["spec"]["submitterPodTemplate"]["metadata"]["annotations"]
+    (stop,) = patches(RAY_JOB.stop(running, RAY_JOB.pod_sets(found)))
+    assert "submitterPodTemplate" not in merged(running, stop.body)["spec"]
+
+
+def test_a_submitter_template_of_the_user_is_kept() -> None:
+    own = {"spec": {"containers": [{"name": "mine", "image": "i"}], "nodeSelector": {"disk": "ssd"}}}
+    found = changed(ray(RAY_JOB), ("spec", "submitterPodTemplate"), own)
+    (start,) = patches(RAY_JOB.start(found, [Injection("any", 1, node_selector={"pool": "a"})] * 3))
+    running = merged(found, start.body)
+    assert running["spec"]["submitterPodTemplate"]["spec"]["nodeSelector"] == {"disk": "ssd", "pool": "a"}
+    (stop,) = patches(RAY_JOB.stop(running, RAY_JOB.pod_sets(found)))
+    assert merged(running, stop.body)["spec"]["submitterPodTemplate"]["spec"] == own["spec"]
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        ({}, False),
+        ({"state": "suspended"}, False),
+        ({"state": "ready"}, True),
+        ({"state": "suspended", "conditions": [{"type": "RayClusterSuspended", "status": "False"}]}, True),
+        ({"state": "ready", "conditions": [{"type": "RayClusterSuspended", "status": "True"}]}, False),
+        ({"state": "ready", "conditions": [{"type": "HeadPodReady", "status": "True"}]}, True),
+    ],
+    ids=["unseen", "suspended", "ready", "resumed, its state is stale", "suspended, its state is stale", "ready again"],
+)
+def test_a_cluster_is_active_until_kuberay_reports_it_as_suspended(status: Raw, active: bool) -> None:
+    found = ray(RAY_CLUSTER, status=status)
+    assert RAY_CLUSTER.active(found) is active
+    assert RAY_CLUSTER.finished(found) is None
+    assert RAY_SERVICE.active(ray(RAY_SERVICE), [found]) is active
+
+
+def test_a_service_is_ready_and_active_as_its_clusters_are_not_as_it_says() -> None:
+    ready = ray(RAY_SERVICE, status={"conditions": [{"type": "Ready", "status": "True"}]})
+    suspended, running = (ray(RAY_CLUSTER, status={"state": state}) for state in ("suspended", "ready"))
+    assert not RAY_SERVICE.active(ready, [suspended])
+    assert not RAY_SERVICE.pods_ready(ready, [suspended])
+    assert RAY_SERVICE.active(ready, [suspended, running])
+    assert RAY_SERVICE.pods_ready(ready, [running])
+    assert not RAY_SERVICE.pods_ready(ray(RAY_SERVICE), [running])
+    assert RAY_SERVICE.finished(ready) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "active", "ended"),
+    [
+        ({}, False, None),
+        ({"jobDeploymentStatus": "Initializing"}, True, None),
+        ({"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}, True, None),
+        ({"jobDeploymentStatus": "Suspended"}, False, None),
+        ({"jobDeploymentStatus": "Retrying", "jobStatus": "FAILED"}, True, None),
+        (
+            {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "message": "done"},
+            True,
+            Outcome(True, "done"),
+        ),
+        ({"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "message": "bad"}, True, Outcome(False, "bad")),
+        ({"jobDeploymentStatus": "Failed"}, True, Outcome(False, "")),
+    ],
+)
+def test_the_life_of_a_ray_job(status: Raw, active: bool, ended: Outcome | None) -> None:
+    found = ray(RAY_JOB, status=status)
+    assert (RAY_JOB.active(found), RAY_JOB.finished(found)) == (active, ended)
+
+
+def test_a_cluster_or_job_is_ready_when_its_cluster_is() -> None:
+    assert RAY_CLUSTER.pods_ready(ray(RAY_CLUSTER, status={"state": "ready"}))
+    assert not RAY_CLUSTER.pods_ready(ray(RAY_CLUSTER, status={}))
+    assert RAY_JOB.pods_ready(ray(RAY_JOB, status={"rayClusterStatus": {"state": "ready"}}))
+    assert not RAY_JOB.pods_ready(ray(RAY_JOB))
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("groups", "spec", "errors"),
+    [
+        ([group("a")], {}, []),
+        (
+            [group("a"), group("head")],
+            {},
+            ['{path}.workerGroupSpecs[1].groupName: Forbidden: "head" is reserved for the head group'],
+        ),
+        (
+            [group(f"g{number}") for number in range(18)],
+            {},
+            ["{path}.workerGroupSpecs: Too many: 19: must have at most 18 items"],
+        ),
+        ([group(f"g{number}") for number in range(17)], {}, []),
+        (
+            [group("a")],
+            {"enableInTreeAutoscaling": True},
+            ["{path}.enableInTreeAutoscaling: Invalid value: true: {auto}"],
+        ),
+    ],
+    ids=["good", "a group named head", "too many groups", "as many groups as there may be", "autoscaling"],
+)
+def test_the_rules_for_a_cluster_in_a_queue(kind: RayKind, groups: list[Raw], spec: Raw, errors: list[str]) -> None:
+    found = kind.validate_create(ray(kind, *groups, **spec), DEFAULTS.__getitem__)
+    path, auto = ".".join(map(str, kind.pods_path)), kind.autoscaling_error
+    assert [str(each) for each in found] == [each.format(path=path, auto=auto) for each in errors]
+
+
+@pytest.mark.parametrize(
+    ("change", "errors"),
+    [
+        (
+            {"clusterSelector": {"a": "b"}},
+            ['spec.clusterSelector: Invalid value: {"a":"b"}: a kueue managed job should not use an existing cluster'],
+        ),
+        (
+            {"rayClusterSpec": None},
+            [
+                "spec.rayClusterSpec: Required value: rayClusterSpec is required for Kueue-managed jobs that don't use"
+                " clusterSelector"
+            ],
+        ),
+        (
+            {"shutdownAfterJobFinishes": False},
+            [
+                "spec.shutdownAfterJobFinishes: Invalid value: false: a kueue managed job should delete the cluster"
+                " after finishing"
+            ],
+        ),
+    ],
+    ids=["an existing cluster and its own", "no cluster", "its cluster is not deleted"],
+)
+def test_the_rules_for_the_cluster_of_a_ray_job(change: Raw, errors: list[str]) -> None:
+    found = RAY_JOB.validate_create(merged(ray(RAY_JOB), {"spec": change}), DEFAULTS.__getitem__)
+    assert [str(each) for each in found] == errors
+
+
+def test_a_ray_job_that_uses_an_existing_cluster_is_not_managed() -> None:
+    found = merged(ray(RAY_JOB), {"spec": {"clusterSelector": {"a": "b"}, "rayClusterSpec": None}})
+    assert RAY_JOB.skip(found)
+    assert not RAY_JOB.skip(ray(RAY_JOB))
+
+
+def held(found: Raw, raw: Raw) -> Any:
+    return decide(Situation(kind=RAY_JOB, job=found, now=9.0, workloads=(raw,), decoded=decoded(raw)))
+
+
+def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
+    waiting = ray(RAY_JOB)
+    raw = workload.manifest(RAY_JOB, waiting, {"spec": {"priority": 0}})
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    names = ("head", "small", "submitter")
+    admission = Admission("cq", tuple(PodSetAssignment(name, {}, {}, 1) for name in names))
+    admitted = with_status(raw, read(raw), transitions.reserved(read(raw), admission, 1.0))
+    running = merged(waiting, {"spec": {"suspend": False}})
+    invalid = {**running, "status": {"jobDeploymentStatus": "ValidationFailed"}}
+    action = held(invalid, admitted)
+    assert isinstance(action, WorkloadStatus)
+    after = read(with_status(admitted, read(admitted), action.after))
+    reserved = after.condition("QuotaReserved")
+    assert reserved is not None
+    assert (reserved.status, reserved.reason, reserved.message) == (False, "OnHold", "Job is on hold")
+    released = with_status(admitted, read(admitted), action.after)
+    assert held(invalid, released) == Nothing()
+    again = held({**waiting, "status": {"jobDeploymentStatus": "Suspended"}}, released)
+    assert isinstance(again, WorkloadStatus)
+    pending = again.after.condition("QuotaReserved")
+    assert pending is not None
+    assert (pending.status, pending.reason) == (False, "PendingEvaluation")
