@@ -119,7 +119,8 @@ def _waits(job: Raw, about: About, response: Raw) -> bool:
     found: Any = job
     for step in about.suspends:
         found = (found or {}).get(step)
-    return not named or forced or found is True or "deletionTimestamp" in metadata
+    held = found is True or (isinstance(found, list) and _GATE in found)
+    return not named or forced or held or "deletionTimestamp" in metadata
 
 
 # The objects that reviews are about.
@@ -164,6 +165,7 @@ def _job_set() -> Raw:
     }
 
 
+_GATE = {"name": f"{KUEUE}/admission"}
 _POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
 _QUEUED = {"name": "train", "namespace": "team-a", "labels": {"kueue.x-k8s.io/queue-nmae": "main"}}
 _OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
@@ -203,6 +205,26 @@ def _about_example(path: str, resource: str, suspends: str = "spec.suspend") -> 
     example = yaml.safe_load((EXAMPLES / f"{path.rpartition('-')[2]}.yaml").read_text())
     example["metadata"]["namespace"] = "team-a"
     return _about_jobs(path, resource, example, suspends)
+
+
+def _about_pods() -> dict[str, About]:
+    """The hooks of queued pods."""
+    metadata = {
+        "name": "train",
+        "namespace": "team-a",
+        "labels": {QUEUE: "main", f"{KUEUE}/managed": "true", f"{KUEUE}/pod-group-name": "group"},
+        "annotations": {f"{KUEUE}/pod-group-total-count": "2", f"{KUEUE}/role-hash": "worker"},
+        "finalizers": [f"{KUEUE}/managed"],
+    }
+    gates = [{"name": f"{KUEUE}/topology"}, _GATE]
+    gated = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**_POD, "schedulingGates": gates}}
+    about = About("", "v1", "pods", {**gated, "spec": _POD})
+    return {
+        "/mutate--v1-pod": about._replace(suspends=("spec", "schedulingGates")),
+        "/mutate--v1-pod-default": about._replace(suspends=("spec", "schedulingGates")),
+        "/validate--v1-pod": about._replace(example=gated, operations=_BOTH),
+        "/feedback--v1-pod-unmanaged": about,
+    }
 
 
 def _about_ours() -> dict[str, About]:
@@ -252,6 +274,7 @@ HOOKS: dict[str, About] = {
     **_about_example("ray-io-v1-rayjob", "rayjobs"),
     **_about_example("ray-io-v1-raycluster", "rayclusters"),
     **_about_example("ray-io-v1-rayservice", "rayservices", "spec.rayClusterConfig.suspend"),
+    **_about_pods(),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

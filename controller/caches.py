@@ -48,25 +48,45 @@ class Reading:
         return WorkloadContext(rules, self.priority_boost, self.admission_gates, self.reclaimable_pods)
 
 
-class Interned:
-    """Shares equal pod templates between Workloads: they are most of the size, and most of them are equal."""
+class Shared:
+    """Returns one object for equal ones."""
 
     MOST = 20_000
 
     def __init__(self) -> None:
-        self._templates: dict[bytes, Raw] = {}
+        self._known: dict[bytes, Raw] = {}
         """By a hash of their JSON: orjson returns bytes in a buffer of 4 KiB, which would be kept with each."""
+
+    def __call__(self, raw: Raw) -> Raw:
+        """The first object that was equal to this one."""
+        if len(self._known) >= self.MOST:  # bounds memory; objects that are still in use are cached again
+            self._known.clear()
+        return self._known.setdefault(blake2b(orjson.dumps(raw), digest_size=16).digest(), raw)
+
+
+class Interned:
+    """Shares equal pod templates between Workloads: they are most of the size, and most of them are equal."""
+
+    def __init__(self) -> None:
+        self.shared = Shared()
 
     def __call__(self, raw: Raw) -> Raw:
         """The Workload as it is to be kept."""
         for pod_set in (raw.get("spec") or {}).get("podSets") or ():
             template = pod_set.get("template")
             if template:
-                if len(self._templates) >= self.MOST:  # bounds memory; templates that are still in use are cached again
-                    self._templates.clear()
-                digest = blake2b(orjson.dumps(template), digest_size=16).digest()
-                pod_set["template"] = self._templates.setdefault(digest, template)
+                pod_set["template"] = self.shared(template)
         return verbatim(raw)
+
+
+def lean(kind: JobKind) -> Callable[[], Callable[[Raw], Raw]]:
+    """Returns the ``keep`` of a row for jobs of a kind: what the kind reads of them."""
+
+    def keep() -> Callable[[Raw], Raw]:
+        shared = Shared()
+        return lambda raw: kind.lean(verbatim(raw), shared)
+
+    return keep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +96,8 @@ class Cached:
     ``keep`` returns the function that converts an object into what its store keeps. ``enters`` is called with each
     change, including the first list: it updates State or other derived data. If it decodes only later, ``check`` raises
     for an object that cannot be decoded. Nothing waits for the first list of a resource that is not ``awaited``.
-    ``optional``: the API server need not serve it, or may serve it later.
+    ``optional``: the API server need not serve it, or may serve it later. ``selector`` selects the watched objects by
+    label.
 
     ``job_kind`` is set if the resource is a kind of job. ``status`` returns the new status of an object, from State,
     its old status and the time; ``active`` the condition Active in it; ``in_use`` whether its finalizer must stay;
@@ -90,6 +111,7 @@ class Cached:
     check: Callable[[Raw], object] | None = None
     optional: bool = False
     awaited: bool = True
+    selector: str = ""
     job_kind: JobKind | None = None
     status: Callable[[State, Key, Raw, float], Raw | None] | None = None
     active: Callable[[State, Key], ActiveCondition | None] | None = None

@@ -27,7 +27,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.owners import Owners
 from controller.settings import Settings
-from controller.writes import Writer
+from controller.writes import PatchType, Writer
 from core.jobs import meta
 from core.jobs.actions import (
     Action,
@@ -35,6 +35,7 @@ from core.jobs.actions import (
     CreateWorkload,
     DeleteJob,
     DeleteWorkload,
+    LetGo,
     Nothing,
     Problem,
     RemoveFinalizer,
@@ -202,7 +203,7 @@ class JobReconciler:
     def _nesting(self, job: Raw) -> Nesting:
         """What is queued instead of the job."""
         namespace = job["metadata"]["namespace"]
-        if not self._manages(namespace):
+        if not self.kind.nested or not self._manages(namespace):
             return Nesting()
 
         def look(owner: Reference) -> Level | None:
@@ -265,6 +266,8 @@ class JobReconciler:
                 if action.was_running:
                     log.info("job stopped", job=str(key), reason=action.reason)
                     self._tell(job, events.stopped(action.message))
+            case LetGo():
+                await self._write(key, action.writes)
             case DeleteJob():
                 await self.writer.delete(self.resource, key, job["metadata"]["uid"])
                 self._tell(job, events.deleted_job())
@@ -320,7 +323,8 @@ class JobReconciler:
                 resource, at = each.target.resource, each.target.key
             match each:
                 case Patch():
-                    await self.writer.patch(resource, at, each.body, subresource=each.subresource)
+                    how: PatchType = "apply" if each.apply else "merge"
+                    await self.writer.patch(resource, at, each.body, subresource=each.subresource, kind=how)
                 case Delete():
                     await self.writer.delete(resource, at, each.uid)
                 case _:

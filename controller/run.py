@@ -99,7 +99,13 @@ class Controller:
         )
         self._series = Series(self.caches, self.metrics)
         self.reflectors = [
-            Reflector(client, row.resource, self.caches.stores[row.resource], optional=row.optional)
+            Reflector(
+                client,
+                row.resource,
+                self.caches.stores[row.resource],
+                label_selector=row.selector,
+                optional=row.optional,
+            )
             for row in self._rows
         ]
         self.budget = Budget(client.pressure, arriving=lambda: client.precedence.arriving)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from api.objects import Resource, key_of
 from controller import indexes, queues, resources
-from controller.caches import Cached, Caches, Interned, either
+from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
 from core.jobs.kind import JobKind
 from core.model import Key, Labels, Raw
@@ -193,6 +193,8 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
         resource=kind.resource,
         job_kind=kind,
         optional=kind.optional,
+        keep=lean(kind),
+        selector=kind.selector,
         indexes={
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,

@@ -62,7 +62,7 @@ class Writer:
                 answer = await self.client.update(resource, whole, subresource=subresource)
             else:
                 answer = await self.client.patch(
-                    resource, key.name, key.namespace, body, type=kind, subresource=subresource
+                    resource, key.name, key.namespace, body, type=kind, subresource=subresource, force=kind == "apply"
                 )
         metadata = answer["metadata"]
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):  # the last thing that held it is gone

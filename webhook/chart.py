@@ -106,6 +106,8 @@ def _needed(hook: Hook) -> str:
     """Returns the Helm condition that is equal to ``hook.exists`` of the Settings."""
     if not hook.needed(Settings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
+    if hook.instead_of:
+        return f'not (has "{hook.instead_of}" $frameworks)'
     if hook.job_kind is None:
         return ""
     has = f'has "{hook.job_kind.framework}" $frameworks'

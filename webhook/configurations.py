@@ -150,9 +150,9 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
     """Returns the CEL conditions that must all be true for an object to be sent."""
     conditions = []
     if hook.reach is Reach.UNQUEUED_JOBS:
-        conditions.append({"name": "not-queued", "expression": f"!({queued('object')})"})
+        conditions.append({"name": "not-queued", "expression": f"!({queued('object', _marks(hook))})"})
     elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
-        conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations)})
+        conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations, _marks(hook))})
     elif hook.reach is Reach.MADE_BY_HAND:
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
     elif hook.reach is Reach.MISPLACED:
@@ -228,19 +228,24 @@ def _near_queue(kind: str) -> str:
     return " || ".join(places)
 
 
-def queued(variable: str) -> str:
-    """CEL: the object names a queue, by label or by v0.1's annotation."""
+def queued(variable: str, marks: Iterable[str] = ()) -> str:
+    """CEL: the object names a queue, by label or by v0.1's annotation, or has one of these annotations."""
+    places = [("labels", Label.QUEUE_NAME), ("annotations", Label.QUEUE_NAME), *(("annotations", key) for key in marks)]
     return " || ".join(
-        f"(has({variable}.metadata.{holder}) && '{Label.QUEUE_NAME}' in {variable}.metadata.{holder})"
-        for holder in ("labels", "annotations")
+        f"(has({variable}.metadata.{holder}) && '{key}' in {variable}.metadata.{holder})" for holder, key in places
     )
 
 
-def queued_now_or_before(operations: Iterable[str]) -> str:
+def queued_now_or_before(operations: Iterable[str], marks: Iterable[str] = ()) -> str:
     """CEL: on update the old object counts too, else removing the label would escape validation."""
+    marks = tuple(marks)
     if "UPDATE" not in operations:
-        return queued("object")
-    return f"{queued('object')} || (oldObject != null && ({queued('oldObject')}))"
+        return queued("object", marks)
+    return f"{queued('object', marks)} || (oldObject != null && ({queued('oldObject', marks)}))"
+
+
+def _marks(hook: Hook) -> tuple[str, ...]:
+    return hook.job_kind.marks if hook.job_kind is not None else ()
 
 
 def written_by(account: Account) -> str:

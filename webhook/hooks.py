@@ -17,7 +17,7 @@ from typing import Final, Literal
 from api import names
 from api.names import Kind, Resource
 from core.jobs.kind import JobKind
-from core.jobs.kinds import ALL, BATCH_JOB
+from core.jobs.kinds import ALL, BATCH_JOB, POD
 from webhook import advice, jobs, kinds, strangers
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
@@ -48,8 +48,8 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. ``job_kind`` is the kind that must be enabled for it, ``needed`` returns whether other settings
-    require it.
+    """One webhook. ``job_kind`` is the kind that must be enabled for it, ``instead_of`` the framework that must not be;
+    ``needed`` returns whether other settings require it.
     """
 
     name: str
@@ -64,12 +64,13 @@ class Hook:
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
     job_kind: JobKind | None = None
+    instead_of: str = ""
     needed: Callable[[Settings], bool] = lambda settings: True
 
     def exists(self, settings: Settings) -> bool:
         """Whether these settings have it."""
         enabled = self.job_kind is None or self.job_kind.framework in settings.frameworks
-        return enabled and self.needed(settings)
+        return enabled and self.instead_of not in settings.frameworks and self.needed(settings)
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
@@ -128,6 +129,8 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         failure_policy="Ignore",
         handler=strangers.advise,
     )
+    if kind is POD:  # pods cannot be changed so that another start is possible
+        return replace(queued, operations=("CREATE",)), unqueued, validating, unmanaged
     return queued, unqueued, validating, changed, unmanaged
 
 
@@ -177,6 +180,7 @@ def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]
         handler=strangers.advise,
         failure_policy="Ignore",
         job_kind=BATCH_JOB if kind == "CronJob" else None,
+        instead_of="pod" if kind == "Pod" else "",
     )
 
 

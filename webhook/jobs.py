@@ -6,6 +6,7 @@ name starts suspended, regardless of its client and of the state of the caches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -87,14 +88,22 @@ def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: 
 
 
 def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    if meta.deleting(job) or not _to_be_queued(job, request, context) or _runs_with_owner(job, request, context):
+    if meta.deleting(job) or not _to_be_queued(job, request, context):
         return ()
-    return _set(job, kind.hold(job))
+    follows = _runs_with_owner if kind.nested else _queued_by_owner
+    if follows(job, request, context):
+        return ()
+    operations = _set(job, kind.hold(job))
+    return operations + _all_set(patch.apply(job, operations), kind.on_queueing(job, context.settings.enabled))
 
 
 def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    return _all_set(job, kind.defaults(job, context.settings.enabled))
+
+
+def _all_set(job: Raw, settings: Iterable[Setting]) -> tuple[Operation, ...]:
     operations: tuple[Operation, ...] = ()
-    for setting in kind.defaults(job, context.settings.enabled):
+    for setting in settings:
         operations += _set(patch.apply(job, operations), setting)
     return operations
 
@@ -214,7 +223,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     asked = _asked(kind, old, new, request, context)
     verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
     by_hand = _stopped_by_hand(kind, old, new, request, context) if old is not None else ()
-    warnings = (*by_hand, *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
+    warnings = (*by_hand, *_below_job(kind, new), *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
     response = Verdict(warnings, keys.refusals + verdict.refusals).response()
     uid = meta.uid(new)
     if asked is not None and old is None and response.allowed and uid and not request.dry_run:
@@ -286,6 +295,16 @@ def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Respon
             f"{path} stays {value}: the job starts when it is admitted",
         )
     return allow(patch=_set(new, kind.hold(new)), warnings=[warning])
+
+
+def _below_job(kind: JobKind, new: Raw) -> tuple[str, ...]:
+    """Kueue's warning about a pod of a job that is marked as a queued pod."""
+    marked = meta.labels(new).get(Label.MANAGED) == "true" and not any(
+        each in meta.annotations(new) for each in kind.marks
+    )
+    if kind.nested or not marked or not owners.below_job(new):
+        return ()
+    return (f"pod owner is managed by kueue, label '{Label.MANAGED}=true' might lead to unexpected behaviour",)
 
 
 _AGAIN: Final = "change the job so that it can start, or create it again"

@@ -86,6 +86,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo:
+    """Nothing depends on the job any more, or it is deleted: the writes that remove its finalizer."""
+
+    writes: Sequence[Write]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteJob:
     """Deactivated long enough ago (``objectRetentionPolicies.workloads.afterDeactivatedByKueue``)."""
 
@@ -114,6 +121,7 @@ Action = (
     | WorkloadStatus
     | Start
     | Stop
+    | LetGo
     | DeleteJob
     | Problem
     | Nothing

@@ -20,6 +20,7 @@ from core.jobs.actions import (
     AwaitPods,
     CreateWorkload,
     DeleteJob,
+    LetGo,
     Nothing,
     Problem,
     Start,
@@ -81,6 +82,8 @@ def unmanaged(s: Situation) -> Action | None:
     gone.
     """
     if meta.deleting(s.job):
+        if go := _let_go(s):
+            return go
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
         return next((action for action in given_up if action is not None), Nothing())
@@ -100,7 +103,7 @@ def _withdrawn(s: Situation) -> Action | None:
     others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
     made = [raw for raw in others if not s.value(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
-        return _at_rest(s, made[0], "The queue name of the job was removed") or deleted(made)
+        return _at_rest(s, made[0], "QueueNameRemoved", "The queue name of the job was removed") or deleted(made)
     return deleted(made)
 
 
@@ -193,7 +196,12 @@ def finished_workload(s: Situation) -> Action | None:
                 return stop
         elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
             return deleted((s.match,))
-    return without_finalizer(s.match) or Nothing()
+    return without_finalizer(s.match) or _let_go(s) or Nothing()
+
+
+def _let_go(s: Situation) -> LetGo | None:
+    writes = s.kind.let_go(s.job)
+    return LetGo(writes) if writes else None
 
 
 def _could_start(s: Situation) -> bool:
@@ -208,7 +216,7 @@ def deleted_workload(s: Situation) -> Action | None:
     """A deleted Workload stops its job first."""
     if s.match is None or not s.found.deleting:
         return None
-    return _at_rest(s, s.match, "Workload is deleted") or without_finalizer(s.match) or Nothing()
+    return _at_rest(s, s.match, "WorkloadDeleted", "Workload is deleted") or without_finalizer(s.match) or Nothing()
 
 
 def held_job(s: Situation) -> Action | None:
@@ -280,7 +288,7 @@ def eviction(s: Situation) -> Action | None:
     evicted = s.found.condition(names.Condition.EVICTED)
     if evicted is None or not evicted.status or s.match is None:
         return None
-    stop = _stop(s, s.match["spec"]["podSets"], "WorkloadEvicted", evicted.message)
+    stop = _stop(s, s.match["spec"]["podSets"], f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
     if stop is not None:
         return stop
     if s.found.holds(names.Condition.QUOTA_RESERVED):
@@ -375,15 +383,15 @@ def _queue_change(s: Situation) -> Action | None:
 
 
 def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
-    writes = s.stop(pod_sets)
+    writes = s.stop(pod_sets, reason, message)
     return Stop(writes, reason, message, was_running=not s.suspended) if writes else None
 
 
-def _at_rest(s: Situation, raw: Raw, message: str) -> Action | None:
+def _at_rest(s: Situation, raw: Raw, reason: str, message: str) -> Action | None:
     """Before a Workload is deleted, its job is stopped, its pods end, and its template is restored; None when that is
     done.
     """
-    stop = _stop(s, raw["spec"]["podSets"], "WorkloadDeleted", message)
+    stop = _stop(s, raw["spec"]["podSets"], reason, message)
     return Nothing() if stop is None and s.active else stop
 
 

@@ -25,7 +25,7 @@ How other forms of jobs are supported:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -50,13 +50,25 @@ class Target(NamedTuple):
     key: Key
 
 
+class Cause(NamedTuple):
+    """Why a job is stopped: reason and message as the job's pods get them."""
+
+    reason: str
+    message: str
+    now: float
+
+
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A merge patch of an object (the job, if no other is named), or of its subresource."""
+    """A merge patch of an object (the job, if no other is named), or of its subresource.
+
+    ``apply``: the body is for a server-side apply, which keeps the other elements of a list.
+    """
 
     body: Raw
     subresource: str = ""
     target: Target | None = None
+    apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,14 @@ class JobKind(ABC):
     rights: ClassVar[tuple[Right, ...]] = ()
     """What ``start`` and ``stop`` write in addition to patches of the job itself."""
     uid_label: ClassVar[str] = Label.JOB_UID
-    """The label by which pods have the uid of their job. The default is set by a start, as no controller sets it."""
+    """The label by which pods have the uid of their job. The default is set by a start, as no controller sets it; ''
+    if the jobs are pods."""
+    selector: ClassVar[str] = ""
+    """The label selector of the jobs that are watched; '' for all."""
+    nested: ClassVar[bool] = True
+    """Whether a job below a queued job follows that one; False for pods, which admission leaves as they are."""
+    marks: ClassVar[tuple[str, ...]] = ()
+    """Annotations with which a job is sent to admission although it names no queue."""
     run_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
@@ -164,6 +183,10 @@ class JobKind(ABC):
         return self.resource.kind.lower()
 
     # What a job is
+
+    def lean(self, raw: Raw, share: Callable[[Raw], Raw]) -> Raw:
+        """Returns what the caches keep of a job; ``share`` returns one object for equal ones."""
+        return raw
 
     @abstractmethod
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
@@ -262,6 +285,18 @@ class JobKind(ABC):
         """
         return self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
 
+    def stop_because(
+        self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
+    ) -> Sequence[Write]:
+        """As ``stop``; a kind whose pods get the cause overrides it."""
+        return self.stop(job, pod_sets, related)
+
+    def let_go(self, job: Raw) -> Sequence[Write]:
+        """Returns the writes that remove the finalizer of a job that has finished or is deleted; none if it has
+        none.
+        """
+        return ()
+
     def injected(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Raw:
         """Returns the job with the injection of each pod set in its template, in the order of the slots."""
         slots = self.slots(job, related)
@@ -304,6 +339,10 @@ class JobKind(ABC):
         """Fields that are set when a new job lacks them, in addition to queue, priority class and suspension."""
         return []
 
+    def on_queueing(self, job: Raw, enabled: Enabled) -> list[Setting]:
+        """Fields that a new job gets when it is to be queued, in addition to ``hold``."""
+        return []
+
     def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a new job, without those of the metadata that all kinds share
         (``core.jobs.admission.metadata``).
@@ -334,7 +373,7 @@ class JobKind(ABC):
 
     def _annotated(self, job: Raw, slot: Slot) -> topology.Annotated:
         found = meta.annotations(self.template_of(job, slot) or {})
-        return topology.Annotated(f"{self.field_of(slot)}.metadata", found, slot.count)
+        return topology.Annotated(f"{self.field_of(slot)}.metadata".lstrip("."), found, slot.count)
 
     def field_of(self, slot: Slot) -> str:
         """The path of a slot's template, as messages have it."""

@@ -54,6 +54,14 @@ def prebuilt_workload(job: Raw, *, annotation_first: bool) -> tuple[str, str]:
     return label, f"metadata.labels[{Label.PREBUILT_WORKLOAD}]"
 
 
+def pod_group(pod: Raw, *, annotation_first: bool = True) -> str:
+    """Returns the name of the pod's group, '' for none; the gate WorkloadIdentifierAnnotations allows the annotation
+    before the label.
+    """
+    annotation = annotations(pod).get(Annotation.POD_GROUP_NAME) if annotation_first else None
+    return str(annotation or labels(pod).get(Label.POD_GROUP_NAME) or "")
+
+
 def controller(job: Raw) -> Raw | None:
     """The owner reference that controls the job."""
     for owner in (job.get("metadata") or {}).get("ownerReferences") or ():

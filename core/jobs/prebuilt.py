@@ -52,7 +52,7 @@ def _waits(s: Situation) -> Action:
     """Stops the job, then releases its other Workloads and those of earlier jobs with its name, unless pods use their
     quota: no other rule would.
     """
-    writes = s.stop([]) if s.outcome is None else None
+    writes = s.stop([], "NoMatchingWorkload", MISSING) if s.outcome is None else None
     if writes:
         return Stop(writes, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
     before = [raw for raw in s.workloads if not s.owns(raw) and s.awaits_pods(raw) is None]

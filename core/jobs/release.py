@@ -41,7 +41,8 @@ def awaits_pods(raw: Raw, value: Workload, gone: Container[str]) -> AwaitPods | 
     uid = uid_of(raw)
     if not uid or uid in gone or not holds_quota(value):
         return None
-    return AwaitPods(workload.key(raw), uid, _uid_label(raw))
+    label = _uid_label(raw)
+    return AwaitPods(workload.key(raw), uid, label) if label else None
 
 
 def _uid_label(raw: Raw) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from api import names
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import JobKind, Outcome, Write
+from core.jobs.kind import Cause, JobKind, Outcome, Write
 from core.jobs.release import awaits_pods
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
@@ -75,9 +75,9 @@ class Situation:
         """The pod sets of the job as it is."""
         return self.kind.pod_sets(self.job, self.related)
 
-    def stop(self, pod_sets: Sequence[Raw]) -> Sequence[Write]:
+    def stop(self, pod_sets: Sequence[Raw], reason: str, message: str) -> Sequence[Write]:
         """Returns the writes until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""
-        return self.kind.stop(self.job, pod_sets, self.related)
+        return self.kind.stop_because(self.job, pod_sets, Cause(reason, message, self.now), self.related)
 
     def start(self, injections: Sequence[Injection]) -> Sequence[Write]:
         """Returns the writes that start the job with the injections of its pod sets."""

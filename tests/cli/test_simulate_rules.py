@@ -293,8 +293,8 @@ def test_a_check_that_a_file_names_passes_at_once(tmp_path: Path) -> None:
 
 
 def test_objects_that_are_not_played_are_listed(tmp_path: Path) -> None:
-    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-    assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not simulated: 1 of kind Pod (v1)"]
+    pod = "apiVersion: v1\nkind: Service\nmetadata: {name: p}\n"
+    assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not simulated: 1 of kind Service (v1)"]
 
 
 def test_pods_that_follow_each_other_run_one_after_the_other(tmp_path: Path) -> None:

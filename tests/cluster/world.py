@@ -27,6 +27,9 @@ GROUP = "kueue.x-k8s.io"
 API = {
     "jobs": "/apis/batch/v1",
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2",
+    "replicasets": "/apis/apps/v1",
+    "deployments": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
     "pods": "/api/v1",
     "events": "/api/v1",
     "nodes": "/api/v1",

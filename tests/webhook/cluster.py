@@ -77,7 +77,7 @@ def review(new: Any, *, old: Any = None, operation: str = "", uid: str = "u-1", 
 def review_of(new: Raw, *, old: Raw | None = None, resource: str, **request: Any) -> Raw:
     """The AdmissionReview of the creation or change of an object of ours; ``resource`` may name a subresource."""
     plural, _, sub = resource.partition("/")
-    group, _, version = str(new.get("apiVersion")).partition("/")
+    group, _, version = str(new.get("apiVersion")).rpartition("/")
     return review(
         new,
         old=old,

@@ -30,6 +30,7 @@ from core.jobs.fields import changed as changed_at
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.jobs.kinds import JOB_SET as JOB_SETS
+from core.jobs.kinds import POD as PODS
 from core.model import Raw
 from tests.api.random_objects import Maker
 from tests.core.feedback.world import world
@@ -106,7 +107,7 @@ def filled(kind: JobKind) -> Raw:
     return made
 
 
-OF_KINDS = [JOB_SET, *(filled(kind) for kind in ALL if kind not in (BATCH_JOB, JOB_SETS))]
+OF_KINDS = [JOB_SET, *(filled(kind) for kind in ALL if kind not in (BATCH_JOB, JOB_SETS, PODS))]
 OTHERS = [
     {"apiVersion": api, "kind": kind, "metadata": FULL_JOB["metadata"], "spec": spec}
     for api, kind, spec in (

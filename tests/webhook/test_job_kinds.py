@@ -66,7 +66,7 @@ def created(job: Raw) -> Response:
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
 def test_each_kind_has_its_hooks_where_it_is_enabled_alone(kind: Any) -> None:
-    mine = {hook.name for hook in HOOKS if (hook.group, hook.kind) == (kind.group, kind.kind)}
+    mine = {hook.name for hook in HOOKS if hook.job_kind is kind}
     assert {f"m{kind.singular}.kb.io", f"v{kind.singular}.kb.io", f"m{kind.singular}-default.kb.io"} < mine
     for frameworks, there in ((frozenset({kind.framework}), mine), (frozenset(), set())):
         settings = Settings(frameworks=frozenset(frameworks))

@@ -92,6 +92,9 @@
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs]
   verbs: [get]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, patch]
@@ -191,6 +194,17 @@
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "pod" $frameworks }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [pods/finalizers]
   verbs: [update]
 {{- end }}
 {{- end -}}

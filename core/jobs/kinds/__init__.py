@@ -9,12 +9,13 @@ from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB
 from core.jobs.kinds.mpijob import MPI_JOB
+from core.jobs.kinds.pod import POD
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.model import Raw
 
-__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "kind_of"]
+__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "POD", "kind_of"]
 
 ALL: Final[tuple[JobKind, ...]] = (
     BATCH_JOB,
@@ -28,6 +29,7 @@ ALL: Final[tuple[JobKind, ...]] = (
     XG_BOOST_JOB,
     PADDLE_JOB,
     JAX_JOB,
+    POD,
 )
 """In the order in which Kueue's own Configuration names them."""
 

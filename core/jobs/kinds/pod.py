@@ -1,0 +1,375 @@
+"""Pods that belong to no job: each has a Workload and waits behind a scheduling gate.
+
+A pod cannot be suspended again. A stop marks it with the reason and deletes it; its controller may create another one.
+The finalizer keeps a pod until its Workload has its result. Only pods with the label ``kueue.x-k8s.io/managed`` are
+watched: admission sets it on pods that are to be queued, and pods of a queued job do not have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import orjson
+
+from api import syntax
+from api.builtin import METADATA, TEXT, fields, list_of, pod_spec
+from api.errors import FieldError, forbidden, invalid, required
+from api.feature_gates import Enabled
+from api.names import DEFAULT_POD_SET, Annotation, Finalizer, Label, SchedulingGate
+from api.objects import Resource
+from api.structural import Form
+from core.jobs import meta, template
+from core.jobs.admission.literals import integer
+from core.jobs.fields import Setting, at
+from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
+from core.model import Key, Raw
+from core.wire.guard import guarded
+from core.wire.timestamps import stamp
+
+TERMINATION_TARGET: Final = "TerminationTarget"
+WORKLOAD_DELETED: Final = "WorkloadDeleted"
+"""The cause with which a pod is stopped whose Workload is deleted."""
+_RESOURCE: Final = Resource("", "v1", "pods", "Pod")
+_OURS: Final = frozenset({SchedulingGate.ADMISSION, SchedulingGate.TOPOLOGY})
+_TOKEN: Final = "kube-api-access-"
+"""The volume with a pod's token: its name differs for each pod, and admission does not depend on it."""
+_HASHED: Final = (
+    *("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority"),
+    *("topologySpreadConstraints", "overhead", "resourceClaims"),
+)
+_READ: Final = ("Ready", "ContainersReady", TERMINATION_TARGET)
+MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
+TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
+RETRIABLE: Final = f"metadata.annotations[{Annotation.RETRIABLE_IN_GROUP}]"
+
+
+class Pod(JobKind):
+    """The ``pod`` framework: pods that are in no group."""
+
+    framework = "pod"
+    resource = _RESOURCE
+    optional = False
+    pods_path = ("spec",)
+    suspend_path = ("spec", "schedulingGates")
+    selector = f"{Label.MANAGED}=true"
+    nested = False
+    marks = (Annotation.POD_SUSPENDING_PARENT,)
+    rights = (Right(_RESOURCE, "patch", "status"),)
+    uid_label = ""
+    form = Form(
+        fields(
+            metadata=METADATA,
+            spec={
+                **pod_spec(),
+                "properties": {**pod_spec()["properties"], "schedulingGates": list_of(fields(name=TEXT))},
+            },
+        )
+    )
+
+    def lean(self, raw: Raw, share: Callable[[Raw], Raw]) -> Raw:
+        """Returns the fields that are read, with equal specs and statuses shared between pods."""
+        metadata, spec, status = raw["metadata"], dict(raw.get("spec") or {}), raw.get("status") or {}
+        node = spec.pop("nodeName", "")
+        annotations = metadata.get("annotations") or {}
+        if LAST_APPLIED in annotations:
+            annotations = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+        conditions = [
+            {key: value for key, value in each.items() if key in ("type", "status", "reason")}
+            | ({"lastTransitionTime": each.get("lastTransitionTime")} if each.get("reason") == "PodFailed" else {})
+            for each in status.get("conditions") or ()
+            if each.get("type") in _READ
+        ]
+        kept = share({"spec": _without_token(spec)})["spec"]
+        return {
+            "metadata": {
+                **{key: value for key, value in metadata.items() if key != "annotations"},
+                **({"labels": share(metadata["labels"])} if metadata.get("labels") else {}),
+                **({"annotations": annotations} if annotations else {}),
+                **share({key: metadata[key] for key in ("ownerReferences", "finalizers") if metadata.get(key)}),
+            },
+            "spec": {**kept, "nodeName": node} if node else kept,
+            "status": share(
+                {
+                    "phase": status.get("phase", ""),
+                    **({"message": status["message"]} if status.get("message") else {}),
+                    "conditions": conditions,
+                }
+            ),
+        }
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """Returns one pod set ``main`` of one pod; none while its owner has not set the group of the pod."""
+        awaits_group = parent(job) in OF_GROUPS and not meta.pod_group(job)
+        return [] if awaits_group else [Slot(DEFAULT_POD_SET, 1, ())]
+
+    def pod_sets(self, job: Raw, related: Sequence[Raw] = ()) -> list[Raw]:
+        """Returns the pod set: the spec of the pod, without its metadata and its node."""
+        if not job.get("metadata"):
+            return []
+        return [_pod_set(at(job, each.path), each) for each in self.slots(job, related) if at(job, each.path)]
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Returns False, as in Kueue: a pod that is stopped is deleted, and its Workload with it."""
+        return False
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """How the pod ended, by its phase."""
+        if not ended(job):
+            return None
+        status = job["status"]
+        return Outcome(status["phase"] == "Succeeded", status.get("message") or "")
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether the pod is ready."""
+        return ready(job)
+
+    def hold(self, job: Raw) -> Setting:
+        """The gates of the pod with Seiretsu's among them."""
+        gates = list(at(job, self.suspend_path) or ())
+        return Setting(self.suspend_path, gates if gated(job) else [*gates, {"name": SchedulingGate.ADMISSION}])
+
+    def release(self, job: Raw) -> Setting:
+        """The gates of the pod without Seiretsu's."""
+        gates = at(job, self.suspend_path) or ()
+        return Setting(self.suspend_path, [each for each in gates if each.get("name") not in _OURS])
+
+    def held(self, job: Raw) -> bool:
+        """Whether Seiretsu's gate is on the pod."""
+        return gated(job)
+
+    def suspended(self, job: Raw) -> bool:
+        """Whether the pod waits behind Seiretsu's gate, or has ended."""
+        return ended(job) or gated(job)
+
+    def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Deletes the pod without a reason."""
+        return self.stop_because(job, pod_sets, Cause("", "", 0.0), related)
+
+    def stop_because(
+        self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
+    ) -> Sequence[Write]:
+        """Marks the pod with the cause and deletes it. If its Workload is deleted, also a pod that waits or has ended.
+
+        Nothing if it is being deleted already.
+        """
+        if meta.deleting(job) or (self.suspended(job) and cause.reason != WORKLOAD_DELETED):
+            return ()
+        return _ended(job, cause)
+
+    def let_go(self, job: Raw) -> Sequence[Write]:
+        """Removes the finalizer."""
+        return without_finalizer(job)
+
+    def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
+        """Fields of a pod whose owner is queued: the gate and the role. Its owner sets queue, group and classes.
+
+        Pods of a group are watched from the beginning, because the controller must complete them.
+        """
+        above = parent(job)
+        if not above:
+            return []
+        watched = [Setting(("metadata", "labels", Label.MANAGED), "true")] if above in OF_GROUPS else []
+        return [*watched, self._gates(job, enabled), _role(job)]
+
+    def on_queueing(self, job: Raw, enabled: Enabled) -> list[Setting]:
+        """The label by which the pod is watched, its finalizer, its gates and its role."""
+        if parent(job):
+            return []
+        finalizers = job["metadata"].get("finalizers") or []
+        kept = finalizers if Finalizer.MANAGED in finalizers else [*finalizers, Finalizer.MANAGED]
+        return [
+            Setting(("metadata", "labels", Label.MANAGED), "true"),
+            Setting(("metadata", "finalizers"), kept),
+            self._gates(job, enabled),
+            _role(job),
+        ]
+
+    def _gates(self, job: Raw, enabled: Enabled) -> Setting:
+        """The gates of a new pod; that for topologies is removed by the same start."""
+        path, gates = self.hold(job)
+        known = {each.get("name") for each in gates}
+        if enabled("TopologyAwareScheduling") and SchedulingGate.TOPOLOGY not in known:
+            gates = [*gates, {"name": SchedulingGate.TOPOLOGY}]
+        return Setting(path, gates)
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a new pod: managed label, group, topology."""
+        errors: list[FieldError] = []
+        if meta.labels(job).get(Label.MANAGED, "true") != "true":
+            errors.append(forbidden(MANAGED_LABEL, "managed label value can only be 'true'"))
+        return errors + _group_errors(job, enabled) + super().validate_create(job, enabled)
+
+    def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a changed pod: also changes of its group."""
+        errors = self.validate_create(new, enabled)
+        by_annotation = enabled("WorkloadIdentifierAnnotations")
+        before, after = (meta.pod_group(pod, annotation_first=by_annotation) for pod in (old, new))
+        if after and unretriable(old) and not unretriable(new):
+            errors.append(forbidden(RETRIABLE, "unretriable pod group can't be converted to retriable"))
+        if before and after != before:
+            errors.append(invalid(_group_path(new, enabled), after, "field is immutable"))
+        return errors
+
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+OF_GROUPS: Final = frozenset({"statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"})
+"""The values of ``pod-suspending-parent`` whose pods form a group."""
+POD: Final = Pod()
+
+
+def parent(pod: Raw) -> str:
+    """The framework of the object whose pods are queued instead of it (annotation ``pod-suspending-parent``)."""
+    return str(meta.annotations(pod).get(Annotation.POD_SUSPENDING_PARENT) or "")
+
+
+def gated(pod: Raw) -> bool:
+    """Whether Seiretsu's gate is on the pod."""
+    return any(each.get("name") == SchedulingGate.ADMISSION for each in at(pod, ("spec", "schedulingGates")) or ())
+
+
+def phase(pod: Raw) -> str:
+    """The phase of the pod, '' while it has none."""
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def ended(pod: Raw) -> bool:
+    """Whether the pod has succeeded or failed."""
+    return phase(pod) in ("Succeeded", "Failed")
+
+
+def ready(pod: Raw) -> bool:
+    """Whether the pod has the condition Ready."""
+    return has_condition(pod, "Ready")
+
+
+def has_condition(pod: Raw, kind: str) -> bool:
+    """Whether a condition of the pod is true."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
+
+
+def unretriable(pod: Raw) -> bool:
+    """Whether the pod may not be replaced in its group."""
+    return bool(meta.annotations(pod).get(Annotation.RETRIABLE_IN_GROUP) == "false")
+
+
+def role(pod: Raw) -> str:
+    """The role of the pod in its group: its annotation, or a hash of what admission depends on."""
+    return str(meta.annotations(pod).get(Annotation.ROLE_HASH) or role_hash(pod.get("spec") or {}))
+
+
+def role_hash(spec: Raw) -> str:
+    """Returns Kueue's hash of a pod's spec: eight hex digits of the SHA-256 of the JSON of the fields it reads."""
+
+    def containers(field: str) -> list[Raw] | None:
+        return [
+            {"ports": each.get("ports"), "resources": {"requests": (each.get("resources") or {}).get("requests")}}
+            for each in spec.get(field) or ()
+        ] or None
+
+    shape = {name: spec.get(name) for name in _HASHED}
+    shape |= {"containers": containers("containers"), "initContainers": containers("initContainers")}
+    if spec.get("resources"):
+        shape["resources"] = spec["resources"].get("requests")
+    text = orjson.dumps({"spec": dict(sorted(shape.items()))})
+    return hashlib.sha256(text).hexdigest()[:8]
+
+
+def _role(pod: Raw) -> Setting:
+    return Setting(("metadata", "annotations", Annotation.ROLE_HASH), role(pod))
+
+
+def without_finalizer(pod: Raw) -> list[Patch]:
+    """Returns the patch that removes Seiretsu's finalizer from a pod; none if it has none."""
+    finalizers = pod["metadata"].get("finalizers") or []
+    if Finalizer.MANAGED not in finalizers:
+        return []
+    left = [each for each in finalizers if each != Finalizer.MANAGED]
+    return [Patch(guarded({"metadata": {"finalizers": left or None}}, pod), target=_target(pod))]
+
+
+def _target(pod: Raw) -> Target:
+    return Target(_RESOURCE, Key(pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+
+def _ended(pod: Raw, cause: Cause) -> list[Write]:
+    """Marks a pod with the cause, and deletes it."""
+    metadata = pod["metadata"]
+    condition = {
+        "type": TERMINATION_TARGET,
+        "status": "True",
+        "reason": cause.reason,
+        "message": cause.message,
+        "lastTransitionTime": stamp(cause.now),
+    }
+    mark = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "status": {"conditions": [condition]},
+    }
+    target = _target(pod)
+    marked = [Patch(mark, subresource="status", target=target, apply=True)] if cause.reason else []
+    return [*marked, Delete(metadata["uid"], target)]
+
+
+def _pod_set(pod: Raw, slot: Slot) -> Raw:
+    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
+    return template.pod_set({"spec": spec}, name=slot.name, count=slot.count, drop_labels=frozenset(), min_count=None)
+
+
+def _without_token(spec: Raw) -> Raw:
+    """Returns a pod's spec without the volume of its token."""
+    volumes = spec.get("volumes") or ()
+    left = [each for each in volumes if not str(each.get("name")).startswith(_TOKEN)]
+    if len(left) == len(volumes):
+        return spec
+    spec = {**spec, "volumes": left}
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            spec[field] = [_without_mount(each) for each in spec[field]]
+    return spec
+
+
+def _without_mount(container: Raw) -> Raw:
+    mounts = [each for each in container.get("volumeMounts") or () if not str(each.get("name")).startswith(_TOKEN)]
+    return {**container, "volumeMounts": mounts} if "volumeMounts" in container else container
+
+
+def _group_path(pod: Raw, enabled: Enabled) -> str:
+    if enabled("WorkloadIdentifierAnnotations") and meta.annotations(pod).get(Annotation.POD_GROUP_NAME):
+        return f"metadata.annotations[{Annotation.POD_GROUP_NAME}]"
+    return f"metadata.labels[{Label.POD_GROUP_NAME}]"
+
+
+def _group_errors(pod: Raw, enabled: Enabled) -> list[FieldError]:
+    by_annotation = enabled("WorkloadIdentifierAnnotations")
+    name = meta.pod_group(pod, annotation_first=by_annotation)
+    path, total = _group_path(pod, enabled), meta.annotations(pod).get(Annotation.POD_GROUP_TOTAL_COUNT)
+    place = "annotation" if "annotations" in path else "label"
+    both = f"both the '{Annotation.POD_GROUP_TOTAL_COUNT}' annotation and the '{Annotation.POD_GROUP_NAME}' {place}"
+    errors: list[FieldError] = []
+    if name:
+        texts = syntax.dns1123_subdomain(name)
+        errors += [invalid(path, name, ",".join(texts))] if texts else []
+        if total is None:
+            errors.append(required(TOTAL_COUNT, f"{both} should be set"))
+        prebuilt, at_path = meta.prebuilt_workload(pod, annotation_first=by_annotation)
+        if prebuilt and prebuilt != name:
+            errors.append(invalid(at_path, prebuilt, "prebuilt workload and pod group should be equal"))
+    elif total is not None:
+        return [*errors, required(path, f"{both} should be set")]
+    if total is not None and (why := _no_total(total)):
+        errors.append(invalid(TOTAL_COUNT, total, why))
+    return errors
+
+
+def _no_total(text: str) -> str:
+    try:
+        positive = integer(text) > 0
+    except ValueError as error:
+        return str(error)
+    written = f"'{Annotation.POD_GROUP_TOTAL_COUNT}={text}'"
+    return "" if positive else f"incorrect annotation value {written}: group total count should be greater than zero"

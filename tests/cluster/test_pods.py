@@ -1,0 +1,242 @@
+"""Plain pods from the queue to the end: gated, admitted, preempted, finished, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.objects import Raw
+from devcluster.controlplane import ControlPlane, Spec
+from devcluster.nodes import NodeGroup
+from tests.cluster.world import World, condition, job, local_queue, ours
+from tests.serving import Served, serving
+
+pytestmark = pytest.mark.cluster
+
+CONFIGURATION = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+leaderElection: {leaderElect: false}
+managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
+integrations: {frameworks: [batch/job, pod]}
+waitForPodsReady: {timeout: 5m}
+"""
+ONE, TWO = {"pool": "one"}, {"pool": "two"}
+TAINT = {"key": "reserved", "value": "one", "effect": "NoSchedule"}
+TOLERATION = {"key": "reserved", "operator": "Equal", "value": "one", "effect": "NoSchedule"}
+SPACE = "pods"
+GATE = "kueue.x-k8s.io/admission"
+QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane with nodes of two pools, of which one has a taint."""
+    pools = (
+        NodeGroup(count=1, prefix="one", labels=ONE, taints=(TAINT,)),
+        NodeGroup(count=1, prefix="two", labels=TWO),
+    )
+    with ControlPlane.start(spec=Spec(nodes=pools)) as started:
+        for name in (SPACE, "elsewhere"):
+            started.kubectl("create", "namespace", name, check=True)
+            started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, check=True)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("serve")
+    (directory / "config.yaml").write_text(CONFIGURATION.replace("NAMESPACE", SPACE))
+    with serving(plane.kubeconfig, directory, "--config", str(directory / "config.yaml")) as process:
+        process.ready()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def world(plane: ControlPlane, served: Served) -> World:
+    """The namespace, with a flavor for each pool and two priority classes."""
+    made = World(plane, SPACE)
+    made.create(
+        ours("ResourceFlavor", "one", {"nodeLabels": ONE, "tolerations": [TOLERATION]}),
+        ours("ResourceFlavor", "two", {"nodeLabels": TWO}),
+    )
+    for name, value in (("low", 1), ("high", 100)):
+        metadata = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
+        made.create({**metadata, "value": value})
+    return made
+
+
+def groups(one: int, two: int) -> list[Raw]:
+    """Resource groups with so many cpu of each flavor."""
+    flavors = [
+        {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+        for flavor, cpu in (("one", one), ("two", two))
+    ]
+    return [{"coveredResources": ["cpu"], "flavors": flavors}]
+
+
+def queue(world: World, name: str, one: int, two: int = 0, **spec: Raw) -> None:
+    fields = {"namespaceSelector": {}, "resourceGroups": groups(one, two), **spec}
+    world.create(ours("ClusterQueue", name, fields), local_queue(name, name))
+
+
+def pod(name: str, queue: str = "", *, seconds: float = 600, code: int = 0, labels: Raw | None = None) -> Raw:
+    """A pod of one cpu that ends after so many seconds."""
+    run = {"seiretsu.dev/run-for": f"{seconds}s", "seiretsu.dev/exit-code": str(code)}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    named = {QUEUE: queue} if queue else {}
+    metadata = {"name": name, "labels": {**named, **(labels or {})}, "annotations": run}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+
+
+def gates(found: Raw) -> list[str]:
+    return [each["name"] for each in found["spec"].get("schedulingGates", ())]
+
+
+def phase(world: World, name: str) -> str:
+    return str(world.get("pods", name).get("status", {}).get("phase", ""))
+
+
+def gone(world: World, resource: str, name: str) -> bool:
+    return not world.get(resource, name)
+
+
+def reserving(world: World, queue: str) -> int:
+    """How many Workloads hold quota of a ClusterQueue."""
+    return int(world.get("clusterqueues", queue).get("status", {}).get("reservingWorkloads", -1))
+
+
+def condition_of(world: World, name: str, kind: str) -> tuple[str, str, str]:
+    return condition(world.get("workloads", name), kind)
+
+
+def test_a_queued_pod_waits_behind_its_gate_starts_on_its_flavor_and_succeeds(world: World) -> None:
+    queue(world, "first", one=0)
+    world.create(pod("waits", "first", seconds=1))
+    made = world.get("pods", "waits")
+    assert GATE in gates(made)
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
+    assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+    world.until("its Workload has a reason", lambda: world.condition("waits", "QuotaReserved")[0] == "False")
+    assert world.workload("waits")["metadata"]["name"].startswith("pod-waits-")
+    assert gates(world.get("pods", "waits")) == gates(made)
+    world.patch("clusterqueues", "first", {"spec": {"resourceGroups": groups(1, 0)}})
+    world.until("it runs or has ended", lambda: phase(world, "waits") in ("Running", "Succeeded"))
+    started = world.get("pods", "waits")
+    assert gates(started) == []
+    assert started["spec"]["nodeSelector"] == ONE
+    assert TOLERATION in started["spec"]["tolerations"]
+    assert started["spec"]["nodeName"] == "one-1"
+    world.until("it has finished", lambda: world.condition("waits", "Finished")[:2] == ("True", "Succeeded"))
+    world.until("the finalizer is removed", lambda: "finalizers" not in world.get("pods", "waits")["metadata"])
+    world.until("its quota is free", lambda: reserving(world, "first") == 0)
+    assert {"CreatedWorkload", "Started", "FinishedWorkload"} <= world.events("Pod", "waits")
+    world.delete("pods", "waits")
+
+
+def test_a_pod_that_fails_finishes_its_workload_as_failed(world: World) -> None:
+    queue(world, "second", one=1)
+    world.create(pod("fails", "second", seconds=0.1, code=3))
+    world.until("it has finished", lambda: world.condition("fails", "Finished")[:2] == ("True", "Failed"))
+    world.until("the finalizer is removed", lambda: "finalizers" not in world.get("pods", "fails")["metadata"])
+    world.delete("pods", "fails")
+
+
+def test_a_preempted_pod_is_deleted_with_the_reason_and_its_replacement_is_queued(world: World) -> None:
+    """A ReplicaSet creates the replacement; its pods are queued one by one."""
+    queue(world, "third", one=1, preemption={"withinClusterQueue": "LowerPriority"})
+    template = pod("unused", "third", labels={CLASS: "low", "app": "set"})
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "set"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "set"}},
+            "template": {
+                "metadata": {key: template["metadata"][key] for key in ("labels", "annotations")},
+                "spec": {"containers": template["spec"]["containers"]},
+            },
+        },
+    }
+    world.create(made)
+
+    def mine() -> dict[str, Raw]:
+        found = world.get("pods")["items"]
+        return {each["metadata"]["name"]: each for each in found if each["metadata"]["labels"].get("app") == "set"}
+
+    world.until("its pod runs", lambda: [each["status"]["phase"] for each in mine().values()] == ["Running"])
+    (victim,) = mine()
+    before = world.version("pods")
+    world.create(pod("urgent", "third", labels={CLASS: "high"}))
+
+    def marked(state: Raw) -> bool:
+        target = condition(state, "TerminationTarget")
+        return state["metadata"]["name"] == victim and target[1] == "WorkloadEvictedDueToPreempted"
+
+    states = world.seen("pods", before, marked)
+    assert condition(states[-1], "TerminationTarget")[2].startswith("Preempted to accommodate a workload")
+    world.until("the urgent pod runs", lambda: phase(world, "urgent") == "Running")
+    world.until("the victim is gone", lambda: gone(world, "pods", victim))
+    world.until("its replacement waits", lambda: [gates(each) != [] for each in mine().values()] == [True])
+    world.delete("pods", "urgent")
+    world.until("the replacement runs", lambda: [each["status"]["phase"] for each in mine().values()] == ["Running"])
+    world.delete("replicasets", "set")
+    world.until("its pods are gone", lambda: not mine())
+    world.until("the quota is free", lambda: reserving(world, "third") == 0)
+
+
+def test_a_deleted_pod_is_gone_with_its_workload_whether_it_waits_or_runs(world: World) -> None:
+    queue(world, "fourth", one=1)
+    world.create(pod("runs", "fourth"))
+    world.until("it runs", lambda: phase(world, "runs") == "Running")
+    world.create(pod("pending", "fourth"))
+    world.until("the other waits", lambda: world.condition("pending", "QuotaReserved")[0] == "False")
+    for name in ("pending", "runs"):
+        workload = world.workload(name)["metadata"]["name"]
+        world.delete("pods", name)
+        world.until(f"{name} is gone", lambda name=name: gone(world, "pods", name))  # type: ignore[misc]
+        world.until("its Workload too", lambda workload=workload: gone(world, "workloads", workload))  # type: ignore[misc]
+    world.until("the quota is free", lambda: reserving(world, "fourth") == 0)
+
+
+def test_the_pods_of_a_queued_job_are_not_queued_again(world: World) -> None:
+    queue(world, "fifth", one=2)
+    found = job("with-label", "fifth", cpu=1, pods=2, seconds=600)
+    found["spec"]["template"]["metadata"]["labels"] = {QUEUE: "fifth"}
+    world.create(found)
+
+    def mine() -> list[Raw]:
+        return [each for each in world.get("pods")["items"] if each["metadata"]["name"].startswith("with-label-")]
+
+    world.until("its pods run", lambda: [each["status"]["phase"] for each in mine()] == ["Running"] * 2)
+    assert all("kueue.x-k8s.io/managed" not in each["metadata"]["labels"] for each in mine())
+    assert [name for name in world.workloads() if name.startswith("with-label")] == ["with-label"]
+    world.delete("jobs", "with-label")
+
+
+def test_a_pod_of_another_namespace_starts_at_once(world: World) -> None:
+    other = World(world.plane, "elsewhere")
+    other.create(pod("free", "first"))
+    world.until("it runs", lambda: phase(other, "free") == "Running")
+    assert other.workloads() == {}
+    other.delete("pods", "free")
+
+
+def test_a_gate_that_is_removed_by_hand_is_refused(world: World) -> None:
+    queue(world, "sixth", one=0)
+    world.create(pod("held", "sixth"))
+    world.until("it waits", lambda: world.condition("held", "QuotaReserved")[0] == "False")
+    patch: dict[str, Any] = {"spec": {"schedulingGates": []}}
+    done = world.plane.kubectl("patch", "pod", "held", "-n", SPACE, "--type=merge", "-p", json.dumps(patch))
+    assert done.returncode == 1
+    assert "is started when its workload is admitted, not by hand" in done.stderr
+    world.delete("pods", "held")

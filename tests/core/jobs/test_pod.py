@@ -1,0 +1,283 @@
+"""Plain pods: one Workload each, started by removing their gate, stopped by deletion."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.feature_gates import DEFAULTS
+from api.names import Annotation, Label
+from core.jobs import workload
+from core.jobs.actions import CreateWorkload, LetGo, Nothing, RemoveFinalizer, Start, Stop, WorkloadStatus
+from core.jobs.decide import decide
+from core.jobs.kind import Delete, Patch, Target
+from core.jobs.kinds import POD
+from core.jobs.kinds.pod import role_hash
+from core.jobs.situation import Situation
+from core.model import Admission, Key, PodSetAssignment, Raw
+from core.wire.merge import merged
+from core.workload import transitions
+from tests.core.jobs.samples import CLASSES, FLAVORS, NOW, after, decoded, evicted, facts
+
+GATE = {"name": "kueue.x-k8s.io/admission"}
+TARGET = Target(POD.resource, Key("ns", "p"))
+ADMISSION = Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 1000}, 1),))
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+
+
+def pod(*, gated: bool = True, status: Raw | None = None, spec: Raw | None = None, **metadata: Any) -> Raw:
+    """A pod of queue lq as admission leaves it."""
+    gates = [{"name": "example.com/other"}, *([GATE] if gated else [])]
+    base = {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "pod-uid",
+        "resourceVersion": "5",
+        "labels": {"app": "x", Label.QUEUE_NAME: "lq", Label.MANAGED: "true"},
+        "finalizers": ["example.com/own", "kueue.x-k8s.io/managed"],
+    }
+    found = {"containers": [CONTAINER], "schedulingGates": gates, **(spec or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": base | metadata,
+        "spec": found,
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def workload_of(found: Raw) -> Raw:
+    raw = copy.deepcopy(workload.manifest(POD, found, {"spec": {"priority": 0}}))
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    return raw
+
+
+def admitted(raw: Raw) -> Raw:
+    return after(raw, lambda value: transitions.reserved(value, ADMISSION, 500.0))
+
+
+def decided(found: Raw, *workloads: Raw, **more: Any) -> Any:
+    given: Raw = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
+    return decide(Situation(kind=POD, job=found, now=NOW, workloads=workloads, **given))
+
+
+def test_a_gated_pod_gets_a_workload_of_its_spec_without_its_metadata() -> None:
+    action = decided(pod())
+    assert isinstance(action, CreateWorkload)
+    assert action.manifest["metadata"]["name"].startswith("pod-p-")
+    assert (
+        action.manifest["metadata"]["ownerReferences"][0] | {"uid": "pod-uid", "controller": True}
+        == (action.manifest["metadata"]["ownerReferences"][0])
+    )
+    assert action.manifest["spec"]["queueName"] == "lq"
+    assert action.manifest["spec"]["podSets"] == [
+        {"name": "main", "count": 1, "template": {"metadata": {}, "spec": pod()["spec"]}}
+    ]
+
+
+def test_a_start_is_one_write_that_adds_the_nodes_and_removes_only_our_gates() -> None:
+    found = pod()
+    found["spec"]["schedulingGates"].append({"name": "kueue.x-k8s.io/topology"})
+    action = decided(found, admitted(workload_of(found)))
+    assert isinstance(action, Start)
+    (write,) = action.writes
+    assert isinstance(write, Patch)
+    started = merged(found, write.body)
+    assert started["spec"] == {
+        "containers": [CONTAINER],
+        "schedulingGates": [{"name": "example.com/other"}],
+        "nodeSelector": {"kind": "spot"},
+        "tolerations": FLAVORS["spot"]["spec"]["tolerations"],
+    }
+    assert started["metadata"]["labels"] == {
+        **found["metadata"]["labels"],
+        Label.POD_SET: "main",
+        Label.LOCAL_QUEUE: "lq",
+        Label.CLUSTER_QUEUE: "cq",
+    }
+    assert write.body["metadata"]["resourceVersion"] == "5"
+
+
+def running(found: Raw, raw: Raw) -> Raw:
+    (write,) = decided(found, raw).writes
+    return {**merged(found, write.body), "status": {"phase": "Running"}}
+
+
+def test_a_running_pod_whose_workload_is_admitted_is_left_alone() -> None:
+    raw = admitted(workload_of(pod()))
+    assert decided(running(pod(), raw), raw) == Nothing()
+
+
+def test_an_evicted_pod_gets_the_reason_as_a_condition_and_is_deleted() -> None:
+    raw = admitted(workload_of(pod()))
+    found = running(pod(), raw)
+    action = decided(found, evicted(raw, "Preempted", "Preempted to accommodate a workload"))
+    assert isinstance(action, Stop)
+    mark, deletion = action.writes
+    assert deletion == Delete("pod-uid", TARGET)
+    assert isinstance(mark, Patch)
+    assert (mark.subresource, mark.target, mark.apply) == ("status", TARGET, True)
+    (condition,) = mark.body["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "TerminationTarget",
+        "True",
+        "WorkloadEvictedDueToPreempted",
+        "Preempted to accommodate a workload",
+    )
+    assert mark.body["metadata"] == {"name": "p", "namespace": "ns", "uid": "pod-uid"}
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["while it waits", "while it runs"])
+def test_a_deleted_pod_loses_our_finalizer_first_and_then_its_workload_is_released(gated: bool) -> None:
+    found, raw = pod(gated=gated, deletionTimestamp="2026-01-01T00:00:00Z"), workload_of(pod())
+    action = decided(found, raw)
+    assert isinstance(action, LetGo)
+    (write,) = action.writes
+    assert isinstance(write, Patch)
+    assert write.body == {"metadata": {"finalizers": ["example.com/own"], "uid": "pod-uid", "resourceVersion": "5"}}
+    released = merged(found, write.body)
+    assert isinstance(decided(released, raw), RemoveFinalizer)
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed")], ids=["succeeded", "failed"]
+)
+def test_a_pod_that_has_ended_finishes_its_workload_before_it_loses_its_finalizer(phase: str, reason: str) -> None:
+    raw = admitted(workload_of(pod()))
+    found = running(pod(), raw) | {"status": {"phase": phase, "message": "that was it"}}
+    action = decided(found, raw)
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after)["Finished"] == f"True/{reason}"
+    assert action.after.condition("Finished").message == "that was it"  # type: ignore[union-attr]
+    finished = after(raw, lambda value: action.after)
+    assert isinstance(decided(found, finished), RemoveFinalizer)
+    finished["metadata"]["finalizers"] = []
+    assert isinstance(decided(found, finished), LetGo)
+    gone = merged(found, {"metadata": {"finalizers": None}})
+    assert decided(gone, finished) == Nothing()
+
+
+def test_a_pod_whose_gate_was_removed_by_hand_is_deleted() -> None:
+    action = decided(pod(gated=False), workload_of(pod()))
+    assert isinstance(action, Stop)
+    assert isinstance(action.writes[-1], Delete)
+
+
+def test_the_pod_of_a_deleted_workload_is_deleted_even_while_it_waits() -> None:
+    raw = workload_of(pod())
+    raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    action = decided(pod(), raw)
+    assert isinstance(action, Stop)
+    assert [type(each) for each in action.writes] == [Patch, Delete]
+
+
+def test_a_pod_that_leaves_its_queue_is_not_deleted() -> None:
+    action = decided(pod(labels={Label.MANAGED: "true"}), workload_of(pod()), managed=False)
+    assert not isinstance(action, Stop)
+
+
+def test_a_pod_of_a_statefulset_gets_no_workload_before_it_has_its_group() -> None:
+    assert decided(pod(annotations={Annotation.POD_SUSPENDING_PARENT: "statefulset"})) == Nothing()
+
+
+def test_the_caches_keep_what_is_read_and_share_what_is_equal() -> None:
+    known: dict[str, Raw] = {}
+
+    def share(raw: Raw) -> Raw:
+        return known.setdefault(str(raw), raw)
+
+    def received(name: str) -> Raw:
+        mounts = [{"name": f"kube-api-access-{name}", "mountPath": "/token"}, {"name": "data", "mountPath": "/data"}]
+        spec = {
+            "nodeName": f"node-{name}",
+            "containers": [{**CONTAINER, "volumeMounts": mounts}],
+            "volumes": [{"name": f"kube-api-access-{name}"}, {"name": "data"}],
+        }
+        found = pod(name=name, uid=name, spec=spec)
+        found["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 1000}
+        found["status"] = {
+            "phase": "Running",
+            "podIP": name,
+            "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": name},
+                {"type": "Initialized", "status": "True"},
+            ],
+        }
+        return found
+
+    one, two = (POD.lean(received(name), share) for name in ("a", "b"))
+    assert one["spec"]["nodeName"] == "node-a"
+    assert one["spec"]["volumes"] == [{"name": "data"}]
+    assert one["spec"]["containers"] is two["spec"]["containers"]
+    assert one["status"] is two["status"]
+    assert one["status"] == {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert one["metadata"]["labels"] is two["metadata"]["labels"]
+    assert one["metadata"]["name"] == "a"
+    assert "annotations" not in one["metadata"]
+
+
+def test_the_role_hash_is_the_one_of_kueue() -> None:
+    """Computed with Kueue's algorithm: the JSON of the shape with sorted keys and null for absent fields."""
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "5"}}}]}
+    assert len(role_hash(spec)) == 8
+    assert role_hash(spec) == role_hash({**spec, "restartPolicy": "Never", "nodeName": "n"})
+    assert role_hash(spec) != role_hash({**spec, "nodeSelector": {"a": "b"}})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "errors"),
+    [
+        (
+            {"labels": {Label.MANAGED: "false"}},
+            [f"metadata.labels[{Label.MANAGED}]: Forbidden: managed label value can only be 'true'"],
+        ),
+        (
+            {"labels": {Label.POD_GROUP_NAME: "g"}},
+            [
+                f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]: Required value: both the"
+                f" '{Annotation.POD_GROUP_TOTAL_COUNT}' annotation and the '{Label.POD_GROUP_NAME}' label should be set"
+            ],
+        ),
+        (
+            {"annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "2"}},
+            [
+                f"metadata.labels[{Label.POD_GROUP_NAME}]: Required value: both the"
+                f" '{Annotation.POD_GROUP_TOTAL_COUNT}' annotation and the '{Label.POD_GROUP_NAME}' label should be set"
+            ],
+        ),
+        (
+            {"labels": {Label.POD_GROUP_NAME: "g"}, "annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "0"}},
+            [
+                f'metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]: Invalid value: "0": incorrect annotation'
+                f" value '{Annotation.POD_GROUP_TOTAL_COUNT}=0': group total count should be greater than zero"
+            ],
+        ),
+        (
+            {
+                "labels": {Label.POD_GROUP_NAME: "g", Label.PREBUILT_WORKLOAD: "other"},
+                "annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "1"},
+            },
+            [
+                f'metadata.labels[{Label.PREBUILT_WORKLOAD}]: Invalid value: "other": prebuilt workload and pod group'
+                " should be equal"
+            ],
+        ),
+        ({"labels": {Label.POD_GROUP_NAME: "g"}, "annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "3"}}, []),
+    ],
+    ids=["managed label", "group without count", "count without group", "count zero", "prebuilt workload", "valid"],
+)
+def test_the_metadata_of_a_new_pod_is_checked_in_the_words_of_kueue(metadata: Raw, errors: list[str]) -> None:
+    assert [str(each) for each in POD.validate_create(pod(**metadata), DEFAULTS.__getitem__)] == errors
+
+
+def test_a_pod_stays_in_its_group_and_stays_unretriable() -> None:
+    total = {Annotation.POD_GROUP_TOTAL_COUNT: "3"}
+    old = pod(labels={Label.POD_GROUP_NAME: "g"}, annotations={**total, Annotation.RETRIABLE_IN_GROUP: "false"})
+    new = pod(labels={Label.POD_GROUP_NAME: "h"}, annotations=total)
+    assert [str(each) for each in POD.validate_update(old, new, DEFAULTS.__getitem__)] == [
+        f"metadata.annotations[{Annotation.RETRIABLE_IN_GROUP}]: Forbidden: unretriable pod group can't be converted"
+        " to retriable",
+        f'metadata.labels[{Label.POD_GROUP_NAME}]: Invalid value: "h": field is immutable',
+    ]
