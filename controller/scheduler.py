@@ -9,6 +9,7 @@ twice while a write is in progress. Why the others wait is written by ``controll
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -41,6 +42,11 @@ UNWRITTEN = AT_ONCE
 """The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
 earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
 it, and a victim may have finished.
+"""
+CONTENDED_SECONDS = 1.0
+"""While workloads wait for quota, the next cycle begins when all decisions are written: what arrives meanwhile is
+decided together with what becomes free, in the order of priority, and need not preempt. A write that is not answered
+within this time delays no cycle any longer.
 """
 SLICE_SECONDS = 0.002
 """The time after which a cycle yields to other tasks."""
@@ -141,14 +147,22 @@ class Scheduler:
                 if plan is None:
                     continue
                 self.cycles += 1
-                self._dispatch(plan)
+                contended = self._dispatch(plan)
                 self.metrics.cycle(plan, time.monotonic() - began)
                 await asyncio.sleep(0)  # and before the next plan
-                await self._decided.at_most(UNWRITTEN)
+                await self._written(contended=contended)
                 began = resumed = time.monotonic()
                 if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
                     self.wake()
                     break
+
+    async def _written(self, *, contended: bool) -> None:
+        """Returns when enough decisions are written for the next cycle to begin."""
+        if contended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONTENDED_SECONDS):
+                    await self._decided.at_most(0)
+        await self._decided.at_most(UNWRITTEN)
 
     async def _until_woken(self) -> None:
         """Waits for a change, for the end of the earliest backoff, or for the time at which edits are handled
@@ -167,8 +181,9 @@ class Scheduler:
         self._edits_wait = False
         self._woken.clear()
 
-    def _dispatch(self, plan: Plan) -> None:
-        """Queues each decision of a plan for its write."""
+    def _dispatch(self, plan: Plan) -> bool:
+        """Queues each decision of a plan for its write; returns whether workloads wait for quota that others use."""
+        contended = withdrawn = False
         for decision in plan.decisions:
             key = decision.workload.key
             if isinstance(decision, Reserve):
@@ -178,20 +193,23 @@ class Scheduler:
                 self._reserving[key] = decision
                 self._decided.add(key)
                 continue
+            contended = True
             self.reasons.add(decision)
             for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
-                self._preempt(victim, decision)
+                withdrawn |= self._preempt(victim, decision)
+        return contended and not withdrawn
 
-    def _preempt(self, victim: Victim, preemptor: Wait) -> None:
+    def _preempt(self, victim: Victim, preemptor: Wait) -> bool:
         """Queues the eviction of a victim; if its reservation has certainly not been written yet, withdraws that
-        instead: nobody has seen it, and the preemptor need not wait.
+        instead: nobody has seen it, and the preemptor need not wait. Returns whether it was withdrawn.
         """
         key = victim.workload.key
         if key not in self._unsure and self._reserving.pop(key, None) is not None:
             self._take_back(key)
-            return
+            return True
         self._evicting[key] = (victim, preemptor)
         self._decided.add(key)
+        return False
 
     async def _write_decided(self, key: Key) -> None:
         await self._learn(key, self._unsure.get(key))

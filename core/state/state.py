@@ -21,7 +21,8 @@ become the head), PARKED ALONE, or PARKED with its group (all of equal demand an
 | the tree has no heads                          | idle     |                                              |
 | some victims of a preemptor are free, not all  | paused, for 1 s at most |                               |
 
-(1) As soon as the tree has no heads left and no victim is still leaving, at the latest after 1 s (``wake_ups``).
+(1) Before the next cycle, unless a head of the tree comes first or a victim is still leaving; and when the tree has no
+heads left, at the latest after 1 s (``wake_ups``).
 (2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
 
 ``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
@@ -211,7 +212,7 @@ class State:
         self._ready &= roots.keys()
         paused = {roots.get(name) for name in self._preempted.paused(now)}
         found = self._heads_of_ready_trees(paused)
-        if self._wake_parked(now):
+        if self._wake_parked(found, paused, now):
             found = self._heads_of_ready_trees(paused)
         return tuple(found)
 
@@ -304,19 +305,28 @@ class State:
                 self._ready.difference_update(trees[root].queues)
         return found
 
-    def _wake_parked(self, now: float) -> bool:
-        """Wakes parked workloads in trees without heads; returns whether a tree became ready."""
+    def _wake_parked(self, heads: Iterable[Head], paused: set[str | None], now: float) -> bool:
+        """Wakes parked workloads whose time has come; returns whether any was parked."""
         if not self._wake_ups:
             return False
         reservations, roots = self.reservations, self.reservations.roots
-        busy = {roots.get(name) for name in self._ready}
-        busy |= {roots.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
-        due = self._wake_ups.due(now, roots, busy)
-        before = len(self._ready)
-        for root, resources in due.items():
-            woken = [name for name in reservations.trees[root].queues if self.pending.queues[name].wake(resources)]
-            self._ready.update(woken[:1])  # one of its queues makes a tree ready
-        return len(self._ready) > before
+        first = {roots.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
+        with_heads = {roots.get(name) for name in self._ready}
+        late = self._wake_ups.late(now, roots, first | with_heads)
+        first |= paused | {roots[head.cluster_queue] for head in heads if self._comes_first(head)}
+        woken = [
+            name
+            for due in (late, self._wake_ups.early(roots, first))
+            for root, resources in due.items()
+            for name in reservations.trees[root].queues
+            if self.pending.queues[name].wake(resources)
+        ]
+        self._ready.update(woken)
+        return bool(woken)
+
+    def _comes_first(self, head: Head) -> bool:
+        """Whether released quota belongs to this head before any parked workload of its tree."""
+        return head.preemptor or head.blocked or self.pending.queues[head.cluster_queue].strict
 
     def _apply_decision(self, decision: Reserve | Wait) -> bool:
         """Applies one decision; returns whether the next cycle in the tree may have another result."""

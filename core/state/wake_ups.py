@@ -1,50 +1,88 @@
-"""Parked workloads that will be decided again, but not before the heads that are already in a queue.
+"""Parked workloads that will be decided again, because quota or anything else that they wait for has changed.
 
-When quota becomes free, the heads that are already in a queue come first: a preemptor whose victims have just stopped,
-a StrictFIFO head. Kueue has the same effect because it wakes parked workloads a second later. Here they are woken as
-soon as their tree has no heads left and no victim in it is still stopping, at the latest after that second. Workloads
-that are parked in the meantime are decided once more, as in Kueue: a search for flavors that continues where it stopped
-may then have another reason. Separate from ``core.state.state``, which knows these times.
+They are woken twice. Late, when their tree has no heads left and no victim in it is still stopping, at the latest after
+a second, which is when Kueue wakes them: what was parked in the meantime is decided once more, and a search for flavors
+that continues where it stopped may then have another reason. And early, before the next cycle: otherwise workloads
+that have just arrived, or are behind them in their queue, would get the released quota first, and those of lower
+priority would be preempted immediately afterwards. As in Kueue, three things still come first: a preemptor whose
+victims have just stopped, a head that waited only for pods to become ready, and the head of a StrictFIFO queue.
+Separate from ``core.state.state``, which knows these times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 
 MAX_WAIT = 1.0
 """Seconds after which parked workloads are woken regardless of their tree."""
+EARLY = 16
+"""How often a tree is woken early before it is woken late: if quota is released in every cycle, the heads that come
+after the woken ones would otherwise never be decided.
+"""
+_WakeUps = dict[str, set[str] | None]
 
 
 class WakeUps:
     """By ClusterQueue: the resources that became free (None: anything may have changed), and since when that waits."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[str] | None] = {}
+        self._late: _WakeUps = {}
+        self._early: _WakeUps = {}
         self._since: dict[str, float] = {}
+        self._times: Counter[str] = Counter()
+        """By tree: how often it was woken early since it was woken late."""
 
     def __bool__(self) -> bool:
         """Whether any workload will be woken, now or later."""
-        return bool(self._waiting)
+        return bool(self._late)
 
     def add(self, name: str, resources: set[str] | None) -> None:
         """Registers the workloads in the tree of this ClusterQueue that wait for one of the resources."""
-        old = self._waiting.get(name, set())
-        self._waiting[name] = None if old is None or resources is None else old | resources
+        _add(self._late, name, resources)
+        _add(self._early, name, resources)
 
-    def due(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> dict[str, set[str] | None]:
-        """Removes and returns what must be woken now, by tree; ``busy`` trees still have heads."""
-        due: dict[str, set[str] | None] = {}
-        for name in sorted(self._waiting):
-            root = roots.get(name)
-            if root in busy and now < self._since.setdefault(name, now) + MAX_WAIT:
-                continue
+    def late(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns what must be woken late now, by tree; ``busy`` trees have heads or leaving victims."""
+        due = [
+            name
+            for name in sorted(self._late)
+            if roots.get(name) not in busy or now >= self._since.setdefault(name, now) + MAX_WAIT
+        ]
+        for name in due:
             self._since.pop(name, None)
-            resources = self._waiting.pop(name)
-            if root is not None:
-                old = due.get(root, set())
-                due[root] = None if old is None or resources is None else old | resources
-        return due
+            self._early.pop(name, None)
+        found = _by_tree(self._late, due, roots)
+        for root in found:
+            self._times.pop(root, None)
+        return found
+
+    def early(self, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns what must be woken early now, by tree; in ``busy`` trees something comes first."""
+        due = [
+            name
+            for name in sorted(self._early)
+            if (root := roots.get(name)) is not None and root not in busy and self._times[root] < EARLY
+        ]
+        found = _by_tree(self._early, due, roots)
+        self._times.update(found.keys())
+        return found
 
     def next(self) -> float | None:
         """Returns the latest time at which the first must be woken; None if there is none."""
         return min(self._since.values()) + MAX_WAIT if self._since else None
+
+
+def _add(found: _WakeUps, name: str, resources: set[str] | None) -> None:
+    old = found.get(name, set())
+    found[name] = None if old is None or resources is None else old | resources
+
+
+def _by_tree(waiting: _WakeUps, due: Iterable[str], roots: Mapping[str, str]) -> _WakeUps:
+    """Removes what is due; returns it by tree."""
+    found: _WakeUps = {}
+    for name in due:
+        resources, root = waiting.pop(name), roots.get(name)
+        if root is not None:
+            _add(found, root, resources)
+    return found

@@ -494,6 +494,42 @@ async def test_workloads_that_arrive_while_writes_wait_are_decided_before_those_
     await asyncio.gather(task, *others, return_exceptions=True)
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_while_workloads_wait_for_quota_the_next_cycle_waits_for_all_writes_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    found, server, _ = scheduler()
+    answered, update = asyncio.Event(), server.update
+
+    async def slow(resource: Resource, body: Raw, **more: Any) -> Raw:
+        await answered.wait()
+        return await update(resource, body, **more)
+
+    def create(name: str, cpu: str) -> None:
+        raw = workload(name, cpu)
+        server.objects[name] = copy.deepcopy(raw)
+        found.caches.workloads.observe("ADDED", raw)
+        found.wake()
+
+    monkeypatch.setattr(server, "update", slow)
+    monkeypatch.setattr(server, "patch", slow)
+    monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 60.0 if answers else 0.01)
+    create("xl", "4")  # behind `w`, which uses 2 of 4
+    task = asyncio.create_task(found.run())
+    try:
+        await eventually(lambda: found.cycles == 2)
+        create("later", "1")
+        if answers:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not found.state.assumed(Key("ns", "later"))
+            answered.set()
+        await eventually(lambda: found.state.assumed(Key("ns", "later")) or server.holds("later"))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_other_tasks_run_during_a_cycle_over_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
     found, server, _ = scheduler()

@@ -14,13 +14,16 @@ from core.model import (
     QueueingStrategy,
     Quota,
     Requeue,
+    Reserve,
     StopPolicy,
     Tried,
     Wait,
+    Workload,
 )
 from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
 from core.state.state import State
+from core.state.wake_ups import EARLY
 from core.workload import transitions
 from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 
@@ -67,11 +70,55 @@ def test_workloads_alike_are_parked_together_and_woken_when_quota_is_released() 
     assert names(found) == ["small"]
     assert found.pending.queues["a"].active == 1
     found.set_workload(Key("ns", "run"), None)
-    assert names(found) == ["small"]  # in line already, and so the first to be asked
-    turn_away(found)
     assert names(found) == ["one"]
     assert found.pending.queues["a"].active == 3
     found.check()
+
+
+def full(*heads: Workload, strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO) -> State:
+    """Both queues of a cohort are in full use, `high` of queue `a` is parked, and these arrive after it in `b`."""
+    found = state(cluster_queue("a", 5, cohort="all"), cluster_queue("b", 5, cohort="all", strategy=strategy))
+    for name in "ab":
+        found.set_workload(Key("ns", f"run-{name}"), reserved(f"run-{name}", 5, name))
+    found.set_workload(Key("ns", "high"), workload("high", 5, priority=9))
+    turn_away(found)
+    for head in heads:
+        found.set_workload(head.key, head)
+    return found
+
+
+def test_released_quota_is_offered_to_a_parked_workload_together_with_what_has_just_arrived() -> None:
+    """Otherwise the arrivals would borrow the quota of queue `a`, and be preempted for `high` immediately after."""
+    found = full(workload("same-queue", 1), workload("borrows", 1, queue="b", priority=9))
+    assert names(found) == ["same-queue", "borrows"]
+    found.set_workload(Key("ns", "run-a"), None)
+    plan = next(iter(drain(found, found.policy, 0.0)))
+    assert {decision.workload.key.name: type(decision) for decision in plan.decisions} == {
+        "high": Reserve,
+        "borrows": Wait,
+    }
+
+
+def test_released_quota_is_offered_to_the_head_of_a_strict_queue_before_parked_workloads() -> None:
+    found = full(workload("first", 1, queue="b"), strategy=QueueingStrategy.STRICT_FIFO)
+    found.set_workload(Key("ns", "run-a"), None)
+    assert names(found) == ["first"]
+    found.set_workload(Key("ns", "first"), None)
+    assert names(found) == ["high"]
+
+
+def test_workloads_of_low_priority_are_decided_although_quota_is_released_in_every_cycle() -> None:
+    found = state(cluster_queue("a", 5))
+    for name, priority in (("high", 9), ("middle", 5), ("low", 0)):
+        found.set_workload(Key("ns", name), workload(name, 7, priority=priority))
+    decided = []
+    for number in range(2 * EARLY):
+        found.set_workload(Key("ns", "run"), reserved("run", 5, "a"))
+        found.set_workload(Key("ns", "run"), None)
+        decided += names(found, number / 100)
+        turn_away(found, number / 100)
+    assert decided.count("high") > 2 * EARLY - 8
+    assert {"middle", "low"} <= set(decided)
 
 
 def test_parked_workloads_wait_for_victims_to_go_but_not_longer_than_a_second() -> None:
