@@ -253,7 +253,6 @@ def _about_ours() -> dict[str, About]:
             about = About(KUEUE, version, f"{kind}s", examples[kind], operations)
             found[f"/{verb}-kueue-x-k8s-io-{version}-{kind}"] = about
     owned = {**workload, "metadata": {**workload["metadata"], "ownerReferences": [_OWNER]}}
-    found["/feedback-kueue-x-k8s-io-v1beta2-workload"] = About(KUEUE, "v1beta2", "workloads", workload, _BOTH)
     found["/feedback-kueue-x-k8s-io-v1beta2-workload-deletion"] = About(
         KUEUE, "v1beta2", "workloads", owned, ("DELETE",)
     )

@@ -2,7 +2,8 @@
 on their workloads; and on a Workload without a job the feedback of a job.
 
 Separate hooks from validation, which the API server may skip: a warning is no reason to block a change or a deletion
-while Seiretsu is down. A rule set to ``Deny`` works only while it runs.
+while Seiretsu is down. A rule set to ``Deny`` works only while it runs. A Workload's is given by its validating hook,
+because each call of a hook costs the API server and Seiretsu as much as a small write.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from core.feedback.jobs import of_job
 from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
 from core.feedback.rules import Spent
 from core.feedback.submission import of_workload
+from core.jobs import meta
 from core.model import Labels, LocalQueue, Raw
 from core.state.lookup import Lookup
 from core.wire import decode
@@ -74,12 +76,24 @@ def advise(request: Request, context: Context) -> Response:
 
 
 def _found(request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
-    if request.kind == Kind.WORKLOAD:
-        return _of_workload(request.new(), request, labels, context)
     old, new = request.old_object, request.object
     resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
     own = expressions.findings(context.settings.expressions, resource, request, labels) if new is not None else ()
     return (*own, *_KINDS[request.kind](old, new, context))
+
+
+def advise_workload(request: Request, context: Context) -> Response:
+    """Returns the findings of a job for a valid Workload that no other object controls, when its spec is new or has
+    changed.
+    """
+    new = request.new()
+    if request.sub_resource or meta.controller(new) or _spec(request.old_object) == _spec(new):
+        return allow()
+    labels = context.labels_of(request.namespace)
+    found = _of_workload(new, request, labels, context)
+    if found and (before := request.before()) is not None:
+        found = news(found, _of_workload(before.new(), before, labels, context))
+    return judge(found, context.settings.feedback, labels).response()
 
 
 def _of_workload(workload: Raw, request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:

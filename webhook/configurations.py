@@ -20,6 +20,7 @@ from core.jobs.fields import dotted
 from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
 from core.model import Raw
+from webhook import workload_changes
 from webhook.hooks import Hook, Phase, Reach, hooks
 from webhook.settings import Account, Settings
 
@@ -153,8 +154,8 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "not-queued", "expression": f"!({queued('object', _marks(hook))})"})
     elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations, _marks(hook))})
-    elif hook.reach is Reach.MADE_BY_HAND:
-        conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
+    elif hook.reach is Reach.CHECKED_WORKLOADS:
+        conditions.append({"name": "to-be-checked", "expression": workload_changes.TO_BE_CHECKED})
     elif hook.reach is Reach.MISPLACED:
         conditions.append({"name": "names-a-queue", "expression": _near_queue(hook.kind)})
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})

@@ -43,13 +43,14 @@ class Reach(enum.Enum):
     UNMANAGED_JOBS = "jobs that name a queue in namespaces that are never managed"
     CHANGED_JOBS = "jobs that name a queue and whose containers, or pods while they run, are changed"
     DELETED_BY_HAND = "objects of a kind of ours that another object controls, deleted by a person"
-    MADE_BY_HAND = "objects of a kind of ours that no other object controls"
+    CHECKED_WORKLOADS = "Workloads that are created, or changed in what a rule reads"
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
     """One webhook. ``job_kind`` is the kind that must be enabled for it, ``instead_of`` the framework that must not be;
-    ``needed`` returns whether other settings require it.
+    ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows; if it
+    fails, the request is allowed all the same.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Hook:
     reach: Reach
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
+    advice: Handler | None = None
     job_kind: JobKind | None = None
     instead_of: str = ""
     needed: Callable[[Settings], bool] = lambda settings: True
@@ -206,7 +208,11 @@ HOOKS: Final[tuple[Hook, ...]] = (
     _of_ours(_V, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.validate),
     _of_ours(_V, Kind.COHORT, (Resource.COHORTS,), kinds.validate),
     _of_ours(_V, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.validate),
-    _of_ours(_V, Kind.WORKLOAD, (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+    replace(
+        _of_ours(_V, Kind.WORKLOAD, (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+        reach=Reach.CHECKED_WORKLOADS,
+        advice=advice.advise_workload,
+    ),
     _advice(Kind.CLUSTER_QUEUE, Resource.CLUSTER_QUEUES),
     _advice(Kind.LOCAL_QUEUE, Resource.LOCAL_QUEUES),
     _advice(Kind.QUEUE, Resource.QUEUES, names.V1ALPHA1),
@@ -221,7 +227,6 @@ HOOKS: Final[tuple[Hook, ...]] = (
         reach=Reach.DELETED_BY_HAND,
         handler=strangers.advise_deletion,
     ),
-    replace(_advice(Kind.WORKLOAD, Resource.WORKLOADS), operations=("CREATE", "UPDATE"), reach=Reach.MADE_BY_HAND),
 )
 
 

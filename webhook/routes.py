@@ -68,11 +68,23 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
         return bad_request(f"{hook.path} looks at {expected}, not at {full[:60]!r} of {request.group[:60]!r}")
     if why := _misfit(hook, request):
         return bad_request(why)
+    own = context.for_one()
     try:
-        return hook.handler(request, context.for_one())
+        response = hook.handler(request, own)
     except Exception:
-        _LOG.exception("admission failed", hook=hook.name, namespace=request.namespace, name=request.name)
+        _failed("admission", hook, request)
         return _INTERNAL if hook.failure_policy == "Fail" else allow()
+    if hook.advice is None or not response.allowed:
+        return response
+    try:
+        return hook.advice(request, own)
+    except Exception:
+        _failed("advice", hook, request)
+        return response
+
+
+def _failed(what: str, hook: Hook, request: Request) -> None:
+    _LOG.exception(f"{what} failed", hook=hook.name, namespace=request.namespace, name=request.name)
 
 
 def _misfit(hook: Hook, request: Request) -> str:

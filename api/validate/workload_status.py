@@ -14,7 +14,7 @@ from api.validate.common import IMMUTABLE, annotations, has_reservation, immutab
 
 _ADMISSION = "status.admission"
 _RECLAIMABLE = "status.reclaimablePods"
-_NO_TIME = "0001-01-01T00:00:00Z"
+NO_TIME = "0001-01-01T00:00:00Z"
 """Go's zero time."""
 
 
@@ -90,7 +90,7 @@ def _conditions(conditions: Sequence[Raw]) -> list[FieldError]:
     for index, condition in enumerate(conditions):
         path = f"status.conditions[{index}]"
         errors += checked(f"{path}.type", condition["type"], qualified_name)
-        if condition["lastTransitionTime"] == _NO_TIME:
+        if condition["lastTransitionTime"] == NO_TIME:
             errors.append(required(f"{path}.lastTransitionTime", "must be set"))
     return errors
 

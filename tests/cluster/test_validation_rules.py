@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,7 @@ from api.names import Label
 from api.objects import Raw
 from app.install import AS_CONTROLLER
 from devcluster.controlplane import ControlPlane, Spec
+from tests.api.objects import condition, pod_set, workload
 from tests.api.server import BY_KIND, CUT_SHORT, Server
 from tests.api.test_agreement import rules_of
 from tests.cluster.follower import follower
@@ -150,6 +152,50 @@ def test_a_client_that_writes_a_workload_back_in_another_form_changes_nothing(se
     container["image"] = "another"
     status, answer = server.put(found, {**found, "spec": {**found["spec"], "podSets": [pod_set]}})
     assert (status, "field is immutable" in answer["message"]) == (403, True), answer
+
+
+def calls(server: Server) -> int:
+    """How often the API server has called the webhook of Workloads."""
+    text = server.plane.kubectl("get", "--raw", "/metrics", check=True).stdout
+    counted = re.findall(r'^apiserver_admission_webhook_request_total\{.*name="vworkload.kb.io".*\} (\d+)$', text, re.M)
+    return sum(map(int, counted))
+
+
+def large() -> Raw:
+    """An admitted Workload of the most pod sets and conditions, of more than half a megabyte."""
+    environment = [{"name": f"V{number}", "value": "x" * 100} for number in range(250)]
+    pod_sets = [pod_set(f"p{number}") for number in range(18)]
+    for made in pod_sets:
+        made["template"]["spec"]["containers"][0]["env"] = environment
+    assignments = [{"name": made["name"], "count": 2, "resourceUsage": {"cpu": "2"}} for made in pod_sets]
+    conditions = [condition("QuotaReserved"), *(condition(f"C{number}") for number in range(14))]
+    admission = {"clusterQueue": "c", "podSetAssignments": assignments}
+    return workload(*pod_sets, status={"admission": admission, "conditions": conditions})
+
+
+@pytest.mark.parametrize("made", [workloads.HELD, large()], ids=["small", "large"])
+def test_writes_that_no_rule_looks_at_call_no_webhook(server: Server, made: Raw) -> None:
+    """Else each Workload of other clients would cost the API server two or three calls instead of one."""
+    found = stored(server, made)
+    before = calls(server)
+    status, found = server.put(found, {**found, "metadata": {**found["metadata"], "labels": {"a": "b"}}})
+    assert status == 200, found
+    body = {key: found[key] for key in ("apiVersion", "kind")} | {"status": {"conditions": [condition("Finished")]}}
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    path = f"{server.path(found, named=True)}/status?fieldManager=tests&force=true"
+    status, found = server.ask("PATCH", path, body, headers=apply)
+    assert status == 200, found
+    released = [
+        condition("QuotaReserved", "False") if one["type"] == "QuotaReserved" else one
+        for one in found["status"]["conditions"]
+    ]
+    status, found = server.put(found, {**found, "status": {"conditions": released}}, "/status")
+    assert status == 200, found
+    assert calls(server) == before
+    reserved = {**found["status"], "conditions": made["status"]["conditions"]}
+    status, answer = server.put(found, {**found, "status": reserved}, "/status")
+    assert (status, "status.admission: Required value" in answer["message"]) == (403, True), answer
+    assert calls(server) == before + 1
 
 
 def each_of(said: str) -> list[str]:

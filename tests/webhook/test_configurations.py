@@ -131,13 +131,6 @@ def test_policies_recognize_the_controller_by_the_same_rule_as_the_webhook(
     assert not (account.wrote(request) and user != name)
 
 
-def test_workloads_of_jobs_never_come_for_feedback() -> None:
-    name, owner = "workload-feedback.kb.io", {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}
-    assert not _reaches(name, {"ownerReferences": [{**owner, "controller": True}]})
-    assert _reaches(name, {"ownerReferences": [owner, {**owner, "controller": False}]})
-    assert _reaches(name, {})
-
-
 def test_kueues_names_and_paths_are_kept() -> None:
     found = {
         webhook["name"]: webhook["clientConfig"]["service"]["path"]
@@ -166,7 +159,6 @@ def test_kueues_names_and_paths_are_kept() -> None:
         "statefulset-feedback.kb.io": "/feedback-apps-v1-statefulset",
         "cronjob-feedback.kb.io": "/feedback-batch-v1-cronjob",
         "workload-deletion-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workload-deletion",
-        "workload-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workload",
     }
 
 

@@ -123,7 +123,7 @@ def test_it_may_look_at_workloads_without_a_job_and_at_what_they_request(cpu: st
         "spec": {"queueName": "main", "podSets": [pod_set]},
     }
     body = review_of(new, resource="workloads")
-    response = ask("/feedback-kueue-x-k8s-io-v1beta2-workload", body, knows=world(), settings=given)
+    response = ask("/validate-kueue-x-k8s-io-v1beta2-workload", body, knows=world(), settings=given)
     assert response["allowed"] is allowed
     assert response.get("status", {}).get("message", "") == ("" if allowed else "at most 4 cpu (rule needs-team)")
     assert said(queued(cpu="9"), given) == [], "a job is not its subject"

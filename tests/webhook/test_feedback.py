@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from api.configuration import load
@@ -17,12 +18,15 @@ from core.state.lookup import Lookup
 from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
+from webhook.hooks import HOOKS
 from webhook.policy import Entry, FeedbackPolicy
 from webhook.policy import policy as policy_of
-from webhook.review import shortened
-from webhook.settings import Settings
+from webhook.review import Request, Response, shortened
+from webhook.routes import answer
+from webhook.settings import Context, Settings
 
 VALIDATE = "/validate-batch-v1-job"
+VALIDATE_WORKLOAD = "/validate-kueue-x-k8s-io-v1beta2-workload"
 MISSPELT = 'LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?'
 
 
@@ -287,8 +291,36 @@ def workload(queue: str = "main", cpu: str = "1", count: int = 1, status: Raw | 
     ],
 )
 def test_a_workload_without_a_job_gets_the_warnings_of_a_job(made: Raw, message: str) -> None:
-    response = ask(f"{FEEDBACK}-workload", review_of(made, resource="workloads"), knows=world())
+    response = ask(VALIDATE_WORKLOAD, review_of(made, resource="workloads"), knows=world())
     assert response == {"uid": "u-1", "allowed": True, **({"warnings": [message]} if message else {})}
+
+
+def test_a_workload_of_another_object_gets_no_warnings() -> None:
+    made = workload("mian")
+    made["metadata"]["ownerReferences"] = [{"kind": "Any", "name": "x", "uid": "u", "controller": True}]
+    response = ask(VALIDATE_WORKLOAD, review_of(made, resource="workloads"), knows=world())
+    assert response == {"uid": "u-1", "allowed": True}
+
+
+def test_a_workload_is_refused_for_its_errors_without_advice() -> None:
+    made = workload("mian")
+    made["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["pods"] = "1"
+    response = ask(VALIDATE_WORKLOAD, review_of(made, resource="workloads"), knows=world())
+    assert (response["allowed"], "warnings" in response) == (False, False)
+    assert "reserved for internal kueue use" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("path", [hook.path for hook in HOOKS if hook.advice is not None])
+def test_a_failure_of_advice_refuses_nothing(path: str) -> None:
+    """The hook itself may refuse (``Fail``), advice may not."""
+
+    def fails(request: Request, context: Context) -> Response:
+        raise AssertionError("a bug")
+
+    (hook,) = (hook for hook in HOOKS if hook.path == path)
+    body = orjson.dumps(review_of(workload("mian"), resource="workloads"))
+    status, text = answer(replace(hook, advice=fails), body, Context(Settings(), world()))
+    assert (status, orjson.loads(text)["response"]) == (200, {"uid": "u-1", "allowed": True})
 
 
 @pytest.mark.parametrize("kind", ["QuotaReserved", "Finished"])
@@ -302,14 +334,14 @@ def test_a_workload_that_no_longer_waits_gets_no_warning(kind: str) -> None:
     }
     old = workload("mian", status={"conditions": [condition]})
     body = review_of({**old, "spec": {**old["spec"], "active": False}}, old=old, resource="workloads")
-    assert ask(f"{FEEDBACK}-workload", body, knows=world()) == {"uid": "u-1", "allowed": True}
+    assert ask(VALIDATE_WORKLOAD, body, knows=world()) == {"uid": "u-1", "allowed": True}
 
 
 def test_the_priority_of_a_workload_determines_its_queue_position() -> None:
     busy = running("big", "team-a", "team-a", "10") + waiting("w-1", "team-a", "9", 10)
     for priority, place in ((5, "queue position 2"), (11, "queue position 1")):
         body = review_of(workload(cpu="4", priority=priority), resource="workloads")
-        (warning,) = ask(f"{FEEDBACK}-workload", body, knows=world(busy))["warnings"]
+        (warning,) = ask(VALIDATE_WORKLOAD, body, knows=world(busy))["warnings"]
         assert place in warning
 
 
@@ -380,8 +412,8 @@ RULES = [
         review_of(v01_queue("taem-a"), resource="queues"),
         world(),
     ),
-    ("local-queue-not-found", f"{FEEDBACK}-workload", review_of(workload("mian"), resource="workloads"), world()),
-    ("no-queue", f"{FEEDBACK}-workload", review_of(workload(""), resource="workloads"), world()),
+    ("local-queue-not-found", VALIDATE_WORKLOAD, review_of(workload("mian"), resource="workloads"), world()),
+    ("no-queue", VALIDATE_WORKLOAD, review_of(workload(""), resource="workloads"), world()),
 ]
 
 
