@@ -314,6 +314,8 @@ def suspended_job(s: Situation) -> Action | None:
     if s.found.holds(names.Condition.EVICTED):  # it has released its quota and waits like any other
         return _queue_change(s)
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
+        if not s.pod_sets:
+            return Nothing()  # as in no_workload
         try:
             writes = s.start(template.injections(s.found, s.flavors))
         except FlavorMissingError as missing:

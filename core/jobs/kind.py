@@ -149,6 +149,8 @@ class JobKind(ABC):
     """How many pods ``{job}`` runs at the same time, in CEL, if its API allows that number to grow while it runs: the
     admission policies, which work without Seiretsu, do not.
     """
+    prebuilt: ClassVar[bool] = True
+    """Whether a job may name a Workload that was created for it."""
     elastic: ClassVar[bool] = False
     """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
 
@@ -353,6 +355,9 @@ class JobKind(ABC):
         if not self.elastic and meta.elastic(job):
             detail = f'elastic job is not supported for "{self.api_version}, Kind={self.kind}"'
             errors.append(forbidden(metadata.ELASTIC, detail))
+        name, path = meta.prebuilt_workload(job, annotation_first=enabled("WorkloadIdentifierAnnotations"))
+        if name and not self.prebuilt:
+            errors.append(forbidden(path, f'Is not supported for "{self.api_version}, Kind={self.kind}"'))
         return errors
 
     def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
@@ -373,11 +378,11 @@ class JobKind(ABC):
 
     def _annotated(self, job: Raw, slot: Slot) -> topology.Annotated:
         found = meta.annotations(self.template_of(job, slot) or {})
-        return topology.Annotated(f"{self.field_of(slot)}.metadata".lstrip("."), found, slot.count)
+        return topology.Annotated(self.metadata_of(slot), found, slot.count)
 
-    def field_of(self, slot: Slot) -> str:
-        """The path of a slot's template, as messages have it."""
-        return dotted(slot.path)
+    def metadata_of(self, slot: Slot) -> str:
+        """The path of the metadata of a slot's template, as messages have it."""
+        return dotted((*slot.path, "metadata"))
 
 
 def count(of: Raw, name: str = "replicas") -> int:

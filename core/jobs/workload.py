@@ -128,6 +128,8 @@ def stands_for(
     if spec.get("maximumExecutionTimeSeconds") != max_execution_seconds(job):
         return False
     wanted = kind.pod_sets(job, related)
+    if not wanted:
+        return True  # the templates are those of a related object, which is not there at the moment
     before = spec.get("podSets") or []
     if running is not None:
         started = _started(before, running)

@@ -15,8 +15,9 @@ from core.jobs.kind import Cause, Delete, JobKind, Right, Write
 from core.jobs.kinds import ALL, JOB_SET, KINDS, POD
 from core.jobs.template import Injection
 from core.model import Raw
-from tests.core.jobs.test_kinds import EXAMPLES
+from tests.core.jobs.test_kinds import EXAMPLES, RELATED
 from tests.core.jobs.test_pod import pod
+from tests.core.jobs.test_trainjob import made as train_job_set
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget")
@@ -58,13 +59,16 @@ def writes(kind: JobKind) -> list[Write]:
     """Those of starts and stops of a job, before its first start and after one."""
     example = pod() if kind is POD else EXAMPLES[kind]
     started: Raw = {**example, "status": {"startTime": "2026-01-01T00:00:00Z"}}
-    marked = {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}
-    child: Raw = {"metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "spec": {"template": marked}}
+    template = {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}
+    child: Raw = {"metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "spec": {"template": template}}
+    marked: Raw = train_job_set({"kueue.x-k8s.io/workload": "w"})
+    related = [marked] if kind in RELATED else [child]
     found: list[Write] = []
     for job in (example, started):
         running = changed(job, *kind.release(job))
-        found += kind.start(job, [Injection("any", 1)] * len(kind.slots(job)), [child])
-        found += kind.stop_because(running, kind.pod_sets(job), Cause("WorkloadDeleted", "", 0.0), [child])
+        found += kind.start(job, [Injection("any", 1)] * len(kind.slots(job, related)), related)
+        for each in (running, job):
+            found += kind.stop_because(each, kind.pod_sets(job, related), Cause("WorkloadDeleted", "", 0.0), related)
     return found
 
 

@@ -156,6 +156,17 @@
   resources: [jobsets/finalizers]
   verbs: [update]
 {{- end }}
+{{- if has "trainer.kubeflow.org/trainjob" $frameworks }}
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [get, list, watch, delete]
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs/finalizers]
+  verbs: [update]
+{{- end }}
 {{- if has "kubeflow.org/pytorchjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [pytorchjobs]
@@ -194,6 +205,22 @@
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "workload.codeflare.dev/appwrapper" $frameworks }}
+- apiGroups: [workload.codeflare.dev]
+  resources: [appwrappers]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [workload.codeflare.dev]
+  resources: [appwrappers/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if has "sparkoperator.k8s.io/sparkapplication" $frameworks }}
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications/finalizers]
   verbs: [update]
 {{- end }}
 {{- if has "pod" $frameworks }}

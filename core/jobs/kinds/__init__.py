@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.jobs.kind import JobKind
+from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB
@@ -13,6 +14,8 @@ from core.jobs.kinds.pod import POD
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
+from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
+from core.jobs.kinds.trainjob import TRAIN_JOB
 from core.model import Raw
 
 __all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "POD", "kind_of"]
@@ -24,11 +27,14 @@ ALL: Final[tuple[JobKind, ...]] = (
     RAY_CLUSTER,
     RAY_SERVICE,
     JOB_SET,
+    TRAIN_JOB,
     PY_TORCH_JOB,
     TF_JOB,
     XG_BOOST_JOB,
     PADDLE_JOB,
     JAX_JOB,
+    APP_WRAPPER,
+    SPARK_APPLICATION,
     POD,
 )
 """In the order in which Kueue's own Configuration names them."""

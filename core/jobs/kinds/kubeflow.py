@@ -59,10 +59,10 @@ class KubeflowJob(JobKind):
         """The PriorityClass of the job's scheduling policy."""
         return str(at(job, ("spec", "runPolicy", "schedulingPolicy", "priorityClass")) or "")
 
-    def field_of(self, slot: Slot) -> str:
+    def metadata_of(self, slot: Slot) -> str:
         """Types of replicas are keys of a map, which messages have in brackets."""
         *_, kind, last = slot.path
-        return f"{dotted(self.pods_path)}[{kind}].{last}"
+        return f"{dotted(self.pods_path)}[{kind}].{last}.metadata"
 
 
 _MASTER_AND_WORKERS: Final = ("Master", "Worker")
@@ -115,6 +115,7 @@ class JAXJob(KubeflowJob):
     resource = Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob")
     pods_path = ("spec", "jaxReplicaSpecs")
     types = ("Worker",)
+    prebuilt = False
     form = form_of("jaxReplicaSpecs", types)
 
 

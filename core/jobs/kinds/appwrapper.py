@@ -1,0 +1,173 @@
+"""AppWrapper (workload.codeflare.dev/v1beta2): objects of other kinds that are created, and deleted, together.
+
+Where the pod templates of these objects are is in the status, for which the operator knows some kinds and reads
+``podSets`` of the others: without that there is no Workload yet. A start adds ``podSetInfos`` to the components, a stop
+removes them; the objects themselves are not changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, list_of, map_of
+from api.objects import Resource
+from api.structural import Form
+from core.jobs import meta, template
+from core.jobs.fields import Path, at, changed
+from core.jobs.kind import JobKind, Outcome, Slot, count, holds
+from core.jobs.template import ConflictError, Injection
+from core.model import Raw
+
+_TEMPLATE: Final = Form(POD_TEMPLATE)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
+_OF_CONTAINERS: Final = ("name", "image", "command", "args", "resources", "restartPolicy", "securityContext")
+_OF_PODS: Final = (
+    *("restartPolicy", "nodeSelector", "affinity", "tolerations", "priorityClassName", "overhead", "runtimeClassName"),
+    *("schedulerName", "topologySpreadConstraints", "preemptionPolicy"),
+)
+"""The fields that decide about quota and nodes: those of the other fields may have defaults in a Workload alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped(Slot):
+    """A pod template in a component; ``info`` is the field for what it is started with."""
+
+    info: Path = ()
+
+
+class AppWrapper(JobKind):
+    """The ``workload.codeflare.dev/appwrapper`` framework."""
+
+    framework = "workload.codeflare.dev/appwrapper"
+    resource = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
+    pods_path = ("spec", "components")
+    pods_field = "pods of its components"
+    form = Form(
+        fields(
+            metadata=METADATA,
+            spec=fields(
+                suspend=BOOLEAN,
+                managedBy=TEXT,
+                components=list_of(
+                    fields(
+                        template={"type": "object"},
+                        podSetInfos=list_of(
+                            fields(labels=map_of(TEXT), annotations=map_of(TEXT), nodeSelector=map_of(TEXT))
+                        ),
+                    )
+                ),
+            ),
+            status=fields(componentStatus=list_of(fields(podSets=list_of(fields(replicas=INTEGER, path=TEXT))))),
+        )
+    )
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """Returns one pod set for each that the status names, numbered; none while it names no template that exists."""
+        components = at(job, self.pods_path) or []
+        statuses = at(job, ("status", "componentStatus")) or []
+        name = str((job.get("metadata") or {}).get("name") or "").lower()
+        found: list[Slot] = []
+        for component, status in enumerate(statuses[: len(components)]):
+            for place, each in enumerate(status.get("podSets") or ()):
+                path = _path(each.get("path") or "")
+                info = (*self.pods_path, component, "podSetInfos", place)
+                found.append(
+                    Wrapped(f"{name}-{len(found)}", count(each), (*self.pods_path, component, *path), info=info)
+                )
+        return found if all(_is_template(at(job, slot.path)) for slot in found) else []
+
+    def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
+        """The pod template of a pod set, with what it is started with."""
+        found = _reduced(at(job, slot.path))
+        info = at(job, slot.info) if isinstance(slot, Wrapped) else None
+        if not info:
+            return found
+        parts: Raw = {part: info.get(part) or {} for part in ("labels", "annotations", "nodeSelector")}
+        given = Injection(
+            name=slot.name,
+            count=slot.count,
+            labels=parts["labels"],
+            annotations=parts["annotations"],
+            node_selector=parts["nodeSelector"],
+            tolerations=info.get("tolerations") or [],
+        )
+        try:
+            return template.inject(found, given)
+        except ConflictError:  # somebody else's: the operator will report it
+            return found
+
+    def injected(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Raw:
+        """Returns the AppWrapper with the injection of each pod set beside its component."""
+        slots = self.slots(job, related)
+        if len(slots) != len(injections):
+            raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
+        infos: dict[int, list[Raw]] = {}
+        for slot, injection in zip(slots, injections, strict=True):
+            template.inject(_reduced(at(job, slot.path)), injection)  # raises where the template has another value
+            marked = replace(injection, labels={**injection.labels, self.uid_label: meta.uid(job)})
+            infos.setdefault(int(slot.path[2]), []).append(_info(marked))
+        for component, found in infos.items():
+            job = changed(job, (*self.pods_path, component, "podSetInfos"), found)
+        return job
+
+    def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """The AppWrapper with its components as they were before the start."""
+        components = at(job, self.pods_path) or []
+        without = [{part: value for part, value in each.items() if part != "podSetInfos"} for each in components]
+        return changed(job, self.pods_path, without)
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether its operator has not deleted its components."""
+        return holds(job, "QuotaReserved")
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """Succeeded, or Failed with all of its components deleted."""
+        phase = at(job, ("status", "phase"))
+        if phase == "Succeeded":
+            return Outcome(True, "AppWrapper finished successfully")
+        failed = phase == "Failed" and not holds(job, "ResourcesDeployed")
+        return Outcome(False, "AppWrapper failed") if failed else None
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether its operator reports its pods as ready."""
+        return holds(job, "PodsReady")
+
+
+APP_WRAPPER: Final = AppWrapper()
+
+
+def _path(text: str) -> Path:
+    """A path as the status has it, for example ``template.spec.template``; one that cannot be read leads nowhere."""
+    first, rest = text[: len("template")], text[len("template") :]
+    steps = [*_STEP.finditer(rest)]
+    if first != "template" or "".join(step[0] for step in steps) != rest:
+        return ("",)
+    return ("template", *(step[1] if step[1] is not None else int(step[2]) for step in steps))
+
+
+def _is_template(found: Any) -> bool:
+    return isinstance(found, dict) and bool(found.get("spec")) and not _TEMPLATE.errors(found)
+
+
+def _reduced(found: Raw) -> Raw:
+    """The template without fields that decide nothing here."""
+    spec = found.get("spec") or {}
+    metadata = {part: (found.get("metadata") or {}).get(part) for part in ("labels", "annotations")}
+    kept: Raw = {part: spec[part] for part in _OF_PODS if spec.get(part)}
+    for part in ("initContainers", "containers"):
+        if spec.get(part):
+            kept[part] = [{name: each[name] for name in _OF_CONTAINERS if name in each} for each in spec[part]]
+    return {"metadata": {part: value for part, value in metadata.items() if value}, "spec": kept}
+
+
+def _info(injection: Injection) -> Raw:
+    parts = {
+        "labels": dict(injection.labels),
+        "annotations": dict(injection.annotations),
+        "nodeSelector": dict(injection.node_selector),
+        "tolerations": list(injection.tolerations),
+    }
+    return {part: value for part, value in parts.items() if value}

@@ -1,0 +1,207 @@
+"""SparkApplication (sparkoperator.k8s.io/v1beta2): a driver and its executors, described by fields without templates.
+
+The pod templates of the Workload are built from these fields. What a start writes into them cannot be restored from a
+template (a label of a role and one of its template look the same there), so the start keeps the fields as they were in
+an annotation. ``cores`` counts nothing: a role requests its ``coreRequest``, as in Kueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, fields, map_of, pod_spec
+from api.errors import FieldError, invalid
+from api.feature_gates import Enabled
+from api.objects import Resource
+from api.structural import Form
+from core.jobs import meta, template
+from core.jobs.fields import at, changed, dotted
+from core.jobs.kind import JobKind, Outcome, Slot
+from core.jobs.template import Injection
+from core.model import Raw
+
+BEFORE: Final = "seiretsu.dev/spark-before-start"
+"""The node selector of the application, and the fields of both roles that a start changes, as they were before it."""
+_ROLES: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_CHANGED: Final = ("labels", "annotations", "nodeSelector", "tolerations")
+_UNITS: Final = {"k": "Ki", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
+_WITHOUT_PODS: Final = ("", "SUSPENDED", "COMPLETED", "FAILED", "SUBMISSION_FAILED")
+
+_POD: Final[Raw] = pod_spec()["properties"]
+_ROLE: Final = fields(
+    labels=map_of(TEXT),
+    annotations=map_of(TEXT),
+    nodeSelector=map_of(TEXT),
+    tolerations=_POD["tolerations"],
+    affinity=_POD["affinity"],
+    priorityClassName=TEXT,
+    initContainers=_POD["initContainers"],
+    sidecars=_POD["containers"],
+    coreRequest=QUANTITY,
+    coreLimit=QUANTITY,
+    memory=TEXT,
+    memoryLimit=TEXT,
+    gpu=fields(name=TEXT, quantity=INTEGER),
+    instances=INTEGER,
+    template=POD_TEMPLATE,
+)
+
+
+class SparkApplication(JobKind):
+    """The ``sparkoperator.k8s.io/sparkapplication`` framework."""
+
+    framework = "sparkoperator.k8s.io/sparkapplication"
+    resource = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication")
+    pods_path = ("spec",)
+    pods_field = "spec.executor.instances"
+    prebuilt = False
+    form = Form(
+        fields(
+            metadata=METADATA,
+            spec=fields(
+                suspend=BOOLEAN,
+                mode=TEXT,
+                dynamicAllocation=fields(enabled=BOOLEAN),
+                nodeSelector=map_of(TEXT),
+                driver=_ROLE,
+                executor=_ROLE,
+            ),
+        )
+    )
+
+    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
+        """Returns the pod sets ``driver`` and ``executor``."""
+        instances = at(job, ("spec", "executor", "instances")) or 0
+        return [Slot("driver", 1, ("spec", "driver")), Slot("executor", instances, ("spec", "executor"))]
+
+    def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
+        """The pod template that the operator makes of the fields of a role, as far as it decides about quota."""
+        role = at(job, slot.path)
+        if role is None:
+            return None
+        base = at(role, ("template", "metadata")) or {}
+        metadata = {part: {**(base.get(part) or {}), **(role.get(part) or {})} for part in ("labels", "annotations")}
+        container = {"name": _ROLES[slot.name], "resources": _resources(role)}
+        selector = {**(at(job, ("spec", "nodeSelector")) or {}), **(role.get("nodeSelector") or {})}
+        spec = {
+            "initContainers": role.get("initContainers"),
+            "containers": [container, *(role.get("sidecars") or ())],
+            "nodeSelector": selector,
+            **{part: role.get(part) for part in ("affinity", "tolerations", "priorityClassName")},
+        }
+        return {"metadata": _given(metadata), "spec": _given(spec)}
+
+    def metadata_of(self, slot: Slot) -> str:
+        """A role has the labels and annotations of its pods itself."""
+        return dotted(slot.path)
+
+    def injected(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Raw:
+        """Returns the application with the injections in its roles, and with what they replace in an annotation.
+
+        The operator accepts a node selector of the application or of its roles, not both: it is moved into the roles.
+        """
+        before: Raw = {role: _given({part: at(job, ("spec", role, part)) for part in _CHANGED}) for role in _ROLES}
+        if selector := at(job, ("spec", "nodeSelector")):
+            before["nodeSelector"] = selector
+        found = super().injected(job, injections, related)
+        if at(found, ("metadata", "annotations", BEFORE)) is None:
+            path = ("metadata", "annotations", BEFORE)
+            found = changed(found, path, orjson.dumps(before, option=orjson.OPT_SORT_KEYS).decode())
+        return changed(found, ("spec", "nodeSelector"), None) if selector else found
+
+    def with_injection(self, job: Raw, slot: Slot, injection: Injection, related: Sequence[Raw] = ()) -> Raw:
+        """Returns the application with the injection in one role."""
+        role = at(job, slot.path) or {}
+        selector = {**(at(job, ("spec", "nodeSelector")) or {}), **(role.get("nodeSelector") or {})}
+        pod = {
+            "metadata": {part: role.get(part) or {} for part in ("labels", "annotations")},
+            "spec": {"nodeSelector": selector, "tolerations": role.get("tolerations") or []},
+        }
+        found = template.inject(pod, injection)
+        given = {**found["metadata"], **found["spec"]}
+        return changed(job, slot.path, {**role, **{part: given[part] for part in _CHANGED}})
+
+    def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """The application as it was before its start, by the annotation of that start."""
+        text = meta.annotations(job).get(BEFORE)
+        if text is None:
+            return job
+        before = _parsed(text)
+        for role in _ROLES:
+            if at(job, ("spec", role)) is not None:
+                for part in _CHANGED:
+                    job = changed(job, ("spec", role, part), at(before, (role, part)))
+        if before.get("nodeSelector"):
+            job = changed(job, ("spec", "nodeSelector"), before["nodeSelector"])
+        return changed(job, ("metadata", "annotations", BEFORE), None)
+
+    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether it was submitted and has neither ended nor been stopped completely."""
+        return _state(job) not in _WITHOUT_PODS
+
+    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
+        """Completed or failed; after its end the status goes on counting executors."""
+        if _state(job) not in ("COMPLETED", "FAILED", "SUBMISSION_FAILED"):
+            return None
+        return Outcome(_state(job) == "COMPLETED", at(job, ("status", "applicationState", "errorMessage")) or "")
+
+    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether the driver runs, and as many executors as are wanted run or have completed."""
+        states = (at(job, ("status", "executorState")) or {}).values()
+        ready = sum(each in ("RUNNING", "COMPLETED") for each in states)
+        return _state(job) == "RUNNING" and bool(ready >= (at(job, ("spec", "executor", "instances")) or 0))
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Only applications whose driver and executors are pods of a fixed number are queued."""
+        errors = []
+        mode = at(job, ("spec", "mode"))
+        if mode != "cluster":
+            detail = "only Cluster mode is supported for a kueue managed job"
+            errors.append(invalid("spec.mode", mode or "", detail))
+        if at(job, ("spec", "dynamicAllocation", "enabled")) and not meta.elastic(job):
+            detail = (
+                "a kueue managed job can use dynamicAllocation only when the ElasticJobsViaWorkloadSlices feature gate"
+                " is on and the job is an elastic job"
+            )
+            errors.append(invalid("spec.dynamicAllocation.enabled", True, detail))
+        return errors + super().validate_create(job, enabled)
+
+
+SPARK_APPLICATION: Final = SparkApplication()
+
+
+def _state(job: Raw) -> str:
+    return str(at(job, ("status", "applicationState", "state")) or "")
+
+
+def _given(parts: Raw) -> Raw:
+    return {name: part for name, part in parts.items() if part}
+
+
+def _resources(role: Raw) -> Raw:
+    """The resources of a role's main container."""
+    gpu = role.get("gpu") or {}
+    limits = {"cpu": role.get("coreLimit"), "memory": _memory(role.get("memoryLimit"))}
+    if gpu.get("name") and (gpu.get("quantity") or 0) > 0:
+        limits[gpu["name"]] = gpu["quantity"]
+    requests = {"cpu": role.get("coreRequest"), "memory": _memory(role.get("memory"))}
+    return _given({"requests": _given(requests), "limits": _given(limits)})
+
+
+def _memory(text: str | None) -> str | None:
+    """An amount of memory as Kubernetes spells it: ``512m`` is ``512Mi``."""
+    number = (text or "").removesuffix("b").removesuffix("B")
+    unit = _UNITS.get(number[-1:].lower())
+    return f"{number[:-1]}{unit}" if unit else text
+
+
+def _parsed(text: str) -> Any:
+    """What the annotation of a start says; nothing if somebody changed it into something else."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

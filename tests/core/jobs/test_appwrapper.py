@@ -1,0 +1,119 @@
+"""An AppWrapper and its components in the eyes of the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.jobs.kind import Outcome
+from core.jobs.kinds.appwrapper import APP_WRAPPER
+from core.jobs.template import ConflictError, Injection
+from core.model import Raw
+from core.wire.merge import merged
+from tests.core.jobs.samples import patches
+
+POD: Raw = {
+    "metadata": {"labels": {"app": "x"}, "creationTimestamp": None},
+    "spec": {
+        "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": 1}}, "ports": [{"containerPort": 1}]}
+        ],
+        "nodeSelector": {"disk": "ssd"},
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+}
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": POD}}
+PLAIN = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": POD["spec"]}
+PATHS: Any = (
+    [{"replicas": 3, "path": "template.spec.template"}],
+    [],
+    [{"path": "template.list[0]"}, {"path": "template"}],
+)
+
+
+def app_wrapper(status: Raw | None = None, paths: Any = PATHS, **spec: Any) -> Raw:
+    """A Job of three pods, an object without pods, and one with two pods of its own."""
+    components = [
+        {"template": JOB, "annotations": {"a": "b"}},
+        {"template": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}},
+        {"template": {**PLAIN, "list": [POD]}, "podSets": [{"path": "template"}]},
+    ]
+    return {
+        "apiVersion": APP_WRAPPER.api_version,
+        "kind": "AppWrapper",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "a-uid", "resourceVersion": "5"},
+        "spec": {"suspend": True, "components": components, **spec},
+        "status": {"componentStatus": [{"podSets": each} for each in paths], **(status or {})},
+    }
+
+
+def test_the_templates_that_its_status_names_are_its_pod_sets() -> None:
+    found = APP_WRAPPER.pod_sets(app_wrapper())
+    assert [(each["name"], each["count"]) for each in found] == [("a-0", 3), ("a-1", 1), ("a-2", 1)]
+    assert found[0]["template"] == {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": 1}}}],
+        },
+    }, "fields that get defaults in a Workload alone are left out"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "spec.template",
+        "template.spec.nothing",
+        "template.spec.template.spec",
+        "template.spec..x",
+        "templatex",
+        "template[x]",
+    ],
+)
+def test_there_is_no_workload_while_its_status_names_no_template(path: str) -> None:
+    assert APP_WRAPPER.pod_sets(app_wrapper(paths=[[{"path": path}]])) == []
+    assert APP_WRAPPER.pod_sets({**app_wrapper(), "status": {}}) == []
+
+
+def test_a_start_adds_what_each_component_is_created_with_and_changes_no_template() -> None:
+    job = app_wrapper()
+    nodes = [Injection(f"a-{number}", 1, node_selector={"pool": str(number)}) for number in range(3)]
+    (start,) = patches(APP_WRAPPER.start(job, nodes))
+    label = {"labels": {"kueue.x-k8s.io/job-uid": "a-uid"}}
+    infos = [{**label, "nodeSelector": {"pool": str(number)}} for number in range(3)]
+    first, second, third = job["spec"]["components"]
+    components = [{**first, "podSetInfos": infos[:1]}, second, {**third, "podSetInfos": infos[1:]}]
+    assert start.body["spec"] == {"suspend": False, "components": components}
+    running = merged(job, start.body)
+    selectors = [each["template"]["spec"]["nodeSelector"] for each in APP_WRAPPER.pod_sets(running)]
+    assert selectors == [{"disk": "ssd", "pool": str(number)} for number in range(3)]
+    (stop,) = patches(APP_WRAPPER.stop(running, []))
+    assert merged(running, stop.body)["spec"] == job["spec"]
+
+
+def test_a_start_with_another_value_than_a_template_has_is_a_conflict() -> None:
+    with pytest.raises(ConflictError, match="disk"):
+        APP_WRAPPER.start(app_wrapper(), [Injection("any", 1, node_selector={"disk": "hdd"})] * 3)
+
+
+@pytest.mark.parametrize(
+    ("phase", "deployed", "outcome"),
+    [
+        ("Running", "True", None),
+        ("Succeeded", "True", Outcome(True, "AppWrapper finished successfully")),
+        ("Failed", "True", None),
+        ("Failed", "False", Outcome(False, "AppWrapper failed")),
+    ],
+    ids=["running", "succeeded", "failed, its pods are not deleted yet", "failed"],
+)
+def test_how_it_ended(phase: str, deployed: str, outcome: Outcome | None) -> None:
+    status = {"phase": phase, "conditions": [{"type": "ResourcesDeployed", "status": deployed}]}
+    assert APP_WRAPPER.finished(app_wrapper(status)) == outcome
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_its_conditions_report_its_pods(status: str) -> None:
+    found = app_wrapper({"conditions": [{"type": kind, "status": status} for kind in ("QuotaReserved", "PodsReady")]})
+    assert APP_WRAPPER.active(found) is APP_WRAPPER.pods_ready(found) is (status == "True")

@@ -1,0 +1,180 @@
+"""A SparkApplication in the eyes of the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.feature_gates import DEFAULTS
+from core.jobs.kind import Outcome
+from core.jobs.kinds.sparkapplication import BEFORE, SPARK_APPLICATION
+from core.jobs.template import Injection
+from core.model import Raw
+from core.wire.merge import merged
+from tests.core.jobs.samples import patches
+
+
+def spark(*, driver: Raw | None = None, executor: Raw | None = None, status: Raw | None = None, **spec: Any) -> Raw:
+    """A driver and two executors of half a cpu."""
+    role = {"coreRequest": "500m", "memory": "512m", "cores": 4}
+    base = {"suspend": True, "type": "Scala", "mode": "cluster", "driver": {**role, **(driver or {})}}
+    return {
+        "apiVersion": SPARK_APPLICATION.api_version,
+        "kind": "SparkApplication",
+        "metadata": {"name": "s", "namespace": "ns", "uid": "s-uid", "resourceVersion": "5"},
+        "spec": {**base, "executor": {**role, "instances": 2, **(executor or {})}, **spec},
+        "status": status or {},
+    }
+
+
+def pods(found: Raw) -> dict[str, Raw]:
+    return {each["name"]: each["template"] for each in SPARK_APPLICATION.pod_sets(found)}
+
+
+def resources(**driver: Any) -> Raw:
+    found: Raw = pods(spark(driver=driver))["driver"]["spec"]["containers"][0]["resources"]
+    return found
+
+
+@pytest.mark.parametrize(("instances", "count"), [(3, 3), (None, 0)])
+def test_a_driver_and_its_executors_are_the_pod_sets(instances: int | None, count: int) -> None:
+    found = SPARK_APPLICATION.pod_sets(spark(executor={"instances": instances}))
+    assert [(each["name"], each["count"]) for each in found] == [("driver", 1), ("executor", count)]
+    names = [each["template"]["spec"]["containers"][0]["name"] for each in found]
+    assert names == ["spark-kubernetes-driver", "spark-kubernetes-executor"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        ({}, {"requests": {"cpu": "500m", "memory": "512Mi"}}),
+        ({"coreRequest": None, "memory": "2G"}, {"requests": {"memory": "2Gi"}}),
+        ({"memory": "1gb"}, {"requests": {"cpu": "500m", "memory": "1Gi"}}),
+        ({"memory": "1024"}, {"requests": {"cpu": "500m", "memory": "1024"}}),
+        (
+            {"coreLimit": "1", "memoryLimit": "1g", "gpu": {"name": "nvidia.com/gpu", "quantity": 2}},
+            {
+                "requests": {"cpu": "500m", "memory": "512Mi"},
+                "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 2},
+            },
+        ),
+        ({"gpu": {"name": "", "quantity": 2}}, {"requests": {"cpu": "500m", "memory": "512Mi"}}),
+    ],
+    ids=["megabytes", "cores count nothing", "two letters", "no unit", "limits", "a GPU without a name"],
+)
+def test_the_requests_of_a_role(driver: Raw, expected: Raw) -> None:
+    assert resources(**driver) == expected
+
+
+def test_the_pods_of_a_role_are_built_from_its_fields() -> None:
+    role = {
+        "labels": {"a": "1"},
+        "template": {"metadata": {"labels": {"b": "2"}, "annotations": {"c": "3"}}},
+        "initContainers": [{"name": "i"}],
+        "sidecars": [{"name": "x", "resources": {"requests": {"cpu": "1"}}}],
+        "priorityClassName": "high",
+        "tolerations": [{"key": "t"}],
+    }
+    found = pods(spark(driver=role, nodeSelector={"disk": "ssd"}))["driver"]
+    assert found["metadata"] == {"labels": {"b": "2", "a": "1"}, "annotations": {"c": "3"}}
+    assert [each["name"] for each in found["spec"]["containers"]] == ["spark-kubernetes-driver", "x"]
+    assert [each["name"] for each in found["spec"]["initContainers"]] == ["i"]
+    assert found["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert (found["spec"]["priorityClassName"], found["spec"]["tolerations"]) == ("high", [{"key": "t"}])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"nodeSelector": {"disk": "ssd"}},
+        {"driver": {"labels": {"a": "1"}, "template": {"metadata": {"labels": {"b": "2"}}}}},
+        {"executor": {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "t"}]}},
+    ],
+    ids=["a node selector of the application", "labels of a role and of its template", "fields of a role"],
+)
+def test_a_stop_gives_back_what_the_application_was_before_its_start(given: Raw) -> None:
+    job = spark(**given)
+    before = SPARK_APPLICATION.pod_sets(job)
+    nodes = Injection("any", 1, node_selector={"pool": "a"}, tolerations=[{"key": "p"}], annotations={"w": "x"})
+    (start,) = patches(SPARK_APPLICATION.start(job, [nodes] * 2))
+    running = merged(job, start.body)
+    assert "nodeSelector" not in running["spec"], "the operator accepts only one of the two"
+    for role in ("driver", "executor"):
+        wanted = {**job["spec"].get("nodeSelector", {}), **job["spec"][role].get("nodeSelector", {}), "pool": "a"}
+        assert running["spec"][role]["nodeSelector"] == wanted
+        assert {"key": "p"} in running["spec"][role]["tolerations"]
+    (stop,) = patches(SPARK_APPLICATION.stop(running, before))
+    stopped = merged(running, stop.body)
+    assert stopped["spec"] == job["spec"]
+    assert BEFORE not in stopped["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"driver": 1}'])
+def test_a_stop_does_not_depend_on_what_a_user_writes_into_its_annotation(text: str) -> None:
+    running = spark(suspend=False, driver={"nodeSelector": {"pool": "a"}})
+    running["metadata"]["annotations"] = {BEFORE: text}
+    (stop,) = patches(SPARK_APPLICATION.stop(running, []))
+    assert SPARK_APPLICATION.held(merged(running, stop.body))
+
+
+def in_state(state: str, **status: Any) -> Raw:
+    return spark(status={"applicationState": {"state": state, "errorMessage": "e"}, **status})
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "ended"),
+    [
+        ("", False, None),
+        ("SUBMITTED", True, None),
+        ("RUNNING", True, None),
+        ("SUCCEEDING", True, None),
+        ("SUSPENDING", True, None),
+        ("SUSPENDED", False, None),
+        ("COMPLETED", False, Outcome(True, "e")),
+        ("FAILED", False, Outcome(False, "e")),
+        ("SUBMISSION_FAILED", False, Outcome(False, "e")),
+    ],
+)
+def test_its_life(state: str, active: bool, ended: Outcome | None) -> None:
+    assert (SPARK_APPLICATION.active(in_state(state)), SPARK_APPLICATION.finished(in_state(state))) == (active, ended)
+
+
+def test_it_is_ready_when_its_executors_are() -> None:
+    def ready(*states: str) -> bool:
+        return SPARK_APPLICATION.pods_ready(in_state("RUNNING", executorState=dict(enumerate(states))))
+
+    assert ready("RUNNING", "COMPLETED")
+    assert not ready("RUNNING", "PENDING")
+    assert not ready("RUNNING")
+    assert not SPARK_APPLICATION.pods_ready(in_state("SUBMITTED", executorState={"1": "RUNNING", "2": "RUNNING"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "errors"),
+    [
+        (
+            {"mode": "client"},
+            ['spec.mode: Invalid value: "client": only Cluster mode is supported for a kueue managed job'],
+        ),
+        (
+            {"dynamicAllocation": {"enabled": True}},
+            [
+                "spec.dynamicAllocation.enabled: Invalid value: true: a kueue managed job can use dynamicAllocation"
+                " only when the ElasticJobsViaWorkloadSlices feature gate is on and the job is an elastic job"
+            ],
+        ),
+        ({}, []),
+    ],
+    ids=["another mode", "executors that come and go", "good"],
+)
+def test_the_rules_for_an_application_in_a_queue(change: Raw, errors: list[str]) -> None:
+    found = SPARK_APPLICATION.validate_create(spark(**change), DEFAULTS.__getitem__)
+    assert [str(each) for each in found] == errors
+
+
+def test_it_cannot_name_a_workload_that_was_made_for_it() -> None:
+    found = spark()
+    found["metadata"]["labels"] = {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
+    (error,) = SPARK_APPLICATION.validate_create(found, DEFAULTS.__getitem__)
+    assert error.detail == 'Is not supported for "sparkoperator.k8s.io/v1beta2, Kind=SparkApplication"'
