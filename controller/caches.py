@@ -42,10 +42,13 @@ class Reading:
     priority_boost: bool = False
     admission_gates: bool = True
     reclaimable_pods: bool = True
+    elastic_jobs: bool = True
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """The context in which Workloads are decoded with these rules of their namespace."""
-        return WorkloadContext(rules, self.priority_boost, self.admission_gates, self.reclaimable_pods)
+        return WorkloadContext(
+            rules, self.priority_boost, self.admission_gates, self.reclaimable_pods, self.elastic_jobs
+        )
 
 
 class Shared:

@@ -97,6 +97,9 @@ class Dispatcher:
             if raw is None:
                 continue
             self._job_of(raw)
+            value = self.caches.get(key_of(raw))
+            if value is not None and value.replaces is not None:
+                self.workloads.changed(value.replaces)
             key = Key(raw["metadata"]["namespace"], (raw.get("spec") or {}).get("queueName") or "")
             self._status_of_queues(key)
             admission = (raw.get("status") or {}).get("admission")

@@ -76,6 +76,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
             priority_boost=enabled("PriorityBoost", gates),
             admission_gates=enabled("AdmissionGatedBy", gates),
             reclaimable_pods=enabled("ReclaimablePods", gates),
+            elastic_jobs=enabled("ElasticJobsViaWorkloadSlices", gates),
         ),
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),

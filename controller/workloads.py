@@ -142,6 +142,9 @@ class WorkloadReconciler:
                 self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATE_CLEARED, step.message))
             case "reject":
                 self._tell(workload, events.failed(names.Event.ADMISSION_CHECK_REJECTED, step.message))
+            case "replaced":
+                reason = names.FinishedReason.WORKLOAD_SLICE_REPLACED
+                self._tell(workload, events.Event(events.NORMAL, reason, step.message))
             case "overtime":
                 reason = names.Event.MAXIMUM_EXECUTION_TIME_EXCEEDED
                 self._tell(workload, events.failed(reason, step.message))

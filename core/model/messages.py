@@ -54,6 +54,11 @@ def flavor_not_found(flavor: str) -> str:
     return f"flavor {flavor} not found"
 
 
+def of_replaced_slice(flavor: str, original: str) -> str:
+    """A slice of an elastic job gets the flavors of the slice that it replaces, whose pods run in them."""
+    return f"could not assign {flavor} flavor since the original workload is assigned: {original}"
+
+
 def not_nominated(flavor: str, resource: str) -> str:
     """When an assignment is computed again in the same cycle, only the flavors chosen at first count."""
     return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"

@@ -59,7 +59,8 @@ class Workload(Struct, frozen=True, gc=False):
     ``resource_version`` guards writes. ``invalid`` is the reason why the workload may not be admitted, if the pod sets
     break a rule of the namespace (LimitRange) or of Kubernetes (requests above limits). ``evictions`` counts by reason
     and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
-    owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended.
+    owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
+    is the slice of the same elastic job whose quota it takes over.
     """
 
     key: Key
@@ -88,6 +89,7 @@ class Workload(Struct, frozen=True, gc=False):
     invalid: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     evictions: tuple[tuple[str, str, int], ...] = ()
+    replaces: Key | None = None
 
     @property
     def owned(self) -> bool:

@@ -33,7 +33,10 @@ class Demands:
 
     def of(self, workload: Workload) -> Demand:
         """The demand of the workload."""
-        name = tuple(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets)
+        name = (
+            workload.replaces,
+            *(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets),
+        )
         demand = self._known.get(name)
         if demand is None:
             asked = totals(workload)

@@ -92,6 +92,8 @@ class _Cycle:
     decisions: list[Decision] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     recomputed: list[tuple[str, str]] = field(default_factory=list)
+    replaced: set[Key] = field(default_factory=set)
+    """The slices whose quota a head has taken over."""
     pods_ready: bool = True
     looking: Head | None = None
     """The heads that are decided in this cycle."""
@@ -109,9 +111,7 @@ class _Cycle:
                 refused.append(wait)
                 continue
             tree = self._tree(head.cluster_queue)
-            entry = Entry(
-                self._preemptor(head, tree.queues[head.cluster_queue], self.borrowers.setdefault(tree.root, {})), tree
-            )
+            entry = self._entry(head, tree)
             nomination.settle(entry)
             entries.append(entry)
             yield
@@ -129,6 +129,13 @@ class _Cycle:
         if tree is None:
             tree = self.trees[root] = self.snapshot.trees[root].copy()
         return tree
+
+    def _entry(self, head: Head, tree: Tree) -> Entry:
+        node = tree.queues[head.cluster_queue]
+        replaced = _replaced(head, node)
+        if replaced is None:
+            return Entry(self._preemptor(head, node, self.borrowers.setdefault(tree.root, {})), tree)
+        return Entry(self._preemptor(head, node, {}, gone={replaced.key}), tree, replaced=replaced)
 
     def _preemptor(self, head: Head, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
         return Preemptor(head, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
@@ -204,7 +211,7 @@ class _Cycle:
             entry.node.add_all(entry.usage)
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
-        if entry.targets and _overlaps(entry.targets, preempted):
+        if self._taken(entry, preempted):
             self.skipped[entry.node.name] += 1
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
         if not self._fits(entry, preempted):
@@ -213,6 +220,8 @@ class _Cycle:
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
         entry.node.add_all(entry.usage)
+        if entry.replaced is not None:
+            self.replaced.add(entry.replaced.key)
         if preempts:
             return self._preempt(entry)
         if self.policy.block_admission and not self.pods_ready:
@@ -220,6 +229,12 @@ class _Cycle:
             return self._wait(entry, reason, messages.WAITING_FOR_PODS_READY, again=True)
         self.pods_ready = False
         return _reserve(entry)
+
+    def _taken(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
+        """Whether an earlier head preempts one of its victims, or what it replaces, or has replaced a victim."""
+        if entry.replaced is not None and entry.replaced.key in preempted:
+            return True
+        return any(target.key in preempted or target.key in self.replaced for target in entry.targets)
 
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether the head fits when all victims are gone, its own and those of earlier heads."""
@@ -235,7 +250,8 @@ class _Cycle:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
         remove_usage(others)
-        entry.preemptor = self._preemptor(entry.head, entry.node, {}, gone=set(preempted))
+        gone = {*preempted, *([entry.replaced.key] if entry.replaced is not None else [])}
+        entry.preemptor = self._preemptor(entry.head, entry.node, {}, gone=gone)
         nomination.settle(entry, pinned=entry.assignment.chosen)
         add_usage(others)
         entry.deferred = entry.assignment.mode is Mode.FIT
@@ -245,7 +261,7 @@ class _Cycle:
         """Returns the result of a repeated nomination, with its name in the metric."""
         if entry.deferred:
             return "deferred_fit"
-        resolved = entry.targets and not _overlaps(entry.targets, preempted) and self._fits(entry, preempted)
+        resolved = entry.targets and not self._taken(entry, preempted) and self._fits(entry, preempted)
         return "new_targets" if resolved else "skipped"
 
     def _preempt(self, entry: Entry) -> Wait:
@@ -312,6 +328,16 @@ def _requests(head: Head) -> dict[str, Requests]:
 
 def _overlaps(targets: list[Candidate], preempted: dict[Key, Candidate]) -> bool:
     return any(target.key in preempted for target in targets)
+
+
+def _replaced(head: Head, node: QueueNode) -> Candidate | None:
+    """Returns the slice that a head replaces: it holds quota in the same ClusterQueue, is not evicted, and is of the
+    same job.
+    """
+    held = node.reserved.get(head.workload.replaces) if head.workload.replaces is not None else None
+    if held is None or held.evicted or held.workload.owner != head.workload.owner:
+        return None
+    return Candidate(held, node)
 
 
 def _hopeless(entry: Entry) -> bool:

@@ -177,6 +177,8 @@ class Search(Struct, gc=False):
     simulate: Simulate
     resume: Tried | None = None
     pinned: Mapping[str, Mapping[str, str]] | None = None
+    replaces: bool = False
+    """Whether the flavors are pinned to those of the slice that is replaced."""
 
     def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
         """Find flavors for pod sets of these sizes (those of the demand, or fewer pods)."""
@@ -239,8 +241,11 @@ class Search(Struct, gc=False):
         for position in range(self._start(index, resource), len(group.flavors)):
             stopped = position
             name = group.flavors[position]
-            if self.pinned is not None and self.pinned.get(assigned.name, {}).get(resource) != name:
+            if self.pinned is not None and (only := self.pinned.get(assigned.name, {}).get(resource)) != name:
                 reasons.append(messages.not_nominated(name, resource))
+                if self.replaces:
+                    reasons[-1] = text = messages.of_replaced_slice(name, only or "")
+                    assigned.attempts.append(Attempt(name, _NO_FIT, 0, (text,), PendingReason.NO_MATCHING_FLAVOR))
                 continue
             unfit = self.mismatch(placement, name)
             if unfit is not None:

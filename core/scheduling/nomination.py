@@ -21,7 +21,7 @@ from core.quota.usage import PodSetTotal
 from core.scheduling import search_cache
 from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
 from core.scheduling.preemption.algorithm import find_targets, simulate
-from core.scheduling.preemption.candidates import Candidate, Preemptor
+from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, remove_usage
 from core.scheduling.snapshot import Head
 
 _FIT = Mode.FIT
@@ -35,6 +35,8 @@ class Entry(Struct, gc=False):
     assignment: Assignment = struct_field(default_factory=Assignment)
     targets: list[Candidate] = struct_field(default_factory=list)
     deferred: bool = False
+    replaced: Candidate | None = None
+    """The slice whose quota it takes over: it needs only the difference."""
     whole: bool = True
     """Whether the search for flavors began with the first one."""
 
@@ -50,8 +52,11 @@ class Entry(Struct, gc=False):
 
     @property
     def usage(self) -> dict[FlavorResource, int]:
-        """The usage after its admission."""
-        return self.assignment.usage
+        """The usage that its admission adds."""
+        if self.replaced is None:
+            return self.assignment.usage
+        before = self.replaced.held.usage
+        return {fr: amount - before.get(fr, 0) for fr, amount in self.assignment.usage.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,17 @@ class Nomination:
 
     def settle(self, entry: Entry, *, pinned: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Sets assignment and targets; ``pinned`` restricts the search to these flavors and starts it from the
-        beginning.
+        beginning. A slice of an elastic job is decided as if the slice that it replaces were gone, with its flavors.
         """
+        if entry.replaced is None:
+            self._settle(entry, pinned)
+            return
+        admission = entry.replaced.held.workload.admission
+        remove_usage((entry.replaced,))
+        self._settle(entry, {given.name: given.flavors for given in admission.pod_sets} if admission else {})
+        add_usage((entry.replaced,))
+
+    def _settle(self, entry: Entry, pinned: Mapping[str, Mapping[str, str]] | None) -> None:
         preemptor = entry.preemptor
         head, demand = preemptor.head, preemptor.head.demand
         tried = head.tried
@@ -80,6 +94,7 @@ class Nomination:
             simulate=lambda fr, amount, level: simulate(preemptor, fr, amount, level),
             resume=None if outdated or pinned is not None else tried,
             pinned=pinned,
+            replaces=entry.replaced is not None,
         )
         entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
         entry.assignment, alone = search_cache.assign(search, preemptor)

@@ -81,6 +81,8 @@ class State:
         self._changed: set[str] = set()
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
+        self._replaced_by: dict[Key, Key] = {}
+        """The slices of elastic jobs that others replace, which may wait or hold quota."""
         self._cycle = 0
 
     # The objects that workloads depend on.
@@ -133,22 +135,31 @@ class State:
         What a plan assumed stays assumed until the object shows it; see ``unassume``.
         """
         if workload is None or finished(workload):
-            self.workloads.pop(key, None)
+            gone = self.workloads.pop(key, None)
             self._assumed.discard(key)
             self._evicting.discard(key)
             self._preempted.forget(key)
             self._stop_waiting(key)
             self._release_reservation(key)
             self.local_queue_usage.refund(key)
+            if gone is not None:
+                self._forget_replacement(gone)
             return
         workload = self.workloads[key] = self.pending.with_shared_pod_sets(workload)
+        if workload.replaces is not None and self._replaces_itself(workload):
+            workload = self.workloads[key] = replace(workload, replaces=None)
+        if workload.replaces is not None:
+            self._replaced_by[workload.replaces] = key
         if holds_quota(workload):
             self._assumed.discard(key)
             self.local_queue_usage.confirm(key)
             self._mark_ready(self.pending.dequeue(key))
             if workload.holds(Condition.EVICTED):
                 self._evicting.discard(key)
-            self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
+            if self._is_replaced(workload):
+                self._release_reservation(key)
+            else:
+                self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
         elif key not in self._assumed or not workload.active:
             self._assumed.discard(key)
             self._evicting.discard(key)
@@ -370,6 +381,45 @@ class State:
             key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
         )
 
+    def replacement(self, workload: Workload) -> Workload | None:
+        """Returns the slice of the same job that is to replace a workload; None if there is none."""
+        found = self.workloads.get(self._replaced_by.get(workload.key, workload.key))
+        return found if found is not None and found.replaces == workload.key and found.owner == workload.owner else None
+
+    def _replaces_itself(self, workload: Workload) -> bool:
+        """Whether slices replace each other in a circle, which this workload closes: its annotation is ignored."""
+        key = workload.replaces
+        while key is not None and key != workload.key:
+            before = self.workloads.get(key)
+            key = before.replaces if before is not None else None
+        return key is not None
+
+    def _is_replaced(self, workload: Workload) -> bool:
+        """Whether the slice that replaces it holds its quota: then only that one is counted."""
+        by, mine = self.replacement(workload), workload.admission
+        if by is None or mine is None:
+            return False
+        held = self.reservations.get(by.key)
+        its = by.admission if holds_quota(by) else None
+        return mine.cluster_queue in (held and held.cluster_queue, its and its.cluster_queue)
+
+    def _count_replaced(self, key: Key) -> None:
+        """Counts the slice that a workload replaces, or stops counting it, after the workload's own reservation has
+        changed.
+        """
+        workload = self.workloads.get(key)
+        old = self.workloads.get(workload.replaces) if workload is not None and workload.replaces is not None else None
+        if old is not None and holds_quota(old):
+            self.set_workload(old.key, old)
+
+    def _forget_replacement(self, workload: Workload) -> None:
+        """A workload is gone: what it replaced, if that still holds quota, is counted again."""
+        if workload.replaces is not None and self._replaced_by.get(workload.replaces) == workload.key:
+            del self._replaced_by[workload.replaces]
+            old = self.workloads.get(workload.replaces)
+            if old is not None and holds_quota(old):
+                self.set_workload(old.key, old)
+
     def _stop_waiting(self, key: Key) -> None:
         """A workload waits no longer and got no quota: workloads that are parked behind it are decided again."""
         name = self.pending.where(key)
@@ -391,6 +441,8 @@ class State:
         """
         waiting = bool(self.reservations.unready)
         old = self.reservations.hold(key, held)
+        if old is None:
+            self._count_replaced(key)
         if old is not None:
             freed = {fr.resource for fr, amount in old.usage.items() if amount > held.usage.get(fr, 0)}
             if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
@@ -405,6 +457,7 @@ class State:
         if held is not None:
             self._plan_wake_up(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
             self._pods_ready(waiting)
+        self._count_replaced(key)
         return held
 
     def _pods_ready(self, waiting: bool) -> None:

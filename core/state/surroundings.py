@@ -21,4 +21,5 @@ def surroundings(state: State, workload: Workload, now: float, policy: LifePolic
         active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
         namespace=state.namespaces.get(workload.key.namespace),
         bypassed=state.pending.bypassed(workload.key),
+        replacement=state.replacement(workload),
     )

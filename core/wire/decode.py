@@ -23,6 +23,7 @@ from core.model import (
     Condition,
     FlavorResource,
     Fungibility,
+    Key,
     Placement,
     PodSet,
     PodSetAssignment,
@@ -48,13 +49,15 @@ class WorkloadContext:
     or settings change.
 
     ``pod_sets`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
-    ``admission_gates`` and ``reclaimable_pods`` are the feature gates PriorityBoost, AdmissionGatedBy, ReclaimablePods.
+    ``admission_gates``, ``reclaimable_pods`` and ``elastic_jobs`` are the feature gates PriorityBoost,
+    AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
     priority_boost: bool = False
     admission_gates: bool = True
     reclaimable_pods: bool = True
+    elastic_jobs: bool = True
     pod_sets: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -188,6 +191,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
             (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
             for each in (status.get("schedulingStats") or {}).get("evictions") or ()
         ),
+        replaces=_replaces(metadata) if context.elastic_jobs else None,
     )
 
 
@@ -382,6 +386,14 @@ def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContex
 def _reclaimable(status: Raw, context: WorkloadContext) -> Mapping[str, int]:
     pods = status.get("reclaimablePods") or [] if context.reclaimable_pods else []
     return {each["name"]: each["count"] for each in pods} or _NOTHING
+
+
+def _replaces(metadata: Raw) -> Key | None:
+    """The slice that a Workload is to replace: of its own namespace, and not itself."""
+    named = (metadata.get("annotations") or {}).get(names.Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR) or ""
+    namespace, _, name = named.partition("/")
+    same = name and namespace == metadata.get("namespace") and name != metadata["name"]
+    return Key(namespace, name) if same else None
 
 
 def _gates(annotations: Mapping[str, str]) -> tuple[str, ...]:

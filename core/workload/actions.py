@@ -40,7 +40,8 @@ class Surroundings:
     """The input of the rules. ``cluster_queue`` is the one that the LocalQueue of the Workload names, if both exist.
 
     ``active`` is whether it admits workloads. ``namespace`` are the labels of the Workload's namespace. ``bypassed`` is
-    the reason why equal workloads wait, if this one is not decided itself because of them.
+    the reason why equal workloads wait, if this one is not decided itself because of them. ``replacement`` is the slice
+    of the same elastic job that is to replace it.
     """
 
     now: float
@@ -50,14 +51,15 @@ class Surroundings:
     active: bool = True
     namespace: Labels | None = None
     bypassed: str = ""
+    replacement: Workload | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """``patch`` of the status, ``after`` the Workload after it.
 
-    ``why`` is backoff, requeue, gate, ungate, checks, admit, pend, reject, overtime, tired or release; most have an
-    event with ``message``.
+    ``why`` is backoff, requeue, gate, ungate, checks, admit, pend, reject, overtime, tired, replaced or release; most
+    have an event with ``message``.
     """
 
     patch: Raw

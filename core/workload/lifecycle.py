@@ -87,6 +87,18 @@ def finished(w: Workload, s: Surroundings) -> LifecycleAction | None:
     return Idle(left) if left > 0 else Delete()
 
 
+def replaced(w: Workload, s: Surroundings) -> LifecycleAction | None:
+    """A slice of an elastic job is finished when the slice that replaces it is admitted: that one holds the quota of
+    both.
+    """
+    by = s.replacement
+    if by is None or not by.holds(names.Condition.ADMITTED) or not w.holds(names.Condition.QUOTA_RESERVED):
+        return None
+    text = f"Replaced to accommodate a workload (UID: {by.uid}, JobUID: {by.job_uid}) due to workload slice aggregation"
+    after = transitions.finished(w, names.FinishedReason.WORKLOAD_SLICE_REPLACED, text, s.now)
+    return _update(w, after, "replaced", text)
+
+
 def retry_later(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """An admission check may ask for a retry not before some time: the longest wish counts."""
     wishes = [
@@ -291,6 +303,7 @@ def until_late(w: Workload, s: Surroundings) -> LifecycleAction | None:
 RULES: tuple[LifecycleRule, ...] = (
     ownerless,
     finished,
+    replaced,
     retry_later,
     to_be_deactivated,
     deactivated,
