@@ -20,6 +20,7 @@ from api.objects import key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.departures import Departures
+from controller.elastic import ungate
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from controller.kube.pressure import AT_ONCE, Budget, Pressure
@@ -41,6 +42,7 @@ from core.jobs.actions import (
     RemoveFinalizer,
     Start,
     Stop,
+    Ungate,
     UpdateWorkload,
     WorkloadStatus,
 )
@@ -126,7 +128,7 @@ class JobReconciler:
 
     async def _act(self, key: Key, situation: Situation, action: Action) -> float | None:
         """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
-        if isinstance(action, Nothing | Problem | AwaitPods | RemoveFinalizer):
+        if isinstance(action, Nothing | Problem | AwaitPods | Ungate | RemoveFinalizer):
             return await self._apply(key, situation.job, action)
         async with self.writer.turn(first=_releases_or_uses_quota(action)):
             if self._is_current(key, situation):
@@ -165,6 +167,7 @@ class JobReconciler:
             decoded=self.caches.decoded,
             managed=self._managed(self.kind, job),
             ancestor_admitted=self._admitted(above.ancestor, key.namespace),
+            elastic_jobs=self.settings.reading.elastic_jobs,
             owner_unread=above.unread is not None,
             nested_wrongly=nested_wrongly,
             flavors=self.caches.flavors,
@@ -238,7 +241,7 @@ class JobReconciler:
             case UpdateWorkload():
                 with self._reporting_refusal(job, action.workload):
                     await self._patch_workload(action.workload, action.patch)
-                if action.why == "matching":
+                if action.why in ("matching", "resize"):
                     self._tell(job, events.updated_workload(action.workload))
             case DeleteWorkload():
                 self._forget_pods_of(action.workload)
@@ -254,6 +257,8 @@ class JobReconciler:
                     self.finished.add(key)
             case AwaitPods():
                 return await self._await_pods(key, action)
+            case Ungate():
+                await ungate(self.writer, key.namespace, action)
             case WorkloadStatus():
                 await self._patch_workload(action.workload, action.patch, "status")
                 self._status_written(job, action)

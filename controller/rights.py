@@ -19,7 +19,8 @@ from core.jobs.owners import KNOWN
 from core.model import Raw
 
 UNWATCHED: Final = (
-    (resources.PODS, ("list",)),  # the quota of a deleted job is held until its pods are gone
+    # The quota of a deleted job is held until its pods are gone; pods of elastic jobs lose their scheduling gate.
+    (resources.PODS, ("list", "patch")),
     (EVENTS, ("create", "patch")),
     *((each, ("get",)) for each in KNOWN.values()),  # owners of jobs, to find the outermost one that is queued
 )

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from api.names import Label
+from api.names import Label, SchedulingGate
 from core.jobs.fields import Setting
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
@@ -92,8 +92,15 @@ def _validations(kind: JobKind, options: Options) -> list[Raw]:
     }
     if kind.pods_in_cel:
         more = " <= ".join(f"({kind.pods_in_cel.format(job=job)})" for job in ("object", "oldObject"))
+        more += f" || {_gated(kind)}" if kind.elastic else ""
         rules[RESIZED] = f"request.operation != 'UPDATE' || ({old}) || ({new}) || {more}"
     return [{"expression": each, "message": message, "reason": "Forbidden"} for message, each in rules.items()]
+
+
+def _gated(kind: JobKind) -> str:
+    """CEL: the pods of an elastic job wait with a scheduling gate, so there may be more of them."""
+    gates = ".".join(("oldObject", *map(str, kind.pods_path), "spec", "schedulingGates"))
+    return f"(has({gates}) && {gates}.exists(gate, gate.name == '{SchedulingGate.ELASTIC_JOB}'))"
 
 
 def _held(variable: str, hold: Setting) -> str:

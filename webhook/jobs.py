@@ -22,9 +22,9 @@ from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import closest, fitted
 from core.feedback.submission import OF_JOB
-from core.jobs import meta, owners
+from core.jobs import elastic, meta, owners
 from core.jobs.admission import metadata
-from core.jobs.fields import Setting, dotted
+from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.kind import JobKind
 from core.matching import namespaces
 from core.model import Key, Raw, Workload
@@ -62,7 +62,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Raw, tuple[Operation, ...]]:
     """Returns the job with its defaults, each of which sees the ones before, and the operations that add them."""
     operations: tuple[Operation, ...] = ()
-    for default in (_default_queue, _default_priority_class, _suspension, _of_the_kind):
+    for default in (_default_queue, _default_priority_class, _suspension, _elastic_gate, _of_the_kind):
         found = default(kind, job, request, context)
         job, operations = patch.apply(job, found), operations + found
     return job, operations
@@ -97,6 +97,41 @@ def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> 
     return operations + _all_set(patch.apply(job, operations), kind.on_queueing(job, context.settings.enabled))
 
 
+def _elastic_gate(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    """The pods of an elastic job wait with a scheduling gate: there may be more of them than are admitted."""
+    if not _is_elastic(kind, job, context) or not _to_be_queued(job, request, context):
+        return ()
+    if meta.deleting(job) or _queued_by_owner(job, request, context):
+        return ()
+    operations: tuple[Operation, ...] = ()
+    for path, gates in _gates(kind, job):
+        operations += _set(patch.apply(job, operations), Setting(path, elastic.with_gate(gates)))
+    return operations
+
+
+def _gates(kind: JobKind, job: Raw) -> list[tuple[Path, list[Raw]]]:
+    """The path and value of the scheduling gates of each pod template."""
+    paths = [(*slot.path, "spec", "schedulingGates") for slot in kind.slots(job)]
+    return [(path, at(job, path) or []) for path in paths]
+
+
+def _is_elastic(kind: JobKind, job: Raw, context: Context) -> bool:
+    return kind.elastic and metadata.elastic(job, context.settings.enabled)
+
+
+def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldError]:
+    """Refuses to remove the scheduling gate from the pods of an elastic job: all its pods would start."""
+    if not _is_elastic(kind, old, context):
+        return []
+    before = {path for path, gates in _gates(kind, old) if elastic.is_gated(gates)}
+    text = f"an elastic job must have the scheduling gate {elastic.GATE}"
+    return [
+        forbidden(dotted(path), text)
+        for path, gates in _gates(kind, new)
+        if path in before and not elastic.is_gated(gates)
+    ]
+
+
 def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     return _all_set(job, kind.defaults(job, context.settings.enabled))
 
@@ -124,6 +159,8 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
     if not before or before >= _pods(kind, new) or context.account().wrote(request):
         return ()
     if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
+        return ()
+    if _is_elastic(kind, old, context) and all(elastic.is_gated(gates) for _, gates in _gates(kind, old)):
         return ()
     return _set(new, kind.hold(new))
 
@@ -217,6 +254,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             default_queue=default_queue(request.namespace, context),
         )
         errors += _not_kept_suspended(kind, old, new, request, context)
+        errors += _ungated(kind, old, new, context)
     keys = _of_keys(kind, old, new, request, context)
     if errors:
         return refuse(errors, warnings=keys.warnings)
@@ -389,7 +427,7 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
     if old is not None and not runs_with and _same_to_feedback(kind, old, new):
         return None
     asked = submission_of(kind, new, request, context)
-    return replace(asked, runs_with=runs_with) if runs_with else asked
+    return replace(asked, runs_with=runs_with, elastic=_is_elastic(kind, new, context)) if runs_with else asked
 
 
 def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:

@@ -38,7 +38,7 @@ def add(document: Raw, path: tuple[str, ...], value: Any) -> tuple[Operation, ..
     """The one operation that gives ``path`` this value, making the objects above it; none where it has it already."""
     here: Any = document
     for depth, step in enumerate(path[:-1]):
-        below = here.get(step)
+        below = here[int(step)] if isinstance(here, list) else here.get(step)
         if below is None:
             for missing in reversed(path[depth + 1 :]):
                 value = {missing: value}

@@ -39,7 +39,10 @@ def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[
 
 def _resized(job: Submission, lookup: Lookup) -> Iterable[str]:
     before, after = job.runs_with, job.pods
-    if before is not None and before != after:
+    if before is not None and job.elastic:
+        if after > before:
+            yield f"the elastic job continues to run with {before} pods; {after - before} more start when quota is free"
+    elif before is not None and before != after:
         instead = (
             f"for {after - before} more pods submit another job"
             if after > before

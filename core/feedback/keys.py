@@ -156,7 +156,6 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         ),
         _PLACED,
     ),
-    Annotation.ELASTIC_JOB: "resizing a running job suspends and requeues it; remove the annotation",
 }
 """Keys that have an effect in Kueue and none here, and what happens instead."""
 

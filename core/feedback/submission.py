@@ -59,10 +59,11 @@ class Submission:
     sentences about pods that Kubernetes itself, or else a LimitRange, forbids, with paths below the pod spec.
     ``pod_priority_class`` is the PriorityClass that the pods name. ``priority`` is that of a Workload, None if its
     classes define it. ``runs_with`` is the number of pods of a running job that is changed, None for one that waits.
-    ``causes`` has by pod set and resource the reason if the request is larger than that of the containers: a LimitRange
-    or an init container. ``tiny`` names amounts of memory with a missing or wrong unit (container, resource, amount as
-    written). ``charges`` has by pod set what one pod counts for in ResourceQuotas, or None if that cannot be read.
-    ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
+    ``elastic``: it is resized while it runs. ``causes`` has by pod set and resource the reason if the request is larger
+    than that of the containers: a LimitRange or an init container. ``tiny`` names amounts of memory with a missing or
+    wrong unit (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in
+    ResourceQuotas, or None if that cannot be read. ``too_large``: nothing else was read of the pods
+    (`core.feedback.budget`).
     """
 
     namespace: str
@@ -76,6 +77,7 @@ class Submission:
     priority: int | None = None
     words: Words = OF_JOB
     runs_with: int | None = None
+    elastic: bool = False
     too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tiny: tuple[tuple[str, str, str], ...] = ()

@@ -6,7 +6,7 @@ without knowing the rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from api import names
@@ -23,7 +23,7 @@ class CreateWorkload:
 
 @dataclass(frozen=True, slots=True)
 class UpdateWorkload:
-    """``patch`` of the Workload itself; ``why`` is matching, queue, priority or gates."""
+    """``patch`` of the Workload itself; ``why`` is matching, queue, priority, gates or resize."""
 
     workload: Key
     patch: Raw
@@ -55,6 +55,17 @@ class AwaitPods:
     uid: str
     label: str = names.JobControllerLabel.CONTROLLER_UID
     """The label by which the job's pods have its uid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ungate:
+    """Pods of an admitted elastic job lose their scheduling gate: of those that have ``uid`` in ``label``, so many of
+    each pod set as are granted.
+    """
+
+    uid: str
+    label: str
+    granted: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,7 @@ Action = (
     | DeleteWorkload
     | RemoveFinalizer
     | AwaitPods
+    | Ungate
     | WorkloadStatus
     | Start
     | Stop

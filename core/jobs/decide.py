@@ -28,6 +28,7 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
+from core.jobs.elastic import gated_pods, replaced_slices, resized
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
 from core.jobs.situation import Situation
@@ -170,14 +171,17 @@ def earlier(s: Situation) -> list[AwaitPods]:
 
 def follow_job(s: Situation) -> Action | None:
     """Gates and priority class of the job are copied immediately, in every state of the Workload."""
-    if s.match is None:
-        return None
+    followers = (_followed(s, raw) for raw in (s.match, s.replacement) if raw is not None)
+    return next((action for action in followers if action is not None), None)
+
+
+def _followed(s: Situation, raw: Raw) -> Action | None:
     mine = meta.annotations(s.job).get(names.Annotation.ADMISSION_GATED_BY) or None
-    theirs = meta.annotations(s.match).get(names.Annotation.ADMISSION_GATED_BY) or None
+    theirs = meta.annotations(raw).get(names.Annotation.ADMISSION_GATED_BY) or None
     if mine != theirs:
-        return _update(s.match, {"metadata": {"annotations": {names.Annotation.ADMISSION_GATED_BY: mine}}}, "gates")
-    patch = priority.followed(s.match, meta.priority_class(s.job), s.classes)
-    return _update(s.match, patch, "priority") if patch and not isinstance(patch, Missing) else None
+        return _update(raw, {"metadata": {"annotations": {names.Annotation.ADMISSION_GATED_BY: mine}}}, "gates")
+    patch = priority.followed(raw, meta.priority_class(s.job), s.classes)
+    return _update(raw, patch, "priority") if patch and not isinstance(patch, Missing) else None
 
 
 def finished_workload(s: Situation) -> Action | None:
@@ -196,7 +200,7 @@ def finished_workload(s: Situation) -> Action | None:
                 return stop
         elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
             return deleted((s.match,))
-    return without_finalizer(s.match) or _let_go(s) or Nothing()
+    return without_finalizer(s.match) or replaced_slices(s) or _let_go(s) or Nothing()
 
 
 def _let_go(s: Situation) -> LetGo | None:
@@ -256,7 +260,8 @@ def no_workload(s: Situation) -> Action | None:
     found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
     if isinstance(found, Missing):
         return _missing(found)
-    return CreateWorkload(workload.manifest(s.kind, s.job, found, s.copied, related=s.related))
+    manifest = workload.manifest(s.kind, s.job, found, s.copied, related=s.related, elastic=s.elastic)
+    return CreateWorkload(manifest)
 
 
 def reclaim(s: Situation) -> Action | None:
@@ -264,14 +269,16 @@ def reclaim(s: Situation) -> Action | None:
     if not s.reclaimable_pods:
         return None
     sizes = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
-    free = {name: min(count, sizes.get(name, count)) for name, count in s.kind.reclaimable(s.job, s.related).items()}
+    more = {each["name"]: each["count"] - sizes[each["name"]] for each in s.pod_sets} if s.elastic else {}
+    unused = {name: count - max(0, more.get(name, 0)) for name, count in s.kind.reclaimable(s.job, s.related).items()}
+    free = {name: min(count, sizes.get(name, count)) for name, count in unused.items() if count > 0}
     return _status(s, replace(s.found, reclaimable=free), "reclaim")
 
 
 def readiness(s: Situation) -> Action | None:
     """Sets PodsReady for waitForPodsReady."""
-    if not s.wait_for_pods_ready:
-        return None
+    if not s.wait_for_pods_ready or s.replacement is not None:
+        return None  # the pods that a replacement adds do not start yet
     old = s.found.condition(names.Condition.PODS_READY)
     if old is None and not s.found.holds(names.Condition.ADMITTED):
         return None  # no pods are expected yet, and ten thousand waiting jobs would cost as many writes
@@ -351,6 +358,7 @@ RULES: tuple[JobRule, ...] = (
     finished_workload,
     deleted_workload,
     held_job,
+    resized,
     finished_job,
     no_workload,
     reclaim,
@@ -359,6 +367,8 @@ RULES: tuple[JobRule, ...] = (
     suspended_job,
     running_job,
     missing_class,
+    gated_pods,
+    replaced_slices,
 )
 
 

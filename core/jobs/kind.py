@@ -210,6 +210,10 @@ class JobKind(ABC):
         """Pods by pod set that will not be needed any more although the job runs on."""
         return {}
 
+    def slice_of(self, job: Raw) -> str:
+        """What distinguishes the Workload of an elastic job of this size from those of other sizes."""
+        return str(job["metadata"].get("generation", 1))
+
     def rounds(self, job: Raw) -> int:
         """The running time of the job as a multiple of that of one of its pods; only ``simulate`` uses it."""
         return 1
@@ -352,7 +356,7 @@ class JobKind(ABC):
         errors = self.topology_errors(job, enabled)
         if enabled("TopologyAwareScheduling"):
             errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)])
-        if not self.elastic and meta.elastic(job):
+        if not self.elastic and metadata.elastic(job, enabled):
             detail = f'elastic job is not supported for "{self.api_version}, Kind={self.kind}"'
             errors.append(forbidden(metadata.ELASTIC, detail))
         name, path = meta.prebuilt_workload(job, annotation_first=enabled("WorkloadIdentifierAnnotations"))
@@ -373,7 +377,7 @@ class JobKind(ABC):
         if not enabled("TopologyAwareScheduling"):
             return []
         slots = (self._annotated(job, slot) for slot in self.slots(job))
-        elastic = meta.elastic(job)
+        elastic = metadata.elastic(job, enabled)
         return [error for each in slots for error in topology.errors(each, elastic=elastic, enabled=enabled)]
 
     def _annotated(self, job: Raw, slot: Slot) -> topology.Annotated:

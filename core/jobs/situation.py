@@ -29,8 +29,9 @@ class Situation:
     ``managed``: whether the job is managed (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
     ``ancestor_admitted``: None for a job that is queued itself; for one that is queued through an object above it,
     whether that is admitted. ``owner_unread``: whether it has an owner that was not read yet; ``nested_wrongly`` is
-    what is wrong with its owners. ``reclaimable_pods``: the feature gate ReclaimablePods. ``prebuilt_name`` is the
-    Workload that the job names by label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of
+    what is wrong with its owners. ``reclaimable_pods`` and ``elastic_jobs``: the feature gates ReclaimablePods
+    and ElasticJobsViaWorkloadSlices. ``prebuilt_name`` is the Workload that the job names by label or annotation, and
+    ``prebuilt`` that Workload. ``related``: the objects of
     other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is
     left, if that was checked (``AwaitPods``).
     """
@@ -54,6 +55,7 @@ class Situation:
     related: tuple[Raw, ...] = ()
     prebuilt_name: str = ""
     prebuilt: Raw | None = None
+    elastic_jobs: bool = True
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -89,16 +91,65 @@ class Situation:
 
         Kueue takes any of them; then a running job could be stopped because a user made a copy of its Workload.
         """
+        standing = self._standing
+        if self.elastic:
+            ranked = [(self._rank_of_slice(raw, place), raw) for place, raw in enumerate(standing)]
+            return max(ranked, key=lambda each: each[0])[1] if ranked else None
+        holding = [raw for raw in standing if (raw.get("status") or {}).get("admission")]
+        return next(iter((*holding, *standing)), None)
+
+    @cached_property
+    def _standing(self) -> list[Raw]:
         named = self.prebuilt_name
         mine = [raw for raw in self.workloads if not named or raw["metadata"]["name"] == named]
-        active_condition = [raw for raw in mine if self.stands(raw)]
-        holding = [raw for raw in active_condition if (raw.get("status") or {}).get("admission")]
-        return next(iter((*holding, *active_condition)), None)
+        return [raw for raw in mine if raw not in self.replaced and self.stands(raw)]
+
+    def _rank_of_slice(self, raw: Raw, place: int) -> tuple[bool, bool, bool, bool, int]:
+        """The slice with which the job runs ranks first: admitted, not evicted, with quota; of several admitted ones
+        the latest, of others the oldest.
+        """
+        value = self.value(raw)
+        reserved, evicted = value.holds(names.Condition.QUOTA_RESERVED), value.holds(names.Condition.EVICTED)
+        admitted = reserved and value.holds(names.Condition.ADMITTED)
+        runs = (admitted and not evicted, reserved and not evicted, reserved)
+        return not value.holds(names.Condition.FINISHED), *runs, place if admitted else -place
+
+    @cached_property
+    def elastic(self) -> bool:
+        """Whether the job is resized by slices while it runs."""
+        return self.elastic_jobs and self.kind.elastic and not self.prebuilt_name and meta.elastic(self.job)
+
+    @cached_property
+    def replaced(self) -> tuple[Raw, ...]:
+        """The slices of an elastic job that others have replaced."""
+        return tuple(raw for raw in self.workloads if self.elastic and self.owns(raw) and self._was_replaced(raw))
+
+    def _was_replaced(self, raw: Raw) -> bool:
+        done = self.value(raw).condition(names.Condition.FINISHED)
+        return done is not None and done.status and done.reason == names.FinishedReason.WORKLOAD_SLICE_REPLACED
+
+    @cached_property
+    def replacement(self) -> Raw | None:
+        """The slice of an elastic job that is to replace the matching one, None if there is none."""
+        if not self.elastic or self.match is None:
+            return None
+        found = [raw for raw in self._standing if raw is not self.match and self.value(raw).replaces == self.found.key]
+        return next((raw for raw in found if not self.value(raw).holds(names.Condition.FINISHED)), None)
 
     @cached_property
     def others(self) -> tuple[Raw, ...]:
         """Returns the Workloads that do not match, and duplicates of the one that does."""
-        return tuple(raw for raw in self.workloads if raw is not self.match)
+        kept = (self.match, self.replacement, *self.replaced)
+        return tuple(
+            raw for raw in self.workloads if all(raw is not each for each in kept) and not self._is_being_replaced(raw)
+        )
+
+    def _is_being_replaced(self, raw: Raw) -> bool:
+        """Whether the matching slice holds the quota of this one, which is about to be finished."""
+        if not self.elastic or self.match is None or not self.found.holds(names.Condition.ADMITTED):
+            return False
+        value = self.value(raw)
+        return value.key == self.found.replaces and value.holds(names.Condition.QUOTA_RESERVED)
 
     @cached_property
     def found(self) -> Workload:
@@ -124,7 +175,15 @@ class Situation:
         value = self.value(raw)
         admitted = value.holds(names.Condition.ADMITTED)
         running = _running(value, self.flavors)
-        return workload.stands_for(raw, self.kind, self.job, admitted=admitted, running=running, related=self.related)
+        return workload.stands_for(
+            raw,
+            self.kind,
+            self.job,
+            admitted=admitted,
+            running=running,
+            related=self.related,
+            elastic=self.elastic,
+        )
 
     def as_started(self, raw: Raw) -> bool:
         """Whether the job's pod templates still are as a start with this Workload left them."""

@@ -24,6 +24,7 @@ _OURS = frozenset(
             names.JobControllerLabel.CONTROLLER_UID,
         ),
         names.Annotation.WORKLOAD,
+        names.Annotation.WORKLOAD_SLICE_NAME,
     }
 )
 """Keys that Seiretsu sets: an old value, for example from a copied manifest, is no conflict."""
@@ -66,12 +67,17 @@ def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection
             name=given.name,
             count=given.count,
             labels=_labels(workload, given.name),
-            annotations={names.Annotation.WORKLOAD: workload.key.name},
+            annotations=_annotations(workload),
             node_selector=selector,
             tolerations=tolerations,
         )
         found.append(_with_updates(injection, workload))
     return found
+
+
+def _annotations(workload: Workload) -> dict[str, str]:
+    found = {names.Annotation.WORKLOAD: workload.key.name}
+    return {**found, names.Annotation.WORKLOAD_SLICE_NAME: workload.slice_name} if workload.slice_name else found
 
 
 def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[str], min_count: int | None) -> Raw:

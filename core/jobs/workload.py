@@ -39,21 +39,31 @@ def max_execution_seconds(job: Raw) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def name(kind: JobKind, job: Raw) -> str:
+def name(kind: JobKind, job: Raw, *, elastic: bool = False) -> str:
     """``kind-name-hash``: five hex digits over kind, group, name and uid distinguish names that would otherwise
-    collide.
+    collide, and for an elastic job its size.
     """
     metadata = job["metadata"]
-    digest = hashlib.sha1("\n".join((kind.kind, kind.group, metadata["name"], metadata["uid"])).encode()).hexdigest()
+    parts = (kind.kind, kind.group, metadata["name"], metadata["uid"], *([kind.slice_of(job)] if elastic else []))
+    digest = hashlib.sha1("\n".join(parts).encode()).hexdigest()
     prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"
 
 
 def manifest(
-    kind: JobKind, job: Raw, priority: Raw, copied: Copied = NOTHING_COPIED, *, related: Sequence[Raw] = ()
+    kind: JobKind,
+    job: Raw,
+    priority: Raw,
+    copied: Copied = NOTHING_COPIED,
+    *,
+    related: Sequence[Raw] = (),
+    elastic: bool = False,
+    replaces: Raw | None = None,
 ) -> Raw:
-    """Returns the Workload to create for a job; ``priority`` is the result of ``core.workload.priority.of_job``."""
-    metadata = job["metadata"]
+    """Returns the Workload to create for a job; ``priority`` is the result of ``core.workload.priority.of_job``. That
+    of an elastic job may replace another one.
+    """
+    metadata, own = job["metadata"], name(kind, job, elastic=elastic)
     labels = _chosen(metadata.get("labels"), copied.labels)
     if not label_value(metadata["uid"]):
         labels[names.Label.JOB_UID] = metadata["uid"]
@@ -64,11 +74,12 @@ def manifest(
         or (key == names.Annotation.ADMISSION_GATED_BY and value)
     }
     annotations |= priority.get("metadata", {}).get("annotations", {})
+    annotations |= _of_slice(own, replaces) if elastic else {}
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.Kind.WORKLOAD,
         "metadata": {
-            "name": name(kind, job),
+            "name": own,
             "namespace": metadata["namespace"],
             "labels": labels,
             **({"annotations": annotations} if annotations else {}),
@@ -77,6 +88,20 @@ def manifest(
         },
         "spec": {**_spec(kind, job, related), **priority["spec"]},
     }
+
+
+def _of_slice(own: str, replaces: Raw | None) -> dict[str, str]:
+    """Returns the annotations of a slice: all slices of a job have the name of the first one."""
+    found = {names.Annotation.ELASTIC_JOB: "true", names.Annotation.WORKLOAD_SLICE_NAME: own}
+    if replaces is not None:
+        found[names.Annotation.WORKLOAD_SLICE_NAME] = slice_name(replaces) or replaces["metadata"]["name"]
+        found[names.Annotation.WORKLOAD_SLICE_REPLACEMENT_FOR] = str(key(replaces))
+    return found
+
+
+def slice_name(raw: Raw) -> str:
+    """The name that all slices of an elastic job share, '' for the Workload of another job."""
+    return str(meta.annotations(raw).get(names.Annotation.WORKLOAD_SLICE_NAME) or "")
 
 
 def _chosen(found: Mapping[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
@@ -113,8 +138,9 @@ def stands_for(
     admitted: bool,
     running: Sequence[Injection] | None,
     related: Sequence[Raw] = (),
+    elastic: bool = False,
 ) -> bool:
-    """Whether the Workload matches the job.
+    """Whether the Workload matches the job; that of an elastic job may have other counts.
 
     While quota is reserved the job may look as started (``running`` are those pod sets) or, suspended, as before.
     Tolerations are compared until admission, as in Kueue. Node selector and affinity are compared while no quota is
@@ -131,6 +157,7 @@ def stands_for(
     if not wanted:
         return True  # the templates are those of a related object, which is not there at the moment
     before = spec.get("podSets") or []
+    wanted = _resized(wanted, before) if elastic else wanted
     if running is not None:
         started = _started(before, running)
         if started is not None and _equal_pod_sets(wanted, started, tolerations=not admitted):
@@ -143,16 +170,27 @@ def stands_for(
 
 
 def as_started(workload: Raw, kind: JobKind, job: Raw, related: Sequence[Raw] = ()) -> bool:
-    """Whether the job's pod templates still are as a start with this Workload left them: they have its name."""
-    name: str = workload["metadata"]["name"]
-    return any(_marked(each, name) for each in kind.pod_sets(job, related)) and not any(
-        _marked(each, name) for each in (workload.get("spec") or {}).get("podSets") or ()
+    """Whether the job's pod templates still are as a start with this Workload, or with a slice before it, left them:
+    they have its name.
+    """
+    return any(_marked(each, workload) for each in kind.pod_sets(job, related)) and not any(
+        _marked(each, workload) for each in (workload.get("spec") or {}).get("podSets") or ()
     )
 
 
-def _marked(pod_set: Raw, name: str) -> bool:
-    annotations = (pod_set["template"].get("metadata") or {}).get("annotations") or {}
-    return bool(annotations.get(names.Annotation.WORKLOAD) == name)
+def _marked(pod_set: Raw, workload: Raw) -> bool:
+    found = meta.annotations(pod_set["template"])
+    common = slice_name(workload)
+    if common and found.get(names.Annotation.WORKLOAD_SLICE_NAME) == common:
+        return True
+    return bool(found.get(names.Annotation.WORKLOAD) == workload["metadata"]["name"])
+
+
+def _resized(pod_sets: Sequence[Raw], before: Sequence[Raw]) -> list[Raw]:
+    """The pod sets with the counts of others that have the same names."""
+    if [each["name"] for each in pod_sets] != [each["name"] for each in before]:
+        return list(pod_sets)
+    return [{**this, "count": that["count"]} for this, that in zip(pod_sets, before, strict=True)]
 
 
 def key(raw: Raw) -> Key:

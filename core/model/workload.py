@@ -60,7 +60,7 @@ class Workload(Struct, frozen=True, gc=False):
     break a rule of the namespace (LimitRange) or of Kubernetes (requests above limits). ``evictions`` counts by reason
     and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
     owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
-    is the slice of the same elastic job whose quota it takes over.
+    is the slice of the same elastic job whose quota it takes over; all slices of a job have one ``slice_name``.
     """
 
     key: Key
@@ -90,6 +90,7 @@ class Workload(Struct, frozen=True, gc=False):
     gates: tuple[str, ...] = ()
     evictions: tuple[tuple[str, str, int], ...] = ()
     replaces: Key | None = None
+    slice_name: str = ""
 
     @property
     def owned(self) -> bool:

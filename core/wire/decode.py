@@ -192,6 +192,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
             for each in (status.get("schedulingStats") or {}).get("evictions") or ()
         ),
         replaces=_replaces(metadata) if context.elastic_jobs else None,
+        slice_name=_slice_name(metadata) if context.elastic_jobs else "",
     )
 
 
@@ -386,6 +387,13 @@ def _priority(spec: Raw, annotations: Mapping[str, str], context: WorkloadContex
 def _reclaimable(status: Raw, context: WorkloadContext) -> Mapping[str, int]:
     pods = status.get("reclaimablePods") or [] if context.reclaimable_pods else []
     return {each["name"]: each["count"] for each in pods} or _NOTHING
+
+
+def _slice_name(metadata: Raw) -> str:
+    annotations = metadata.get("annotations") or {}
+    if annotations.get(names.Annotation.ELASTIC_JOB) != "true":
+        return ""
+    return str(annotations.get(names.Annotation.WORKLOAD_SLICE_NAME) or metadata["name"])
 
 
 def _replaces(metadata: Raw) -> Key | None:

@@ -34,7 +34,7 @@
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list]
+  verbs: [list, patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -53,11 +53,16 @@ def on_update(
         before, after = (meta.labels(job).get(Label.MAX_EXEC_TIME_SECONDS, "") for job in (old, new))
         errors += _immutable(MAX_EXEC_TIME, before, after)
     errors += _priority_class_change(meta.priority_class(old), meta.priority_class(new), suspended=suspended)
-    if meta.elastic(old) != meta.elastic(new):
-        errors.append(invalid(ELASTIC, meta.elastic(new), f"{IMMUTABLE}: {ANEW}"))
+    if elastic(old, enabled) != elastic(new, enabled):
+        errors.append(invalid(ELASTIC, elastic(new, enabled), f"{IMMUTABLE}: {ANEW}"))
     if enabled("AdmissionGatedBy"):
         errors += admission_gates.change(old, new)
     return errors
+
+
+def elastic(job: Raw, enabled: Enabled) -> bool:
+    """Whether the job is resized while it runs: it asks for that, and the feature gate is on."""
+    return meta.elastic(job) and enabled("ElasticJobsViaWorkloadSlices")
 
 
 def _queue_name(job: Raw, meant: Meant) -> list[FieldError]:
@@ -97,7 +102,7 @@ def _prebuilt_of(job: Raw, enabled: Enabled) -> tuple[str, str]:
 
 
 def _prebuilt_change(old: Raw, new: Raw, enabled: Enabled, *, suspended: bool) -> list[FieldError]:
-    if suspended or meta.elastic(old):
+    if suspended or elastic(old, enabled):
         return []  # on_create has checked the name, and it may change
     (before, _), (after, path) = _prebuilt_of(old, enabled), _prebuilt_of(new, enabled)
     return _immutable(path, before, after)

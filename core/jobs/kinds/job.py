@@ -19,7 +19,7 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
-from core.jobs.admission.metadata import ANEW, IMMUTABLE
+from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
 from core.jobs.fields import changed
 from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
@@ -133,7 +133,7 @@ class BatchJob(JobKind):
 
     def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
         """The rules for a new Job: partial admission, synced completions, topology."""
-        return _min_parallelism(job) + _sync_completions(job) + self.topology_errors(job, enabled)
+        return _min_parallelism(job, enabled) + _sync_completions(job) + self.topology_errors(job, enabled)
 
     def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a changed Job: those of a new one, for fields that may have changed, and changes of
@@ -141,7 +141,7 @@ class BatchJob(JobKind):
         """
         errors: list[FieldError] = []
         if _annotation(old, Annotation.MIN_PARALLELISM) != _annotation(new, Annotation.MIN_PARALLELISM):
-            errors += _min_parallelism(new)
+            errors += _min_parallelism(new, enabled)
         errors += _sync_completions(new) + self.topology_errors(new, enabled)
         partial = _annotation(old, Annotation.MIN_PARALLELISM) is not None
         if partial and not self.held(old) and _parallelism(old) != _parallelism(new):
@@ -214,7 +214,7 @@ def _annotation(job: Raw, key: str) -> str | None:
     return None if found is None else str(found)
 
 
-def _min_parallelism(job: Raw) -> list[FieldError]:
+def _min_parallelism(job: Raw, enabled: Enabled) -> list[FieldError]:
     text = _annotation(job, Annotation.MIN_PARALLELISM)
     if text is None:
         return []
@@ -226,7 +226,7 @@ def _min_parallelism(job: Raw) -> list[FieldError]:
     else:
         if not 0 < least < _count(job):
             errors.append(invalid(MIN_PARALLELISM, least, f"should be between 0 and {_count(job) - 1}"))
-    if meta.elastic(job):
+    if elastic(job, enabled):
         detail = "partial admission and elastic job cannot be used together"
         errors.append(invalid(MIN_PARALLELISM, text, detail))
     return errors

@@ -1,0 +1,132 @@
+"""Elastic jobs: a job is resized while it runs, by slices (annotation ``kueue.x-k8s.io/elastic-job``).
+
+A job that grows gets a second Workload, its replacement, which takes over the quota of the first one and adds the
+difference; until that is admitted the job keeps what it has, and additional pods wait with a scheduling gate. A job
+that shrinks keeps its Workload, whose counts are lowered. Names of annotations and reasons are Kueue's (KEP 77).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from api import names
+from core.jobs import meta, workload
+from core.jobs.actions import Action, CreateWorkload, Ungate, UpdateWorkload
+from core.jobs.release import deleted, without_finalizer
+from core.jobs.situation import Situation
+from core.model import Raw
+from core.wire.guard import guarded
+from core.workload import priority
+from core.workload.priority import Missing
+
+GATE = names.SchedulingGate.ELASTIC_JOB
+
+
+def replaced_slices(s: Situation) -> Action | None:
+    """The finalizers of slices that were replaced are removed; the slices are kept like other finished Workloads."""
+    return next(filter(None, map(without_finalizer, s.replaced)), None)
+
+
+def resized(s: Situation) -> Action | None:
+    """The slices of the job follow its size.
+
+    Without quota, and for fewer pods, the counts of the Workload are changed. For more pods there is a replacement,
+    unless the job has ended or is evicted.
+    """
+    if not s.elastic or not s.pod_sets or s.match is None or s.found.holds(names.Condition.FINISHED):
+        return None
+    wanted, mine = _counts(s.pod_sets), _counts(s.match["spec"]["podSets"])
+    reserved, evicted = s.found.holds(names.Condition.QUOTA_RESERVED), s.found.holds(names.Condition.EVICTED)
+    grows = any(count > mine[name] for name, count in wanted.items())
+    if s.outcome is not None or evicted or not reserved or not grows:
+        if s.replacement is not None:
+            return deleted((s.replacement,))
+        kept = s.outcome is not None or (evicted and reserved) or wanted == mine
+        return None if kept else _with_counts(s.match, wanted)
+    return _create_replacement(s, s.match) if s.replacement is None else _follow(s, s.replacement, wanted)
+
+
+def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action | None:
+    """The replacement gets the size of the job; one with quota may only shrink, and is made anew to grow."""
+    its = _counts(replacement["spec"]["podSets"])
+    if its == wanted:
+        return None
+    grows = any(count > its[name] for name, count in wanted.items())
+    if grows and s.value(replacement).holds(names.Condition.QUOTA_RESERVED):
+        return deleted((replacement,))
+    return _with_counts(replacement, wanted)
+
+
+def _create_replacement(s: Situation, old: Raw) -> Action | None:
+    found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
+    if isinstance(found, Missing):  # the job runs on; the last rule reports the class
+        return None
+    return CreateWorkload(
+        workload.manifest(s.kind, s.job, found, s.copied, related=s.related, elastic=True, replaces=old)
+    )
+
+
+def _with_counts(raw: Raw, wanted: Mapping[str, int]) -> UpdateWorkload:
+    pod_sets = [{**each, "count": wanted[each["name"]]} for each in raw["spec"]["podSets"]]
+    return UpdateWorkload(workload.key(raw), guarded({"spec": {"podSets": pod_sets}}, raw), "resize")
+
+
+def _counts(pod_sets: Iterable[Raw]) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in pod_sets}
+
+
+def gated_pods(s: Situation) -> Action | None:
+    """The pods of an admitted job are released from their gate, as many as are admitted."""
+    admitted = s.elastic and s.match is not None and s.found.holds(names.Condition.ADMITTED)
+    if not admitted or s.suspended or s.outcome is not None or s.kind.pods_ready(s.job, s.related):
+        return None
+    granted = granted_pods(s)
+    return Ungate(s.job["metadata"]["uid"], s.kind.uid_label, granted) if granted else None
+
+
+def granted_pods(s: Situation) -> dict[str, int]:
+    """The number of pods of each pod set that have quota."""
+    given = s.found.admission.pod_sets if s.found.admission is not None else ()
+    asked = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
+    return {each.name: min(each.count, asked.get(each.name, 0)) for each in given}
+
+
+def to_ungate(pods: Sequence[Raw], granted: Mapping[str, int]) -> list[Raw]:
+    """Returns the gated pods to release, by name: so many that no pod set has more pods without gate than granted."""
+    left = dict(granted)
+    gated = []
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        pod_set = _pod_set(pod)
+        if is_gated(pod["spec"].get("schedulingGates") or ()):
+            gated.append((pod_set, pod))
+        elif pod_set in left:
+            left[pod_set] -= 1
+    chosen = []
+    for pod_set, pod in gated:
+        if "deletionTimestamp" not in pod["metadata"] and left.get(pod_set, 0) > 0:
+            left[pod_set] -= 1
+            chosen.append(pod)
+    return chosen
+
+
+def ungated(pod: Raw) -> Raw:
+    """Returns the patch that removes the gate from a pod."""
+    gates = [gate for gate in pod["spec"].get("schedulingGates") or () if gate.get("name") != GATE]
+    return guarded({"spec": {"schedulingGates": gates or None}}, pod)
+
+
+def is_gated(gates: Iterable[Raw]) -> bool:
+    """Whether the gate of elastic jobs is among these scheduling gates."""
+    return any(gate.get("name") == GATE for gate in gates)
+
+
+def with_gate(gates: Sequence[Raw] | None) -> list[Raw]:
+    """Returns the scheduling gates of a pod template with that of elastic jobs."""
+    kept = [gate for gate in gates or () if gate.get("name") != GATE]
+    return [*kept, {"name": GATE}]
+
+
+def _pod_set(pod: Raw) -> str:
+    return str(meta.labels(pod).get(names.Label.POD_SET) or names.DEFAULT_POD_SET)
