@@ -184,7 +184,6 @@ _NOT_BUILT: Final = {
         "that feature",
         (
             "CleanupProvisioningRequestsOnEviction",
-            "ElasticJobsViaWorkloadSlices",
             "FailureRecoveryPolicy",
             "SchedulerLibraryIntegration",
             "ShortWorkloadNames",
