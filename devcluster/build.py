@@ -131,25 +131,15 @@ def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
     if listed.returncode:
         raise ClusterError(f"The sources of {names} could not be downloaded: {_tail(listed.stderr)}")
     total = len(listed.stdout.split())
-    variables = {key: value for tool in module.tools for key, value in stamps(tool, module.directory).items()}
-    flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in variables.items())])
-    command: list[str | Path] = [
-        go,
-        "build",
-        "-v",
-        "-mod=readonly",
-        "-trimpath",
-        "-ldflags",
-        flags,
-        "-o",
-        f"{scratch}{os.sep}",
-        *packages,
-    ]
-    _run_reporting(command, module, environ, total, started, report)
-    for tool in module.tools:
-        # `go build` names a program after the last element of its package's path that is not a version
-        elements = [element for element in tool.package.split("/") if not re.fullmatch(r"v\d+", element)]
-        (scratch / elements[-1]).rename(scratch / tool.name)
+    compiled: list[str] = []
+    for tool in module.tools:  # one by one: several packages may be called `cmd`, which would be the program's name
+        variables = stamps(tool, module.directory)
+        flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in variables.items())])
+        command: list[str | Path] = [
+            *(go, "build", "-v", "-mod=readonly", "-trimpath", "-ldflags", flags),
+            *("-o", scratch / tool.name, tool.package),
+        ]
+        _run_reporting(command, module, environ, compiled, total, started, report)
     for manifest in module.manifests:
         _keep(go, manifest, module, scratch, environ)
     report(f"Built {names} in {_spell(time.monotonic() - started)}.")
@@ -168,26 +158,34 @@ def _keep(go: Path, manifest: Manifest, module: Module, scratch: Path, environ: 
 
 
 def _run_reporting(
-    command: list[str | Path], module: Module, environ: dict[str, str], total: int, started: float, report: Report
+    command: list[str | Path],
+    module: Module,
+    environ: dict[str, str],
+    compiled: list[str],
+    total: int,
+    started: float,
+    report: Report,
 ) -> None:
-    """Run `go build -v`, which prints each package as it is compiled, and turn that into a sentence now and then."""
-    lines: list[str] = []
-    reported = started
+    """Run `go build -v`, which prints each package as it is compiled, and turn that into a sentence now and then.
+
+    `compiled` gets these lines; it may have those of earlier commands.
+    """
+    reported = time.monotonic()
     with subprocess.Popen(
         command, cwd=module.directory, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                lines.append(line)
+                compiled.append(line)
                 if time.monotonic() - reported >= _REPORT_SECONDS:
                     reported = time.monotonic()
-                    report(f"  {_spell(reported - started)}: {min(len(lines), total)} of {total} packages compiled")
+                    report(f"  {_spell(reported - started)}: {min(len(compiled), total)} of {total} packages compiled")
         except BaseException:
             process.terminate()
             raise
     if process.returncode:
-        raise ClusterError(f"Building {module.name} failed: {_tail(''.join(lines))}")
+        raise ClusterError(f"Building {module.name} failed: {_tail(''.join(compiled))}")
 
 
 @contextlib.contextmanager

@@ -158,9 +158,28 @@ def _pod_starts() -> Raw:
     initContainerStatuses:
     {{ range . }}
     - name: {{ .name | Quote }}
-      image: {{ .image | Quote }} imageID: "" ready: true restartCount: 0 {{ if eq .restartPolicy "Always" }} started:
-      true state: {running: {startedAt: {{ $now | Quote }}}} {{ else }} state: {terminated: {exitCode: 0, reason:
-      Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}} {{ end }} {{ end }} {{ end }}
+      image: {{ .image | Quote }}
+      imageID: ""
+      ready: true
+      restartCount: 0
+      {{ if eq (or .restartPolicy "") "Always" }}
+      started: true
+      state: {running: {startedAt: {{ $now | Quote }}}}
+      {{ else }}
+      state:
+        terminated:
+          exitCode: 0
+          reason: Completed
+          startedAt: {{ $now | Quote }}
+          finishedAt: {{ $now | Quote }}
+      {{ end }}
+    {{ end }}
+    {{ end }}
+    {{ $pod := .metadata }}
+    {{ with PodIPWith .spec.nodeName (or .spec.hostNetwork false) $pod.uid $pod.name $pod.namespace }}
+    podIP: {{ . | Quote }}
+    podIPs: [{ip: {{ . | Quote }}}]
+    {{ end }}
     """
     pending = [_LIVES, _is(".spec.nodeName", "Exists"), _is(".status.phase", "In", "Pending")]
     return _stage("pod-starts", "Pod", pending, next={"statusTemplate": template})

@@ -97,17 +97,68 @@ HELM = Module(
 )
 KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
 _JOBSET = "sigs.k8s.io/jobset"
-JOBSET = Module(
-    "the JobSet controller",
-    MODULES / "jobset",
-    (Tool("jobset-controller", _JOBSET, _JOBSET),),
-    minutes=3,
+_MPI = "github.com/kubeflow/mpi-operator"
+_TRAINING = "github.com/kubeflow/training-operator"
+_LWS = "sigs.k8s.io/lws"
+_TRAINER = "github.com/kubeflow/trainer/v2"
+_APPWRAPPER = "github.com/project-codeflare/appwrapper"
+_KUBERAY = "github.com/ray-project/kuberay/ray-operator"
+_SPARK = "github.com/kubeflow/spark-operator/v2"
+
+
+def _crds(source: str, directory: str, group: str, *plurals: str) -> tuple[Manifest, ...]:
+    """The definitions of these resources, each as PLURAL.yaml."""
+    return tuple(Manifest(f"{each}.yaml", source, f"{directory}/{group}_{each}.yaml") for each in plurals)
+
+
+OPERATORS = Module(
+    "the operators of JobSet, MPI, Kubeflow, LeaderWorkerSet and AppWrapper",
+    MODULES / "operators",
+    (
+        Tool("jobset-controller", _JOBSET, _JOBSET),
+        Tool("mpi-operator", f"{_MPI}/cmd/mpi-operator", _MPI),
+        Tool("training-operator", f"{_TRAINING}/cmd/training-operator.v1", _TRAINING),
+        Tool("lws-controller", f"{_LWS}/cmd", _LWS),
+        Tool("trainer-controller", f"{_TRAINER}/cmd/trainer-controller-manager", _TRAINER),
+        Tool("appwrapper-controller", f"{_APPWRAPPER}/cmd", _APPWRAPPER),
+    ),
+    minutes=5,
     manifests=(
         Manifest("jobset-crd.yaml", _JOBSET, "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
         Manifest("jobset-webhooks.yaml", _JOBSET, "config/components/webhook/manifests.yaml"),
+        *_crds(_TRAINING, "manifests/base/crds", "kubeflow.org", "pytorchjobs", "tfjobs", "xgboostjobs"),
+        *_crds(_TRAINING, "manifests/base/crds", "kubeflow.org", "paddlejobs", "jaxjobs"),
+        Manifest("mpijobs.yaml", _MPI, "manifests/base/kubeflow.org_mpijobs.yaml"),
+        *_crds(_LWS, "config/crd/bases", "leaderworkerset.x-k8s.io", "leaderworkersets"),
+        *_crds(_LWS, "config/crd/bases", "disaggregatedset.x-k8s.io", "disaggregatedsets"),
+        Manifest("lws-webhooks.yaml", _LWS, "config/webhook/manifests.yaml"),
+        *_crds(_TRAINER, "manifests/base/crds", "trainer.kubeflow.org", "trainjobs", "trainingruntimes"),
+        *_crds(_TRAINER, "manifests/base/crds", "trainer.kubeflow.org", "clustertrainingruntimes"),
+        Manifest("trainer-webhooks.yaml", _TRAINER, "manifests/base/webhook/manifests.yaml"),
+        *_crds(_APPWRAPPER, "config/crd/bases", "workload.codeflare.dev", "appwrappers"),
     ),
 )
-ALL = (CONTROL_PLANE, HELM, KIND, JOBSET)
+"""One module, because most of the cost is Kubernetes' own packages, which the six then share."""
+KUBERAY = Module(
+    "KubeRay",
+    MODULES / "kuberay",
+    (Tool("kuberay-operator", _KUBERAY, _KUBERAY),),
+    minutes=4,
+    manifests=_crds(_KUBERAY, "config/crd/bases", "ray.io", "rayclusters", "rayjobs", "rayservices"),
+)
+SPARK = Module(
+    "the Spark operator",
+    MODULES / "spark",
+    (Tool("spark-operator", f"{_SPARK}/cmd/operator", _SPARK),),
+    minutes=4,
+    manifests=_crds(
+        _SPARK,
+        "config/crd/bases",
+        "sparkoperator.k8s.io",
+        *("sparkapplications", "scheduledsparkapplications", "sparkconnects"),
+    ),
+)
+ALL = (CONTROL_PLANE, HELM, KIND, OPERATORS, KUBERAY, SPARK)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:

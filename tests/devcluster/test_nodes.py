@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import json
 from typing import Any
 
@@ -95,3 +96,16 @@ def test_a_pod_of_no_job_runs_on(kubectl: Kubectl) -> None:
     kubectl("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s", check=True)
     (pod,) = _pods(kubectl)
     assert pod["status"]["phase"] == "Running"
+
+
+@pytest.mark.cluster
+def test_a_pod_with_init_containers_and_sidecars_runs_and_has_an_address(kubectl: Kubectl) -> None:
+    first, beside = {"name": "first", "image": "none"}, {"name": "beside", "image": "none", "restartPolicy": "Always"}
+    spec = {"initContainers": [first, beside], "containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "prepared"}, "spec": spec}
+    kubectl("create", "-f", "-", stdin=json.dumps(pod), check=True)
+    kubectl("wait", "--for=condition=Ready", "pod/prepared", "--timeout=60s", check=True)
+    (found,) = _pods(kubectl)
+    states = {each["name"]: [*each["state"]] for each in found["status"]["initContainerStatuses"]}
+    assert states == {"first": ["terminated"], "beside": ["running"]}
+    assert ipaddress.ip_address(found["status"]["podIP"])
