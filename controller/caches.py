@@ -196,6 +196,14 @@ class Caches:
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
 
+    def job_objects(self, kind: JobKind, key: Key) -> tuple[Raw, ...]:
+        """The objects of which the job with this key consists."""
+        store = self.stores[kind.resource]
+        if kind.grouped:
+            return store.by_index("job", key)
+        found = store.get(key)
+        return () if found is None else (found,)
+
     def related(self, kind: JobKind, job: Key) -> tuple[Raw, ...]:
         """The objects of other kinds that belong to a job of this kind, by name."""
         found = (raw for served in kind.related for raw in self.stores[served].by_index(kind.framework, job))
@@ -204,12 +212,10 @@ class Caches:
     def controlled(self, workload: Raw) -> bool:
         """Whether an existing job of a supported kind controls the Workload."""
         by = owner(workload)
-        stores = (
-            self.stores[kind.resource]
-            for kind in self.kinds
-            if by is not None and (kind.group, kind.kind) == (by.group, by.kind)
-        )
-        return by is not None and any(store.get((by.namespace, by.name)) is not None for store in stores)
+        if by is None:
+            return False
+        kinds = (kind for kind in self.kinds if (kind.group, kind.kind) == (by.group, by.kind))
+        return any(self.job_objects(kind, Key(by.namespace, by.name)) for kind in kinds)
 
     def workload_of(self, uid: str) -> Workload | None:
         """Returns the Workload of the object with that uid; of several an unfinished one, and of these an admitted

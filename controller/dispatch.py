@@ -67,7 +67,7 @@ class Dispatcher:
         Jobs that were deleted while no process led are visible only in their Workloads.
         """
         for reconciler in self.jobs.values():
-            yield from _each(reconciler.changed, reconciler.store.keys())
+            yield from _each(reconciler.changed, reconciler.every_key())
         yield from _each(self._workload_and_job, self.caches.workloads.keys())
         for resource, row in self.caches.rows.items():
             if row.status is not None or row.in_use is not None:
@@ -116,15 +116,16 @@ class Dispatcher:
             self.jobs_below(by)
         for each in self.jobs.values():
             for job in each.store.by_index("prebuilt", key_of(raw)):
-                each.changed(key_of(job))
+                each.changed(each.kind.key(job))
 
     def jobs_below(self, by: Owner, levels: int = MOST_LEVELS) -> None:
         """Queues the jobs below an object, which may follow it."""
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("owner", by):
-                reconciler.changed(key_of(job))
+                key = reconciler.kind.key(job)
+                reconciler.changed(key)
                 if levels > 1:
-                    self.jobs_below(owner_of(reconciler.kind, key_of(job)), levels - 1)
+                    self.jobs_below(owner_of(reconciler.kind, key), levels - 1)
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload that names this LocalQueue changed.
@@ -241,9 +242,9 @@ class Dispatcher:
         if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
             return  # one that was created after its first jobs affects them too
         for reconciler in self.jobs.values():
-            for key in reconciler.store.keys():  # noqa: SIM118 - a store iterates over values
+            for key in reconciler.every_key():
                 if key.namespace == name:
-                    reconciler.changed(Key(*key))
+                    reconciler.changed(key)
         self.scheduler.wake()
 
     def priority_class(self, old: Raw | None, new: Raw | None) -> None:
@@ -253,14 +254,14 @@ class Dispatcher:
             self._workload_and_job(key_of(workload))
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
-                reconciler.changed(key_of(job))
+                reconciler.changed(reconciler.kind.key(job))
 
     def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """Queues jobs that could not be read without it; a change affects no other job, as with pods."""
         if old is None:
             for reconciler in self.jobs.values():
-                for job in reconciler.store:
-                    reconciler.changed(key_of(job))
+                for key in reconciler.every_key():
+                    reconciler.changed(key)
 
     def rules(self, old: Raw | None, new: Raw | None) -> None:
         """Something that effective requests depend on changed."""
@@ -273,9 +274,10 @@ class Dispatcher:
     def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
         """A job of this kind changed."""
         reconciler = self.jobs[kind.group, kind.kind]
-        key = key_of(new or old or {})
-        reconciler.changed(key)
-        self.jobs_below(owner_of(kind, key))
+        keys = dict.fromkeys(kind.key(raw) for raw in (old, new) if raw is not None)
+        for key in keys:
+            reconciler.changed(key)
+            self.jobs_below(owner_of(kind, key))
         self.related(kind.resource, old, new)
 
     def related(self, served: Resource, old: Raw | None, new: Raw | None) -> None:

@@ -91,6 +91,16 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, names.Event.STOPPED, message)
 
 
+def owners_added(count: int) -> Event:
+    """On the Workload of a group of pods."""
+    return Event(NORMAL, names.Event.OWNER_REFERENCES_ADDED, f"Added {count} owner reference(s)")
+
+
+def excess_deleted() -> Event:
+    """On a pod that its group has too many."""
+    return Event(NORMAL, names.Event.EXCESS_POD_DELETED, "Excess pod deleted")
+
+
 def finished_workload(workload: Key) -> Event:
     """On the Job."""
     return Event(NORMAL, names.Event.FINISHED_WORKLOAD, f"Workload '{workload}' is declared finished")

@@ -48,6 +48,7 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
+from core.jobs.kinds import POD_GROUP, kind_at
 from core.jobs.owners import Nesting, NestingError, kinds_and_groups, level_by_workload, nesting, workload_of
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
@@ -97,11 +98,23 @@ class JobReconciler:
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
         self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
         self._refused: dict[Key, tuple[str, str]] = {}
+        self._problems: dict[Key, tuple[str, str]] = {}
         self._external = kinds_and_groups(settings.external_frameworks)
 
     def changed(self, key: Key) -> None:
         """Queues this job; before others if its Workload has quota, which it uses or releases next."""
         self.queue.add(key, first=self._has_quota(key))
+
+    def every_key(self) -> Iterable[Key]:
+        """The keys of all jobs."""
+        if not self.kind.grouped:
+            return self.store.keys()
+        return dict.fromkeys(self.kind.key(raw) for raw in self.store)
+
+    def _job(self, key: Key) -> Raw | None:
+        """The job with this key; None if no object of it is there."""
+        found = self.caches.job_objects(self.kind, key)
+        return kind_at(self.kind, key).whole(found, self.clock()) if found else None
 
     def _has_quota(self, key: Key) -> bool:
         found = self.caches.workloads.by_index("owner", owner_of(self.kind, key))
@@ -116,15 +129,17 @@ class JobReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
-        job = self.store.get(key)
+        job = self._job(key)
         if job is None:
             self._refused.pop(key, None)
+            self._problems.pop(key, None)
             left = self.caches.workloads_of(owner_of(self.kind, key))
             return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
         waits = earlier(situation)  # before the action, which may discard what is known of pods
         again = await self._act(key, situation, decide(situation))
-        return _soonest([again, *[await self._await_pods(key, each) for each in waits]])
+        later = situation.kind.settles_in(job)
+        return _soonest([again, later, *[await self._await_pods(key, each) for each in waits]])
 
     async def _act(self, key: Key, situation: Situation, action: Action) -> float | None:
         """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
@@ -133,7 +148,7 @@ class JobReconciler:
         async with self.writer.turn(first=_releases_or_uses_quota(action)):
             if self._is_current(key, situation):
                 return await self._apply(key, situation.job, action)
-            job = self.store.get(key)
+            job = self._job(key)
             if job is not None:
                 return await self._apply(key, job, decide(self._situation(key, job)))
         self.changed(key)
@@ -142,25 +157,31 @@ class JobReconciler:
     def _is_current(self, key: Key, situation: Situation) -> bool:
         """Whether the job and its Workloads are still those of the situation."""
         owner = owner_of(self.kind, key)
-        return self.store.get(key) is situation.job and self.caches.workloads_of(owner) == situation.workloads
+        before, now = situation.kind.parts(situation.job), self.caches.job_objects(self.kind, key)
+        same = sorted(map(id, before)) == sorted(map(id, now))
+        return same and self.caches.workloads_of(owner) == situation.workloads
 
     async def release(self, key: Key) -> None:
         """Removes the finalizer of a job's finished Workload when the budget of writes that can wait has a turn."""
         async with self.budget.turn("finalizers"):
-            job = self.store.get(key)
+            job = self._job(key)
             action = decide(self._situation(key, job)) if job is not None else Nothing()
             if isinstance(action, RemoveFinalizer):
                 await self._patch_workload(action.workload, action.patch)
 
     def _situation(self, key: Key, job: Raw) -> Situation:
+        kind = kind_at(self.kind, key)
         brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
+        named = brought
+        if kind is POD_GROUP:  # its Workload has its name, whoever creates it
+            brought, named = "", meta.pod_group(job)
         above, nested_wrongly = Nesting(), ""
         try:
             above = self._nesting(job)
         except NestingError as error:
             nested_wrongly = str(error)
         return Situation(
-            kind=self.kind,
+            kind=kind,
             job=job,
             now=self.clock(),
             workloads=self.caches.workloads_of(owner_of(self.kind, key)),
@@ -179,7 +200,7 @@ class JobReconciler:
             pods_gone=self.departures.gone,
             related=self.caches.related(self.kind, key),
             prebuilt_name=brought,
-            prebuilt=self.caches.workloads.get(Key(key.namespace, brought)) if brought else None,
+            prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
         )
 
     def _managed(self, kind: JobKind, job: Raw) -> bool:
@@ -235,7 +256,7 @@ class JobReconciler:
             case Nothing():
                 return action.requeue_after
             case Problem():
-                self._tell(job, events.failed(action.reason, action.message))
+                self._tell_problem(key, job, action)
             case CreateWorkload():
                 await self._create(job, action.manifest)
             case UpdateWorkload():
@@ -243,6 +264,8 @@ class JobReconciler:
                     await self._patch_workload(action.workload, action.patch)
                 if action.why in ("matching", "resize"):
                     self._tell(job, events.updated_workload(action.workload))
+                if action.added:
+                    self._tell_workload(action.workload, events.owners_added(action.added))
             case DeleteWorkload():
                 self._forget_pods_of(action.workload)
                 if action.release is not None:
@@ -265,16 +288,20 @@ class JobReconciler:
             case Start():
                 await self._write(key, action.writes)
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
-                self._tell(job, events.started(action.cluster_queue))
+                for part in kind_at(self.kind, key).parts(job):
+                    self._tell(part, events.started(action.cluster_queue))
             case Stop():
                 await self._write(key, action.writes)
                 if action.was_running:
                     log.info("job stopped", job=str(key), reason=action.reason)
-                    self._tell(job, events.stopped(action.message))
+                    for part in kind_at(self.kind, key).parts(job):
+                        self._tell(part, events.stopped(action.message))
             case LetGo():
                 await self._write(key, action.writes)
+                for pod in action.excess:
+                    self._tell(pod, events.excess_deleted())
             case DeleteJob():
-                await self.writer.delete(self.resource, key, job["metadata"]["uid"])
+                await self.writer.delete(self.resource, key_of(job), job["metadata"]["uid"])
                 self._tell(job, events.deleted_job())
             case _:
                 assert_never(action)
@@ -339,6 +366,18 @@ class JobReconciler:
         log.info("workload status", workload=str(action.workload), why=action.why)
         if action.why == "finish":
             self._tell(job, events.finished_workload(action.workload))
+
+    def _tell_problem(self, key: Key, job: Raw, problem: Problem) -> None:
+        """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
+        said = (problem.reason, problem.message)
+        if not self.kind.grouped or self._problems.get(key) != said:
+            self._tell(job, events.failed(*said))
+        self._problems[key] = said
+
+    def _tell_workload(self, key: Key, event: events.Event) -> None:
+        raw = self.caches.workloads.get(key)
+        if raw is not None:
+            self.recorder.tell(resources.WORKLOADS, key, raw["metadata"]["uid"], event)
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)

@@ -199,6 +199,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,
             "prebuilt": indexes.prebuilt_of,
+            **({"job": lambda raw: (kind.key(raw),)} if kind.grouped else {}),
             **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),

@@ -23,11 +23,14 @@ class CreateWorkload:
 
 @dataclass(frozen=True, slots=True)
 class UpdateWorkload:
-    """``patch`` of the Workload itself; ``why`` is matching, queue, priority, gates or resize."""
+    """``patch`` of the Workload itself; ``why`` is matching, queue, priority, gates, resize or owners, of which
+    ``added`` are new.
+    """
 
     workload: Key
     patch: Raw
     why: str
+    added: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,12 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Nothing depends on the job any more, or it is deleted: the writes that remove its finalizer."""
+    """Nothing depends on the job any more, or on a part of it: the writes that remove finalizers. ``excess`` are pods
+    that these writes delete, because the group has others.
+    """
 
     writes: Sequence[Write]
+    excess: Sequence[Raw] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.elastic import gated_pods, replaced_slices, resized
+from core.jobs.groups import members
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
 from core.jobs.situation import Situation
@@ -200,7 +201,7 @@ def finished_workload(s: Situation) -> Action | None:
                 return stop
         elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
             return deleted((s.match,))
-    return without_finalizer(s.match) or replaced_slices(s) or _let_go(s) or Nothing()
+    return _let_go(s) or without_finalizer(s.match) or replaced_slices(s) or Nothing()
 
 
 def _let_go(s: Situation) -> LetGo | None:
@@ -330,7 +331,7 @@ def suspended_job(s: Situation) -> Action | None:
         except ConflictError as conflict:
             after = transitions.finished(s.found, FinishedReason.FAILED_TO_START, str(conflict), s.now)
             return _status(s, after, "finish")
-        return Start(writes, s.found.admission.cluster_queue)
+        return Start(writes, s.found.admission.cluster_queue) if writes else None
     return _queue_change(s)
 
 
@@ -352,6 +353,7 @@ RULES: tuple[JobRule, ...] = (
     unclear_owner,
     child,
     prebuilt,
+    members,
     without_match,
     superfluous,
     follow_job,
@@ -389,6 +391,8 @@ def _update_to_match(s: Situation, raw: Raw) -> Action:
 
 def _queue_change(s: Situation) -> Action | None:
     queue = meta.queue_name(s.job)
+    if meta.annotations(s.job).get(names.Annotation.POD_GROUP_SERVING) == "true":
+        return None  # the owner of the pods changes it
     if s.match is None or s.found.queue == queue or s.found.holds(names.Condition.QUOTA_RESERVED):
         return None
     return _update(s.match, {"spec": {"queueName": queue or None}}, "queue")

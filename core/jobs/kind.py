@@ -15,8 +15,10 @@ How other forms of jobs are supported:
 * Start and stop of more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion of
   the job or of a related object. ``stop`` is called again until it returns none, so it may take several rounds. Values
   that a start overwrites and the Workload does not have are kept in an annotation of the job by the same start.
-* One Workload for many objects (a pod group): the job is the member whose name the group has, the others are
-  ``related`` to it, ``slots`` counts them, and start and stop return a write for each.
+* One Workload for many objects (a pod group): the kind is ``grouped``, ``key`` returns the key that the objects share,
+  and ``whole`` makes the job of them. ``own``, ``owns`` and ``matches`` define its Workload; each write has a target.
+* A job that cannot be suspended again (a pod): ``stop_because`` deletes it with the cause, ``let_go`` removes its
+  finalizer when it has ended.
 * Owners to ten levels (``core.jobs.owners``): the outermost managed job is queued, through kinds that are not enabled;
   ``runs_children`` is whether the own controller of a job starts the jobs that it owns.
 * A kind whose CRD is installed later is ``optional``: its watch begins when the API server serves it.
@@ -137,6 +139,8 @@ class JobKind(ABC):
     """The label selector of the jobs that are watched; '' for all."""
     nested: ClassVar[bool] = True
     """Whether a job below a queued job follows that one; False for pods, which admission leaves as they are."""
+    grouped: ClassVar[bool] = False
+    """Whether a job may consist of several objects (``key``, ``whole``)."""
     marks: ClassVar[tuple[str, ...]] = ()
     """Annotations with which a job is sent to admission although it names no queue."""
     run_labels: ClassVar[frozenset[str]] = frozenset()
@@ -185,6 +189,35 @@ class JobKind(ABC):
         return self.resource.kind.lower()
 
     # What a job is
+
+    def key(self, raw: Raw) -> Key:
+        """Returns the key by which the job of an object is reconciled; if ``grouped``, several objects may have it."""
+        return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+
+    def whole(self, objects: Sequence[Raw], now: float) -> Raw:
+        """Returns the job that consists of the objects with one key."""
+        return objects[0]
+
+    def parts(self, job: Raw) -> Sequence[Raw]:
+        """Returns the objects of which the job consists."""
+        return (job,)
+
+    def settles_in(self, job: Raw) -> float | None:
+        """After how many seconds something about the job will have changed without a change of an object."""
+        return None
+
+    def own(self, job: Raw, manifest: Raw) -> Raw:
+        """Returns the manifest of the job's Workload, with the name and the owners that it has for this kind."""
+        return manifest
+
+    def owns(self, job: Raw, workload: Raw) -> bool:
+        """Whether a Workload belongs to this very job, not to one before it of the same name."""
+        by, metadata = meta.controller(workload), job["metadata"]
+        return by is not None and (by["name"], by["uid"]) == (metadata["name"], metadata["uid"])
+
+    def matches(self, job: Raw, workload: Raw) -> bool | None:
+        """Whether the pod sets of a Workload are those of the job; None for the rules of all kinds."""
+        return None
 
     def lean(self, raw: Raw, share: Callable[[Raw], Raw]) -> Raw:
         """Returns what the caches keep of a job; ``share`` returns one object for equal ones."""

@@ -22,6 +22,8 @@ def uid_of(raw: Raw) -> str:
     ``--cascade=orphan`` removes the owner reference before the job is gone; the label stays.
     """
     owner = meta.controller(raw)
+    if meta.annotations(raw).get(names.Annotation.IS_GROUP_WORKLOAD) == "true":
+        return ""  # its pods are its jobs: it is released when none is left
     return str(owner["uid"] if owner else meta.labels(raw).get(names.Label.JOB_UID, ""))
 
 

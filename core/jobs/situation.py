@@ -167,8 +167,7 @@ class Situation:
 
     def owns(self, raw: Raw) -> bool:
         """Whether this very job controls the Workload, not one before it of the same name."""
-        by = meta.controller(raw)
-        return by is not None and bool(by["uid"] == self.job["metadata"]["uid"])
+        return self.kind.owns(self.job, raw)
 
     def stands(self, raw: Raw) -> bool:
         """Whether this Workload is that of the job as the job is now."""

@@ -75,7 +75,7 @@ def manifest(
     }
     annotations |= priority.get("metadata", {}).get("annotations", {})
     annotations |= _of_slice(own, replaces) if elastic else {}
-    return {
+    made = {
         "apiVersion": names.API_VERSION,
         "kind": names.Kind.WORKLOAD,
         "metadata": {
@@ -88,6 +88,7 @@ def manifest(
         },
         "spec": {**_spec(kind, job, related), **priority["spec"]},
     }
+    return kind.own(job, made)
 
 
 def _of_slice(own: str, replaces: Raw | None) -> dict[str, str]:
@@ -147,12 +148,14 @@ def stands_for(
     reserved: they decide which flavors fit. Kueue does not compare them; there a waiting job whose node selector is
     changed is admitted with the old one, and then cannot start.
     """
-    owner = meta.controller(workload)
-    if owner is None or (owner["name"], owner["uid"]) != (job["metadata"]["name"], job["metadata"]["uid"]):
+    if not kind.owns(job, workload):
         return False
     spec = workload.get("spec") or {}
     if spec.get("maximumExecutionTimeSeconds") != max_execution_seconds(job):
         return False
+    found = kind.matches(job, workload)
+    if found is not None:
+        return found
     wanted = kind.pod_sets(job, related)
     if not wanted:
         return True  # the templates are those of a related object, which is not there at the moment

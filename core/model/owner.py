@@ -6,7 +6,9 @@ not be confused. The version is not: an object is served in several versions.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from api.names import Annotation
 
 
 class Owner(NamedTuple):
@@ -18,9 +20,17 @@ class Owner(NamedTuple):
     name: str
 
 
+GROUP: Final = "group/"
+"""The beginning of the name that stands for a group of pods; no pod's name contains a slash."""
+
+
 def owner(raw: dict[str, Any]) -> Owner | None:
-    """The object that controls this one; None where nothing does."""
+    """The object that controls this one; None where nothing does. The Workload of a group of pods belongs to that
+    group, which has its name.
+    """
     metadata = raw["metadata"]
+    if (metadata.get("annotations") or {}).get(Annotation.IS_GROUP_WORKLOAD) == "true":
+        return Owner("", "Pod", metadata.get("namespace", ""), f"{GROUP}{metadata['name']}")
     for each in metadata.get("ownerReferences") or ():
         if each.get("controller"):
             group = str(each.get("apiVersion") or "").rpartition("/")[0]

@@ -240,3 +240,93 @@ def test_a_gate_that_is_removed_by_hand_is_refused(world: World) -> None:
     assert done.returncode == 1
     assert "is started when its workload is admitted, not by hand" in done.stderr
     world.delete("pods", "held")
+
+
+def group(
+    name: str, queue: str, *, total: int = 2, index: int = 0, seconds: float = 600, labels: Raw | None = None
+) -> Raw:
+    """A pod of a group."""
+    found = pod(
+        f"{name}-{index}", queue, seconds=seconds, labels={"kueue.x-k8s.io/pod-group-name": name, **(labels or {})}
+    )
+    found["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = str(total)
+    return found
+
+
+def members(world: World, name: str) -> dict[str, Raw]:
+    """The pods of a group that are there, by name."""
+    items = world.get("pods")["items"]
+    mine = (each for each in items if each["metadata"]["labels"].get("kueue.x-k8s.io/pod-group-name") == name)
+    return {each["metadata"]["name"]: each for each in mine}
+
+
+def phases(world: World, name: str) -> list[str]:
+    return [each["status"]["phase"] for each in members(world, name).values()]
+
+
+def test_a_group_waits_until_it_is_complete_starts_together_and_finishes(world: World) -> None:
+    queue(world, "seventh", one=2)
+    world.create(group("team", "seventh", seconds=2))
+    world.until("a pod is missing", lambda: "ErrWorkloadCompose" in world.events("Pod", "team-0"))
+    assert world.workloads().get("team-0") is None
+    world.create(group("team", "seventh", index=1, seconds=2))
+    world.until("both have started", lambda: set(phases(world, "team")) <= {"Running", "Succeeded"})
+    workload = world.get("workloads", "team")
+    assert [(each["count"]) for each in workload["spec"]["podSets"]] == [2]
+    owners = {(each["name"], each.get("controller", False)) for each in workload["metadata"]["ownerReferences"]}
+    assert owners == {("team-0", False), ("team-1", False)}
+    assert {each["spec"]["nodeName"] for each in members(world, "team").values()} == {"one-1"}
+    world.until("it has finished", lambda: condition_of(world, "team", "Finished")[:2] == ("True", "Succeeded"))
+    assert condition_of(world, "team", "Finished")[2] == "Pods succeeded: 2/2."
+    world.until(
+        "its pods are free", lambda: all("finalizers" not in p["metadata"] for p in members(world, "team").values())
+    )
+    world.until("the quota is free", lambda: reserving(world, "seventh") == 0)
+    for name in members(world, "team"):
+        world.delete("pods", name)
+
+
+def test_an_excess_pod_of_a_group_is_deleted(world: World) -> None:
+    queue(world, "eighth", one=2)
+    world.create(group("crowd", "eighth"), group("crowd", "eighth", index=1))
+    world.until("both run", lambda: phases(world, "crowd") == ["Running"] * 2)
+    world.create(group("crowd", "eighth", index=2))
+    world.until("it is deleted", lambda: "ExcessPodDeleted" in world.events("Pod", "crowd-2"))
+    world.until("it is gone", lambda: set(members(world, "crowd")) == {"crowd-0", "crowd-1"})
+    assert phases(world, "crowd") == ["Running"] * 2
+    for name in ("crowd-0", "crowd-1"):
+        world.delete("pods", name)
+    world.until("the pods are gone", lambda: not members(world, "crowd"))
+    world.until("its Workload too", lambda: gone(world, "workloads", "crowd"))
+    world.until("the quota is free", lambda: reserving(world, "eighth") == 0)
+
+
+def test_a_preempted_group_keeps_its_workload_and_starts_again_with_new_pods(world: World) -> None:
+    queue(world, "ninth", one=2, preemption={"withinClusterQueue": "LowerPriority"})
+    low = {CLASS: "low"}
+    world.create(group("victims", "ninth", labels=low), group("victims", "ninth", index=1, labels=low))
+    world.until("both run", lambda: phases(world, "victims") == ["Running"] * 2)
+    uid = world.get("workloads", "victims")["metadata"]["uid"]
+    world.create(pod("urgent-too", "ninth", labels={CLASS: "high"}))
+    world.until("the urgent pod runs", lambda: phase(world, "urgent-too") == "Running")
+    waits = ("True", "Preempted")
+    world.until("pods are missing", lambda: condition_of(world, "victims", "WaitingForReplacementPods")[:2] == waits)
+    world.create(group("victims", "ninth", index=2, labels=low), group("victims", "ninth", index=3, labels=low))
+    world.until("the new pods are all", lambda: set(members(world, "victims")) == {"victims-2", "victims-3"})
+    world.until("none is missing", lambda: condition_of(world, "victims", "WaitingForReplacementPods")[0] == "False")
+    world.delete("pods", "urgent-too")
+    world.until("both run again", lambda: phases(world, "victims") == ["Running"] * 2)
+    assert world.get("workloads", "victims")["metadata"]["uid"] == uid
+    for name in ("victims-2", "victims-3"):
+        world.delete("pods", name)
+    world.until("the quota is free", lambda: reserving(world, "ninth") == 0)
+
+
+def test_a_group_that_is_deleted_while_it_waits_is_gone_with_its_workload(world: World) -> None:
+    queue(world, "tenth", one=0)
+    world.create(group("early", "tenth"), group("early", "tenth", index=1))
+    world.until("it waits", lambda: condition_of(world, "early", "QuotaReserved")[0] == "False")
+    for name in ("early-0", "early-1"):
+        world.delete("pods", name)
+    world.until("its pods are gone", lambda: not members(world, "early"))
+    world.until("its Workload too", lambda: gone(world, "workloads", "early"))

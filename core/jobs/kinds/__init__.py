@@ -11,14 +11,15 @@ from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB
 from core.jobs.kinds.mpijob import MPI_JOB
 from core.jobs.kinds.pod import POD
+from core.jobs.kinds.pod_group import POD_GROUP, grouped
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.jobs.kinds.trainjob import TRAIN_JOB
-from core.model import Raw
+from core.model import Key, Raw
 
-__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "POD", "kind_of"]
+__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "POD", "POD_GROUP", "kind_at", "kind_of"]
 
 ALL: Final[tuple[JobKind, ...]] = (
     BATCH_JOB,
@@ -47,3 +48,8 @@ def kind_of(raw: Raw) -> JobKind | None:
     """The kind of job that an object is, by its ``apiVersion`` and ``kind``; None for any other object."""
     named = (raw.get("apiVersion"), raw.get("kind"))
     return next((each for each in ALL if (each.api_version, each.kind) == named), None)
+
+
+def kind_at(kind: JobKind, key: Key) -> JobKind:
+    """The rules for the job with this key: pods of a group have others than single pods."""
+    return POD_GROUP if kind is POD and grouped(key) else kind

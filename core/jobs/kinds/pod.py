@@ -25,6 +25,7 @@ from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
 from core.model import Key, Raw
+from core.model.owner import GROUP
 from core.wire.guard import guarded
 from core.wire.timestamps import stamp
 
@@ -55,6 +56,7 @@ class Pod(JobKind):
     suspend_path = ("spec", "schedulingGates")
     selector = f"{Label.MANAGED}=true"
     nested = False
+    grouped = True
     marks = (Annotation.POD_SUSPENDING_PARENT,)
     rights = (Right(_RESOURCE, "patch", "status"),)
     uid_label = ""
@@ -98,6 +100,11 @@ class Pod(JobKind):
                 }
             ),
         }
+
+    def key(self, raw: Raw) -> Key:
+        """Returns the key of the pod, or of its group."""
+        group, metadata = meta.pod_group(raw), raw["metadata"]
+        return Key(metadata["namespace"], f"{GROUP}{group}" if group else metadata["name"])
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns one pod set ``main`` of one pod; none while its owner has not set the group of the pod."""
@@ -156,7 +163,7 @@ class Pod(JobKind):
         """
         if meta.deleting(job) or (self.suspended(job) and cause.reason != WORKLOAD_DELETED):
             return ()
-        return _ended(job, cause)
+        return stopped(job, cause)
 
     def let_go(self, job: Raw) -> Sequence[Write]:
         """Removes the finalizer."""
@@ -287,14 +294,15 @@ def without_finalizer(pod: Raw) -> list[Patch]:
     if Finalizer.MANAGED not in finalizers:
         return []
     left = [each for each in finalizers if each != Finalizer.MANAGED]
-    return [Patch(guarded({"metadata": {"finalizers": left or None}}, pod), target=_target(pod))]
+    return [Patch(guarded({"metadata": {"finalizers": left or None}}, pod), target=target(pod))]
 
 
-def _target(pod: Raw) -> Target:
+def target(pod: Raw) -> Target:
+    """The pod as the object of a write."""
     return Target(_RESOURCE, Key(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
 
-def _ended(pod: Raw, cause: Cause) -> list[Write]:
+def stopped(pod: Raw, cause: Cause) -> list[Write]:
     """Marks a pod with the cause, and deletes it."""
     metadata = pod["metadata"]
     condition = {
@@ -310,9 +318,8 @@ def _ended(pod: Raw, cause: Cause) -> list[Write]:
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
         "status": {"conditions": [condition]},
     }
-    target = _target(pod)
-    marked = [Patch(mark, subresource="status", target=target, apply=True)] if cause.reason else []
-    return [*marked, Delete(metadata["uid"], target)]
+    marked = [Patch(mark, subresource="status", target=target(pod), apply=True)] if cause.reason else []
+    return [*marked, Delete(metadata["uid"], target(pod))]
 
 
 def _pod_set(pod: Raw, slot: Slot) -> Raw:

@@ -144,7 +144,7 @@ def test_a_deleted_pod_loses_our_finalizer_first_and_then_its_workload_is_releas
 @pytest.mark.parametrize(
     ("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed")], ids=["succeeded", "failed"]
 )
-def test_a_pod_that_has_ended_finishes_its_workload_before_it_loses_its_finalizer(phase: str, reason: str) -> None:
+def test_a_pod_that_has_ended_loses_its_finalizer_when_its_workload_is_finished(phase: str, reason: str) -> None:
     raw = admitted(workload_of(pod()))
     found = running(pod(), raw) | {"status": {"phase": phase, "message": "that was it"}}
     action = decided(found, raw)
@@ -152,10 +152,10 @@ def test_a_pod_that_has_ended_finishes_its_workload_before_it_loses_its_finalize
     assert facts(action.after)["Finished"] == f"True/{reason}"
     assert action.after.condition("Finished").message == "that was it"  # type: ignore[union-attr]
     finished = after(raw, lambda value: action.after)
-    assert isinstance(decided(found, finished), RemoveFinalizer)
-    finished["metadata"]["finalizers"] = []
     assert isinstance(decided(found, finished), LetGo)
     gone = merged(found, {"metadata": {"finalizers": None}})
+    assert isinstance(decided(gone, finished), RemoveFinalizer)
+    finished["metadata"]["finalizers"] = []
     assert decided(gone, finished) == Nothing()
 
 

@@ -1,0 +1,130 @@
+"""The rules of groups of pods: which pods of a group count, and what its Workload shows of that.
+
+Separate from the rules of all jobs (``core.jobs.decide``), which decide about the group when these have no action left.
+The reasons and messages are those of Kueue's pod integration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from api import names
+from api.names import Annotation, Condition
+from core.jobs import meta, workload
+from core.jobs.actions import Action, LetGo, Nothing, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.kinds.pod import phase, without_finalizer
+from core.jobs.kinds.pod_group import PodGroup, deletion, last_to_go, owner_reference, runnable, sort_out, total_count
+from core.jobs.situation import Situation
+from core.model import Raw
+from core.wire.conditions import status_patch
+from core.wire.guard import guarded
+from core.workload import transitions
+
+MOST_ROLES: Final = 18
+PODS_FAILED: Final = "PodsFailed"
+
+
+def members(s: Situation) -> Action | None:
+    """Removes pods that the group has too many, and finalizers of pods that are replaced; reports missing pods."""
+    if not isinstance(s.kind, PodGroup):
+        return None
+    if s.prebuilt is not None and not s.owns(s.prebuilt):
+        return _released(_ended(s)) or _taken(s, s.prebuilt)
+    if s.match is not None:
+        return None if s.found.holds(Condition.FINISHED) else _kept(s, s.match)
+    return None if s.workloads else _composed(s)
+
+
+def _composed(s: Situation) -> Action | None:
+    """What is to be done or is wrong before the group can have a Workload; None if it can."""
+    if meta.prebuilt_workload(s.job, annotation_first=True)[0]:
+        return Nothing()  # its owner creates the Workload
+    if done := _released(_ended(s)):
+        return done
+    if why := _incomplete(s):
+        return Problem(names.Event.ERR_WORKLOAD_COMPOSE, why)
+    active = [pod for pod in s.job["members"] if runnable(pod, s.job["now"])]
+    if excess := sorted(active, key=last_to_go)[total_count(s.job) :]:
+        return _removed(excess)
+    if len(s.pod_sets) > MOST_ROLES:
+        return Problem(names.Event.ERR_WORKLOAD_COMPOSE, f"The group has more than {MOST_ROLES} roles")
+    return None
+
+
+def _kept(s: Situation, match: Raw) -> Action | None:
+    """Brings pods and Workload together: owners first, so that the Workload is not deleted with replaced pods."""
+    found = sort_out(s.job, match["spec"]["podSets"])
+    references = match["metadata"].get("ownerReferences") or []
+    known = {each["uid"] for each in references}
+    added = [owner_reference(pod) for pod in found.kept if pod["metadata"]["uid"] not in known]
+    if added:
+        patch = guarded({"metadata": {"ownerReferences": [*references, *added]}}, match)
+        return UpdateWorkload(workload.key(match), patch, "owners", len(added))
+    return (
+        (_removed(found.excess) if found.excess else None) or _released(found.replaced) or _replacement(s, found.absent)
+    )
+
+
+def _replacement(s: Situation, absent: int) -> Action | None:
+    """The condition WaitingForReplacementPods: while pods are missing the Workload is not queued."""
+    kind, evicted = Condition.WAITING_FOR_REPLACEMENT_PODS, s.found.condition(Condition.EVICTED)
+    old = s.found.condition(kind)
+    if not absent:
+        if old is None or not old.status:
+            return None
+        reason, message = Condition.PODS_READY, "No pods need replacement"
+    elif evicted is not None and evicted.status:
+        reason, message = evicted.reason, evicted.message
+    elif old is not None and old.status:
+        return None
+    else:
+        reason, message = PODS_FAILED, "Some Failed pods need replacement"
+    if old is not None and (old.status, old.reason, old.message) == (bool(absent), reason, message):
+        return None
+    after = transitions.condition(s.found, kind, status=bool(absent), reason=reason, message=message, now=s.now)
+    patch = status_patch(s.found, after)
+    return WorkloadStatus(s.found.key, patch, after, "replacement") if patch else None
+
+
+def _incomplete(s: Situation) -> str:
+    """Why the pods are no complete group, '' if they are."""
+    first, total, name = s.job, total_count(s.job), meta.pod_group(s.job)
+    active = [pod for pod in s.job["members"] if runnable(pod, s.job["now"])]
+    fast = meta.annotations(first).get(Annotation.POD_GROUP_FAST_ADMISSION) == "true"
+    if not active or (not fast and len(active) < total):
+        return f"'{name}' group has fewer runnable pods than expected"
+    mine = first["metadata"]["name"]
+    for pod in s.job["members"]:
+        other, queue = pod["metadata"]["name"], meta.queue_name(pod)
+        if phase(pod) == "Failed":
+            continue
+        if queue != meta.queue_name(first):
+            return f"pods '{mine}' and '{other}' has different queue names: {meta.queue_name(first)}!={queue}"
+        if total_count(pod) != total:
+            counts = f"'{Annotation.POD_GROUP_TOTAL_COUNT}' values: {total}!={total_count(pod)}"
+            return f"pods '{mine}' and '{other}' has different {counts}"
+    return ""
+
+
+def _ended(s: Situation) -> list[Raw]:
+    return [pod for pod in s.job["members"] if not runnable(pod, s.job["now"])]
+
+
+def _released(pods: Sequence[Raw]) -> LetGo | None:
+    writes = [write for pod in pods for write in without_finalizer(pod)]
+    return LetGo(writes) if writes else None
+
+
+def _removed(pods: Sequence[Raw]) -> LetGo | None:
+    writes = list(chain.from_iterable(map(deletion, pods)))
+    return LetGo(writes, tuple(pods)) if writes else None
+
+
+def _taken(s: Situation, other: Raw) -> Problem:
+    name = other["metadata"]["name"]
+    text = (
+        f'A Workload named "{name}" already exists but is not a pod group workload; this pod group cannot be admitted'
+    )
+    return Problem(names.Event.WORKLOAD_NAME_CONFLICT, text)

@@ -1,0 +1,289 @@
+"""Groups of pods: one Workload for all, and what becomes of each pod."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.names import Annotation, Condition, Label
+from core.jobs import workload
+from core.jobs.actions import (
+    CreateWorkload,
+    LetGo,
+    Nothing,
+    Problem,
+    RemoveFinalizer,
+    Start,
+    Stop,
+    UpdateWorkload,
+    WorkloadStatus,
+)
+from core.jobs.decide import decide
+from core.jobs.kind import Delete, Patch
+from core.jobs.kinds import POD, POD_GROUP, kind_at
+from core.jobs.kinds.pod_group import sort_out
+from core.jobs.situation import Situation
+from core.model import Admission, Key, PodSetAssignment, Raw
+from core.model.owner import owner
+from core.wire.merge import merged
+from core.workload import transitions
+from tests.core.jobs.samples import CLASSES, FLAVORS, NOW, after, decoded, evicted, facts
+from tests.core.jobs.test_pod import GATE, pod
+
+GROUP = "group"
+ROLES = ("driver", "worker", "worker")
+GONE = "1970-01-01T00:16:00Z"
+"""Before ``NOW``, which is 1000."""
+LATER = "1970-01-01T00:17:00Z"
+
+
+def member(name: str, role: str = "worker", *, gated: bool = True, phase: str = "", **metadata: Any) -> Raw:
+    """A pod of a group of three."""
+    annotations = {Annotation.POD_GROUP_TOTAL_COUNT: "3", Annotation.ROLE_HASH: role, **metadata.pop("annotations", {})}
+    labels = {"app": "x", Label.QUEUE_NAME: "lq", Label.MANAGED: "true", Label.POD_GROUP_NAME: GROUP}
+    labels |= metadata.pop("labels", {})
+    made = {"name": name, "uid": name, "labels": labels, "annotations": annotations, "creationTimestamp": name}
+    spec = {} if gated else {"nodeName": "n"}
+    return pod(
+        gated=gated, status={"phase": phase or ("Pending" if gated else "Running")}, spec=spec, **made | metadata
+    )
+
+
+def group(*pods: Raw) -> Raw:
+    return POD_GROUP.whole(pods, NOW)
+
+
+def three(*, gated: bool = True) -> list[Raw]:
+    return [member("a", "driver", gated=gated), member("b", gated=gated), member("c", gated=gated)]
+
+
+def workload_of(*pods: Raw) -> Raw:
+    raw = copy.deepcopy(workload.manifest(POD_GROUP, group(*pods), {"spec": {"priority": 0}}))
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    return raw
+
+
+def admitted(raw: Raw) -> Raw:
+    given = [PodSetAssignment(each["name"], {"cpu": "spot"}, {}, each["count"]) for each in raw["spec"]["podSets"]]
+    return after(raw, lambda value: transitions.reserved(value, Admission("cq", tuple(given)), 500.0))
+
+
+def decided(pods: list[Raw], *workloads: Raw, **more: Any) -> Any:
+    given: Raw = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
+    return decide(Situation(kind=POD_GROUP, job=group(*pods), now=NOW, workloads=workloads, **given))
+
+
+def of(action: Any) -> list[str]:
+    """The pods of the writes of an action."""
+    return [each.target.key.name for each in action.writes]
+
+
+def test_pods_of_a_group_have_one_key_and_its_workload_leads_back_to_it() -> None:
+    keys = {POD.key(each) for each in three()}
+    assert keys == {Key("ns", "group/group")}
+    assert [kind_at(POD, key) for key in keys] == [POD_GROUP]
+    assert kind_at(POD, POD.key(pod())) is POD
+    by = owner(workload_of(*three()))
+    assert by is not None
+    assert (by.group, by.kind, by.namespace, by.name) == ("", "Pod", "ns", "group/group")
+
+
+def test_a_complete_group_gets_one_workload_with_a_pod_set_for_each_role() -> None:
+    action = decided(three())
+    assert isinstance(action, CreateWorkload)
+    metadata = action.manifest["metadata"]
+    assert metadata["name"] == GROUP
+    assert metadata["annotations"][Annotation.IS_GROUP_WORKLOAD] == "true"
+    assert Label.JOB_UID not in metadata["labels"]
+    assert metadata["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name} for name in ("a", "b", "c")
+    ]
+    assert [(each["name"], each["count"]) for each in action.manifest["spec"]["podSets"]] == [
+        ("driver", 1),
+        ("worker", 2),
+    ]
+
+
+def test_nothing_happens_until_all_pods_are_there() -> None:
+    assert decided(three()[:2]) == Problem("ErrWorkloadCompose", "'group' group has fewer runnable pods than expected")
+
+
+def test_with_fast_admission_the_first_pod_stands_for_all() -> None:
+    fast = {Annotation.POD_GROUP_FAST_ADMISSION: "true"}
+    action = decided([member("a", annotations=fast)])
+    assert isinstance(action, CreateWorkload)
+    assert [(each["name"], each["count"]) for each in action.manifest["spec"]["podSets"]] == [("worker", 3)]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"labels": {Label.QUEUE_NAME: "other"}}, "pods 'a' and 'c' has different queue names: lq!=other"),
+        (
+            {"annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "4"}},
+            f"pods 'a' and 'c' has different '{Annotation.POD_GROUP_TOTAL_COUNT}' values: 3!=4",
+        ),
+    ],
+    ids=["queue", "total count"],
+)
+def test_the_pods_of_a_group_must_agree(other: Raw, message: str) -> None:
+    assert decided([*three()[:2], member("c", **other)]) == Problem("ErrWorkloadCompose", message)
+
+
+def test_excess_pods_lose_their_finalizer_and_are_deleted_the_newest_first() -> None:
+    pods = [*three(), member("d")]
+    for workloads in ((), (workload_of(*three()),)):
+        action = decided(pods, *workloads)
+        assert isinstance(action, LetGo)
+        assert [each["metadata"]["name"] for each in action.excess] == ["d"]
+        assert of(action) == ["d", "d"]
+        assert [type(each) for each in action.writes] == [Patch, Delete]
+
+
+def test_pods_that_wait_are_in_excess_before_those_that_run() -> None:
+    pods = [member("a", "driver", gated=False), member("b"), member("c", gated=False), member("d", gated=False)]
+    (excess,) = sort_out(group(*pods), workload_of(*three())["spec"]["podSets"]).excess
+    assert excess["metadata"]["name"] == "b"
+
+
+def test_an_admitted_group_starts_each_pod_with_the_nodes_of_its_role() -> None:
+    pods = three()
+    action = decided(pods, admitted(workload_of(*pods)))
+    assert isinstance(action, Start)
+    assert of(action) == ["a", "b", "c"]
+    for found, write in zip(pods, action.writes, strict=True):
+        assert isinstance(write, Patch)
+        started = merged(found, write.body)
+        assert GATE not in started["spec"]["schedulingGates"]
+        assert started["spec"]["nodeSelector"] == {"kind": "spot"}
+        assert started["metadata"]["labels"][Label.POD_SET] == found["metadata"]["annotations"][Annotation.ROLE_HASH]
+
+
+def test_a_group_in_which_a_pod_has_succeeded_is_not_started_again_and_frees_its_quota() -> None:
+    raw = admitted(workload_of(*three()))
+    pods = [*three(gated=False)[:2], member("c", gated=False, phase="Succeeded")]
+    action = decided(pods, raw)
+    assert isinstance(action, WorkloadStatus)
+    assert action.after.reclaimable == {"worker": 1}
+    assert decided(pods, after(raw, lambda value: action.after)) == Nothing()
+
+
+def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -> None:
+    raw = admitted(workload_of(*three()))
+    pods = [*three(gated=False)[:2], member("c", gated=False, phase="Failed")]
+    waits = decided(pods, raw)
+    assert isinstance(waits, WorkloadStatus)
+    found = waits.after.condition(Condition.WAITING_FOR_REPLACEMENT_PODS)
+    assert found is not None
+    assert (found.status, found.reason, found.message) == (True, "PodsFailed", "Some Failed pods need replacement")
+    replaced = [*pods, member("d")]
+    raw = after(raw, lambda value: waits.after)
+    owned = decided(replaced, raw)
+    assert isinstance(owned, UpdateWorkload)
+    assert (owned.why, owned.added) == ("owners", 1)
+    raw = merged(raw, {"metadata": {"ownerReferences": owned.patch["metadata"]["ownerReferences"]}})
+    released = decided(replaced, raw)
+    assert isinstance(released, LetGo)
+    assert (of(released), released.excess) == (["c"], ())
+    replaced[2] = member("c", gated=False, phase="Failed", finalizers=[])
+    complete = decided(replaced, raw)
+    assert isinstance(complete, WorkloadStatus)
+    assert facts(complete.after)[Condition.WAITING_FOR_REPLACEMENT_PODS] == "False/PodsReady"
+    started = decided(replaced, after(raw, lambda value: complete.after))
+    assert isinstance(started, Start)
+    assert of(started) == ["d"]
+
+
+def test_a_group_finishes_when_all_its_pods_have_succeeded() -> None:
+    pods = [member(name, role, gated=False, phase="Succeeded") for name, role in zip("abc", ROLES, strict=True)]
+    action = decided(pods, admitted(workload_of(*three())))
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after)["Finished"] == "True/Succeeded"
+    assert action.after.condition("Finished").message == "Pods succeeded: 3/3."  # type: ignore[union-attr]
+    finished = after(admitted(workload_of(*three())), lambda value: action.after)
+    released = decided(pods, finished)
+    assert isinstance(released, LetGo)
+    assert of(released) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("unretriable", [True, False], ids=["unretriable", "retriable"])
+def test_only_an_unretriable_group_finishes_with_failed_pods(unretriable: bool) -> None:
+    mark = {Annotation.RETRIABLE_IN_GROUP: "false"} if unretriable else {}
+    pods = [
+        member("a", "driver", gated=False, phase="Succeeded"),
+        member("b", gated=False, phase="Failed", annotations=mark),
+        member("c", gated=False, phase="Failed"),
+    ]
+    outcome = POD_GROUP.finished(group(*pods))
+    assert (outcome.message if outcome else "") == ("Pods succeeded: 1/3." if unretriable else "")
+
+
+def test_a_serving_group_never_finishes_and_keeps_all_its_quota() -> None:
+    mark = {Annotation.POD_GROUP_SERVING: "true"}
+    found = group(*(member(name, gated=False, phase="Succeeded", annotations=mark) for name in "abc"))
+    assert POD_GROUP.finished(found) is None
+    assert POD_GROUP.reclaimable(found) == {}
+
+
+def test_an_evicted_group_is_deleted_and_waits_for_replacements_with_its_workload() -> None:
+    raw = evicted(admitted(workload_of(*three())), "Preempted", "Preempted to accommodate a workload")
+    pods = three(gated=False)
+    action = decided(pods, raw)
+    assert isinstance(action, Stop)
+    assert of(action) == ["a", "a", "b", "b", "c", "c"]
+    marked = {"type": "TerminationTarget", "status": "True"}
+    status = {"phase": "Running", "conditions": [marked]}
+    ending = [merged(each, {"metadata": {"deletionTimestamp": LATER}, "status": status}) for each in pods]
+    assert decided(ending, raw) == Nothing()
+    assert POD_GROUP.settles_in(group(*ending)) == 20.0
+    over = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in ending]
+    waits = decided(over, raw)
+    assert isinstance(waits, WorkloadStatus)
+    assert facts(waits.after)[Condition.WAITING_FOR_REPLACEMENT_PODS] == "True/Preempted"
+    raw = after(raw, lambda value: waits.after)
+    freed = decided(over, raw)
+    assert isinstance(freed, WorkloadStatus)
+    assert facts(freed.after)["QuotaReserved"].startswith("False/")
+    assert decided(over, after(raw, lambda value: freed.after)) == Nothing()
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["that waits", "whose pods have ended"])
+def test_a_group_that_a_user_deletes_is_let_go_with_its_workload(gated: bool) -> None:
+    pods = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in three(gated=gated)]
+    raw = workload_of(*three())
+    action = decided(pods, raw)
+    assert isinstance(action, LetGo)
+    assert of(action) == ["a", "b", "c"]
+    free = [merged(each, {"metadata": {"finalizers": None}}) for each in pods]
+    assert isinstance(decided(free, raw), RemoveFinalizer)
+
+
+def test_a_workload_of_another_owner_with_the_name_of_the_group_is_never_taken() -> None:
+    other = {"metadata": {"name": GROUP, "namespace": "ns", "uid": "other"}, "spec": {"podSets": []}}
+    action = decided(three(), prebuilt=other)
+    assert action == Problem(
+        "WorkloadNameConflict",
+        'A Workload named "group" already exists but is not a pod group workload; this pod group cannot be admitted',
+    )
+
+
+def test_a_group_with_a_prebuilt_workload_waits_for_its_owner_to_create_it() -> None:
+    prebuilt = {Annotation.PREBUILT_WORKLOAD: GROUP}
+    assert decided([member(name, annotations=prebuilt) for name in "abc"]) == Nothing()
+
+
+def test_a_role_that_has_enough_pods_does_not_take_the_place_of_another_role() -> None:
+    action = decided([member("a", "driver"), member("b", "driver"), member("c", "worker")], workload_of(*three()))
+    assert isinstance(action, LetGo)
+    assert [each["metadata"]["name"] for each in action.excess] == ["b"]
+
+
+def test_the_pods_of_a_deleted_group_workload_are_deleted_without_finalizers() -> None:
+    raw = workload_of(*three())
+    raw["metadata"]["deletionTimestamp"] = GONE
+    action = decided(three(), raw)
+    assert isinstance(action, Stop)
+    assert [type(each) for each in action.writes].count(Delete) == 3
+    assert sum("finalizers" in each.body["metadata"] for each in action.writes if isinstance(each, Patch)) == 3
