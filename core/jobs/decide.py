@@ -28,7 +28,7 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.elastic import gated_pods, replaced_slices, resized
+from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized
 from core.jobs.groups import members
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
@@ -302,6 +302,8 @@ def eviction(s: Situation) -> Action | None:
     if s.found.holds(names.Condition.QUOTA_RESERVED):
         if s.active:
             return Nothing()
+        if s.replacement is not None:  # of a preempted slice, which is queued instead of it
+            return _status(s, transitions.finished(s.found, *REPLACED, s.now), "finish")
         return _status(s, transitions.released(s.found, s.now), "release")
     retention = s.retention_after_deactivation
     by_us = evicted.reason.startswith(f"{names.EvictedReason.DEACTIVATED}{names.EvictedReason.DUE_TO}")

@@ -8,6 +8,7 @@ that shrinks keeps its Workload, whose counts are lowered. Names of annotations 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from api import names
 from core.jobs import meta, workload
@@ -19,7 +20,9 @@ from core.wire.guard import guarded
 from core.workload import priority
 from core.workload.priority import Missing
 
-GATE = names.SchedulingGate.ELASTIC_JOB
+GATE: Final = names.SchedulingGate.ELASTIC_JOB
+REPLACED: Final = (names.FinishedReason.WORKLOAD_SLICE_REPLACED, "Replaced to accommodate a new workload slice")
+"""Reason and message of a slice that was preempted while its replacement waited."""
 
 
 def replaced_slices(s: Situation) -> Action | None:
@@ -31,19 +34,27 @@ def resized(s: Situation) -> Action | None:
     """The slices of the job follow its size.
 
     Without quota, and for fewer pods, the counts of the Workload are changed. For more pods there is a replacement,
-    unless the job has ended or is evicted.
+    unless the job has ended or is evicted. The replacement of a preempted slice stays: it is queued instead.
     """
     if not s.elastic or not s.pod_sets or s.match is None or s.found.holds(names.Condition.FINISHED):
         return None
     wanted, mine = _counts(s.pod_sets), _counts(s.match["spec"]["podSets"])
     reserved, evicted = s.found.holds(names.Condition.QUOTA_RESERVED), s.found.holds(names.Condition.EVICTED)
     grows = any(count > mine[name] for name, count in wanted.items())
+    if reserved and s.replacement is not None and _was_preempted(s):
+        return None
     if s.outcome is not None or evicted or not reserved or not grows:
         if s.replacement is not None:
             return deleted((s.replacement,))
         kept = s.outcome is not None or (evicted and reserved) or wanted == mine
         return None if kept else _with_counts(s.match, wanted)
     return _create_replacement(s, s.match) if s.replacement is None else _follow(s, s.replacement, wanted)
+
+
+def _was_preempted(s: Situation) -> bool:
+    evicted = s.found.condition(names.Condition.EVICTED)
+    preempted = evicted is not None and evicted.status and evicted.reason == names.EvictedReason.PREEMPTED
+    return preempted and s.found.active and s.outcome is None
 
 
 def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action | None:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, DeleteWorkload, Nothing, Start, Stop, Ungate, UpdateWorkload
+from core.jobs.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    Nothing,
+    Start,
+    Stop,
+    Ungate,
+    UpdateWorkload,
+    WorkloadStatus,
+)
 from core.jobs.decide import decide
 from core.jobs.elastic import to_ungate, ungated
 from core.jobs.kinds import BATCH_JOB
@@ -147,6 +156,26 @@ def test_an_evicted_job_is_stopped_and_its_replacement_deleted() -> None:
     assert isinstance(action, DeleteWorkload)
     assert action.workload == workload.key(LARGER)
     assert isinstance(decide(situation(found, gone)), Stop)
+
+
+def test_the_replacement_of_a_preempted_slice_is_queued_instead_of_it() -> None:
+    gone = evicted(RUNS, "Preempted", "")
+    found = elastic(5, generation=2, status={"active": 3})
+    assert isinstance(decide(situation(found, gone, LARGER)), Stop)
+    stopped = elastic(5, generation=2, suspend=True, status={"active": 3})
+    assert decide(situation(stopped, gone, LARGER)) == Nothing(), "its pods still use the quota"
+    stopped["status"] = {}
+    action = decide(situation(stopped, gone, LARGER))
+    assert isinstance(action, WorkloadStatus)
+    done = action.after.condition("Finished")
+    assert done is not None
+    assert (action.workload, done.reason) == (workload.key(RUNS), "WorkloadSliceReplaced")
+    ended = after(gone, lambda value: transitions.finished(value, "WorkloadSliceReplaced", "", 600.0))
+    assert decide(situation(stopped, without_finalizers(ended), LARGER)) == Nothing(), "it waits"
+
+
+def without_finalizers(raw: Raw) -> Raw:
+    return merged(raw, {"metadata": {"finalizers": None}})
 
 
 def test_a_change_of_the_containers_is_no_resize() -> None:
