@@ -23,6 +23,7 @@ from bench import contention, report
 from bench.converter import converting
 from bench.load import LOADS, Load
 from bench.measure import AHEAD, bare_plane, weigh
+from bench.measured import with_token
 from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane
@@ -51,7 +52,7 @@ def null_controller(kubeconfig: Path) -> Iterator[int]:
         process.communicate()
 
 
-def measure(plane: ControlPlane, load: Load, versions: str, limit_seconds: float) -> dict[str, Any]:
+def measure(plane: ControlPlane, scratch: Path, load: Load, versions: str, limit_seconds: float) -> dict[str, Any]:
     """Runs the load with the null controller and returns the figures."""
     with contextlib.ExitStack() as stack:
         pids: dict[str, int] = {}
@@ -59,7 +60,7 @@ def measure(plane: ControlPlane, load: Load, versions: str, limit_seconds: float
         if versions == "all":
             pids["conversion webhook"], conversion = stack.enter_context(converting())
         uvloop.run(_installed(plane.kubeconfig, conversion))
-        pids = {"controller": stack.enter_context(null_controller(plane.kubeconfig))} | pids
+        pids = {"controller": stack.enter_context(null_controller(with_token(plane, scratch)))} | pids
         pids |= report.pids_of(plane) | {"bench": os.getpid()}
         return uvloop.run(contention.contend(plane.kubeconfig, load, pids, limit_seconds, statuses=False))
 
@@ -73,9 +74,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
     load = LOADS[chosen.load].share(chosen.share)
     print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
-    with bare_plane() as (plane, _, told):
+    with bare_plane() as (plane, scratch, told):
         print(f"a null controller on {os.cpu_count()} processors; {told}", flush=True)
-        return contention.finish(measure(plane, load, chosen.versions, chosen.limit), chosen)
+        return contention.finish(measure(plane, scratch, load, chosen.versions, chosen.limit), chosen)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import orjson
 import uvloop
 
 from bench import report
+from bench.contention import serve_stored_versions
 from bench.events import follow
 from bench.measure import Latency
 from bench.measured import add_options, measured
@@ -155,12 +156,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.latency", description=__doc__)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="creates a second (default 10 50 100)")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long at each rate (default 15)")
+    parser.add_argument("--versions", choices=("stored", "all"), default="all", help="to serve (default all)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     add_options(parser)
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
     print(f"Jobs in {SIZE.queues} ClusterQueues with free quota, {chosen.seconds:g} s at each rate")
     with measured(chosen) as (kubeconfig, pids):
+        if not chosen.kubeconfig and chosen.versions == "stored":
+            uvloop.run(serve_stored_versions(kubeconfig))
         found = uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds))
     show(found)
     report.save({"processors": os.cpu_count(), "load average": os.getloadavg()[0], "rates": found}, chosen.json)

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from bench import report
 from bench.measure import bare_plane
 from bench.served import served
+from devcluster.controlplane import ControlPlane
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +30,23 @@ def measured(chosen: argparse.Namespace) -> Iterator[tuple[Path, dict[str, int]]
             pids = {"controller": chosen.controller_pid} | pids
         yield chosen.kubeconfig, pids
         return
-    with bare_plane() as (plane, scratch, told), served(plane.kubeconfig, scratch) as process:
+    with bare_plane() as (plane, scratch, told), served(with_token(plane, scratch), scratch) as process:
         print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
         yield plane.kubeconfig, {"controller": process.pid} | report.pids_of(plane) | own
+
+
+def with_token(plane: ControlPlane, scratch: Path) -> Path:
+    """Returns a kubeconfig of a service account with all rights. As in a cluster a controller then writes with a token,
+    which the API server caches; it verifies a client certificate in each call.
+    """
+    binding = ("clusterrolebinding", "bench", "--clusterrole=cluster-admin", "--serviceaccount=default:default")
+    plane.kubectl("create", *binding, check=True)
+    token = plane.kubectl("create", "token", "default", "-n", "default", "--duration=24h", check=True).stdout.strip()
+    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
+    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
+    path = scratch / "kubeconfig-with-token"
+    path.write_text(json.dumps(kubeconfig))
+    return path
 
 
 def _command(pid: int) -> str:
