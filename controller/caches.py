@@ -19,7 +19,7 @@ import orjson
 from api import names
 from api.objects import Raw, Resource, key_of
 from controller import resources
-from controller.kube.store import Store, verbatim
+from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
 from core.jobs.kind import JobKind
 from core.model import Key, Labels, Workload
 from core.model.owner import Owner, owner
@@ -136,6 +136,8 @@ class Caches:
         self.flavors: dict[str, Raw] = {}
         self.observers: list[Observer] = []
         """Called with each change of a Workload, including the first list, after State."""
+        self.in_steps: Callable[[Iterator[None]], None] = _to_the_end
+        """Does work that takes long, step by step."""
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
@@ -304,9 +306,21 @@ class Caches:
 
     def _read_again(self, raws: Iterable[Raw]) -> None:
         """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""
-        for raw in raws if self.decoded else ():
-            if key_of(raw) in self.decoded:
+        if self.decoded:
+            self.in_steps(self._reading_again([key_of(raw) for raw in raws]))
+
+    def _reading_again(self, keys: Iterable[Key]) -> Iterator[None]:
+        for place, key in enumerate(keys, start=1):
+            raw = self.workloads.get(key)
+            if raw is not None and key in self.decoded:
                 self.workload_changed(raw, raw)
+            if not place % HEARD_AT_ONCE:
+                yield
+
+
+def _to_the_end(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
 
 
 def either(old: Raw | None, new: Raw | None) -> Raw:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -78,6 +78,8 @@ class Controller:
         kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
         self._rows = rows(kinds)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
+        self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
+        self.caches.in_steps = self._long.put_nowait
         self.owners = Owners(self.caches, client)
         self.lookup: Lookup = cache_lookup(self.caches, self.owners)
         registry = registry or CollectorRegistry()
@@ -157,6 +159,7 @@ class Controller:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
             group.create_task(self.owners.run(), name="owners")
+            group.create_task(self._work_in_steps(), name="caches-in-steps")
             await self._sync()
             async with self._leadership():
                 await self._lead()
@@ -178,6 +181,13 @@ class Controller:
             await asyncio.sleep(0)  # webhooks have precedence
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
+
+    async def _work_in_steps(self) -> None:
+        """Does what the caches cannot do in one step of the event loop; webhooks have precedence."""
+        while True:
+            for _ in await self._long.get():
+                await asyncio.sleep(0)
+            self.scheduler.wake()
 
     @contextlib.asynccontextmanager
     async def _leadership(self) -> AsyncIterator[None]:

@@ -134,6 +134,7 @@ class Queue:
         self.blocked: Key | None = None
         """The head that would have been admitted if the pods of others had been ready; it is ``sticky`` as well."""
         self._entries: dict[Key, QueueEntry] = {}
+        self._alone: dict[Key, QueueEntry] = {}
         self._groups: dict[tuple[int, int, Key | None], _Group] = {}
         self._orders: dict[Key | None, list[tuple[QueueKey, int, _Group]]] = {}
         self._serials = count()
@@ -145,6 +146,11 @@ class Queue:
 
     def __iter__(self) -> Iterator[QueueEntry]:
         return iter(self._entries.values())
+
+    @property
+    def alone(self) -> tuple[QueueEntry, ...]:
+        """The workloads that are parked alone."""
+        return tuple(self._alone.values())
 
     def get(self, key: Key) -> QueueEntry | None:
         """The entry of a workload, if it waits here."""
@@ -202,7 +208,9 @@ class Queue:
         group.members += 1
         self._priorities[group.priority] += 1
         self._entries[key] = entry
-        if not entry.asleep:
+        if entry.asleep:
+            self._alone[key] = entry
+        else:
             self._enqueue(entry)
 
     def remove(self, key: Key) -> QueueEntry | None:
@@ -272,6 +280,7 @@ class Queue:
         entry = self._entries[key]
         if entry.asleep:
             entry.asleep = False
+            del self._alone[key]
             self._enqueue(entry)
 
     def in_order(self, usage: Mapping[Key, float] | None = None) -> list[QueueEntry]:
@@ -290,6 +299,7 @@ class Queue:
     def check(self) -> None:
         """Asserts the invariants."""
         assert self._priorities == Counter(entry.group.priority for entry in self)
+        assert self._alone == {entry.workload.key: entry for entry in self if entry.asleep}
         active = [entry for entry in self if self.is_active(entry)]
         assert len(active) == self._active, f"{self._active} are said to be active, {len(active)} are"
         if active and not self.by_local_queue:
@@ -340,6 +350,7 @@ class Queue:
 
     def _park_alone(self, entry: QueueEntry) -> None:
         entry.asleep = True
+        self._alone[entry.workload.key] = entry
         entry.serial = _GONE
         entry.group.awake -= 1
         entry.group.compact()
@@ -351,6 +362,7 @@ class Queue:
         if not entry.asleep:
             self._park_alone(entry)
             entry.asleep = False
+        del self._alone[key]
         entry.group.members -= 1
         self._priorities[entry.group.priority] -= 1
         if not self._priorities[entry.group.priority]:

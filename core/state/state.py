@@ -122,7 +122,7 @@ class State:
         """
         if put(self.namespaces, name, None if labels is None else dict(labels)):
             for cluster_queue, queue in self.pending.queues.items():
-                self._mark_ready(self.pending.wake([e for e in queue if e.asleep and e.workload.key.namespace == name]))
+                self._mark_ready(self.pending.wake([e for e in queue.alone if e.workload.key.namespace == name]))
                 head = self.pending.head(cluster_queue)
                 if head is not None and head.workload.key.namespace == name:  # order kept it awake
                     self._mark_ready([cluster_queue])
@@ -475,7 +475,7 @@ class State:
         for name in sorted(names):
             queue = self.pending.queues.get(name)
             if queue is not None:
-                self._mark_ready(self.pending.wake([entry for entry in queue if entry.asleep]))
+                self._mark_ready(self.pending.wake(queue.alone))
 
     def _plan_wake_up(self, name: str, resources: set[str] | None) -> None:
         """Wakes the workloads in the tree of a ClusterQueue that wait for one of the resources (None: for any)."""

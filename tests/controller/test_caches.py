@@ -3,6 +3,7 @@ again.
 """
 
 import tracemalloc
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -114,6 +115,23 @@ def test_a_changed_limit_range_makes_the_workloads_of_its_namespace_be_read_agai
     found = caches.get(Key("ns", "w"))
     assert found is not None
     assert "cpu" not in found.pod_sets[0].requests
+
+
+def test_an_overhead_that_changes_makes_all_workloads_be_read_again_in_steps() -> None:
+    caches, steps = filled(), list[Iterator[None]]()
+    for number in range(100):
+        raw = workload(f"w{number}")
+        raw["spec"]["podSets"][0]["template"]["spec"]["runtimeClassName"] = "heavy"
+        caches.workloads.observe("ADDED", raw)
+    caches.start()
+    caches.in_steps = steps.append
+    caches.runtime_classes.observe("ADDED", made("RuntimeClass", "heavy") | {"overhead": {"podFixed": {"cpu": "2"}}})
+    names = [f"w{number}" for number in range(100)]
+    read = [0]
+    for _ in steps.pop():
+        read.append(sum(asked(caches, name) == 3000 for name in names))
+    assert max(after - before for before, after in pairwise(read)) <= 20, "webhooks have to wait for more than that"
+    assert [asked(caches, name) for name in names] == [3000] * 100
 
 
 def test_a_deleted_workload_leaves_its_queue() -> None:

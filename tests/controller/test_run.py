@@ -1,6 +1,7 @@
 """What the controller does before it leads, and what it has to complain about."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any, cast
 
 from api.objects import Raw, Resource
@@ -11,6 +12,7 @@ from controller.kube.pressure import Pressure
 from controller.run import Controller
 from core.model import Key
 from tests.controller.test_caches import made, workload
+from tests.eventually import eventually
 
 
 class Lists:
@@ -43,3 +45,21 @@ def test_the_readiness_of_the_controller_names_a_denied_write() -> None:
     assert controller.complaint == ""
     controller._writer.refused["patch jobs"] = "403 Forbidden: no"
     assert controller.complaint == "the API server denies us to patch jobs: 403 Forbidden: no"
+
+
+async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> None:
+    controller = Controller(cast(Client, Lists([])))
+    done = list[int]()
+
+    def steps() -> Iterator[None]:
+        for number in range(3):
+            done.append(number)
+            yield
+
+    controller.caches.in_steps(steps())
+    assert done == []
+    task = asyncio.create_task(controller._work_in_steps())
+    await eventually(controller.scheduler._woken.is_set)
+    assert done == [0, 1, 2]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -125,6 +125,21 @@ def test_a_change_of_quota_costs_the_same_however_much_others_hold() -> None:
     assert large < 3 * small, f"{large * 1000:.2f} ms where 10,000 are admitted, {small * 1000:.2f} ms where 100 are"
 
 
+def test_a_change_of_a_namespace_costs_the_same_however_many_workloads_wait() -> None:
+    def changing(pending: int) -> Callable[[], None]:
+        found = cluster(queues=100, cohorts=5, pending=pending, admitted=100)
+        turns = itertools.count()
+
+        def change() -> None:
+            for _ in range(10):
+                found.set_namespace("ns", {"turn": str(next(turns))})
+
+        return change
+
+    few, many = times(changing(300), changing(30_000))
+    assert many < 3 * few, f"{many * 1000:.2f} ms with 30,000 pending, {few * 1000:.2f} ms with 300"
+
+
 def test_cached_data_of_a_clusterqueue_is_bounded() -> None:
     found = state(cluster_queue("a", 1000))
     for used in range(1, 3 * MAX_RESULTS):
