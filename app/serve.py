@@ -77,7 +77,7 @@ def _configuration(options: Options) -> Loaded:
     loaded = configuration.load(
         text,
         namespace=namespace,
-        frameworks=[kind.framework for kind in kinds.ALL],
+        frameworks=kinds.supported(),
         feedback_rules=catalog.NAMES,
         cluster_rules=catalog.OF_NO_NAMESPACE,
     )

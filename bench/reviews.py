@@ -227,6 +227,19 @@ def _about_pods() -> dict[str, About]:
     }
 
 
+def _about_pod_owner(path: str, group: str, resource: str, kind: str) -> dict[str, About]:
+    """The hooks of a kind whose pods are queued."""
+    _, version, _ = path.rsplit("-", 2)
+    metadata = {"name": "train", "namespace": "team-a", "labels": {QUEUE: "main"}}
+    example = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "spec": {"template": _TEMPLATE}}
+    about = About(group, version, resource, example, _BOTH)
+    return {
+        f"/mutate-{path}": about,
+        f"/mutate-{path}-default": about._replace(operations=("CREATE",)),
+        f"/validate-{path}": about,
+    }
+
+
 def _about_ours() -> dict[str, About]:
     """The hooks of Kueue's kinds."""
     here = {"namespace": "team-a"}
@@ -277,6 +290,7 @@ HOOKS: dict[str, About] = {
     **_about_example("workload-codeflare-dev-v1beta2-appwrapper", "appwrappers"),
     **_about_example("sparkoperator-k8s-io-v1beta2-sparkapplication", "sparkapplications"),
     **_about_pods(),
+    **_about_pod_owner("apps-v1-deployment", "apps", "deployments", "Deployment"),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

@@ -114,7 +114,7 @@ class _Entrance:
             return ()
         kind = kind_of(job)
         assert kind is not None, "only jobs are submitted"
-        if kind.framework not in self.world.rules.admission.frameworks:
+        if not kind.enabled(self.world.rules.admission.frameworks):
             text = f"starts immediately: integrations.frameworks does not list {kind.framework}"
             self._pass(submission, key, "not managed", text)
             return ()

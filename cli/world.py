@@ -28,7 +28,7 @@ from core.feedback import catalog
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.kind import JobKind
-from core.jobs.kinds import ALL
+from core.jobs.kinds import ALL, supported
 from core.matching.namespaces import managed
 from core.model import Workload
 from core.state.state import State
@@ -60,7 +60,7 @@ def rules(config: Path | None = None) -> Rules:
     try:
         loaded = load(
             config.read_text() if config is not None else "",
-            frameworks=[kind.framework for kind in ALL],
+            frameworks=supported(),
             feedback_rules=catalog.NAMES,
             cluster_rules=catalog.OF_NO_NAMESPACE,
         )

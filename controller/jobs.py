@@ -205,7 +205,11 @@ class JobReconciler:
 
     def _managed(self, kind: JobKind, job: Raw) -> bool:
         """Whether the job is managed: it has a queue name, or all jobs of its namespace are managed."""
-        if kind.skip(job) or not self._manages(job["metadata"]["namespace"]):
+        if (
+            kind.skip(job)
+            or not kind.covers(job, self.settings.frameworks)
+            or not self._manages(job["metadata"]["namespace"])
+        ):
             return False
         return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
 

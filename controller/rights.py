@@ -72,7 +72,7 @@ def template() -> str:
     text = HEAD + _lines(rules(WATCHED)) + _lines([*unwatched(), DEFINITIONS])
     for kind in kinds.ALL:
         of_kind = _lines(rules(rows([kind])[len(WATCHED) :]))
-        text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n{of_kind}{{{{- end }}}}\n'
+        text += f"{{{{- if {kind.enabled_in_helm} }}}}\n{of_kind}{{{{- end }}}}\n"
     return text + TAIL
 
 

@@ -43,7 +43,7 @@ from controller.waiting import WaitEvents
 from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
-from core.jobs.kinds import KINDS
+from core.jobs.kinds import enabled_kinds
 from core.matching.placement import matches
 from core.model import Key
 from core.quota.tree import above
@@ -75,7 +75,7 @@ class Controller:
         self.settings = settings or Settings()
         self.synced = False
         self.leading = asyncio.Event()
-        kinds = [KINDS[name] for name in self.settings.frameworks if name in KINDS]
+        kinds = enabled_kinds(self.settings.frameworks)
         self._rows = rows(kinds)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
         self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()

@@ -108,9 +108,9 @@ def _needed(hook: Hook) -> str:
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
     if hook.instead_of:
         return f'not (has "{hook.instead_of}" $frameworks)'
-    if hook.job_kind is None:
+    if hook.job_kind is None and not hook.framework:
         return ""
-    has = f'has "{hook.job_kind.framework}" $frameworks'
+    has = hook.job_kind.enabled_in_helm if hook.job_kind is not None else f'has "{hook.framework}" $frameworks'
     return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
 
 

@@ -18,7 +18,8 @@ from api import names
 from api.names import Kind, Resource
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
-from webhook import advice, jobs, kinds, strangers
+from core.jobs.pod_owners import POD_OWNERS, PodOwner
+from webhook import advice, jobs, kinds, pod_owners, strangers
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
@@ -48,7 +49,7 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. ``job_kind`` is the kind that must be enabled for it, ``instead_of`` the framework that must not be;
+    """One webhook. ``job_kind`` or ``framework`` must be enabled for it, and ``instead_of`` must not be;
     ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows; if it
     fails, the request is allowed all the same.
     """
@@ -66,12 +67,15 @@ class Hook:
     failure_policy: FailurePolicy = "Fail"
     advice: Handler | None = None
     job_kind: JobKind | None = None
+    framework: str = ""
     instead_of: str = ""
     needed: Callable[[Settings], bool] = lambda settings: True
 
     def exists(self, settings: Settings) -> bool:
         """Whether these settings have it."""
-        enabled = self.job_kind is None or self.job_kind.framework in settings.frameworks
+        enabled = self.job_kind is None or self.job_kind.enabled(settings.frameworks)
+        if self.framework and self.framework not in settings.frameworks:
+            return False
         return enabled and self.instead_of not in settings.frameworks and self.needed(settings)
 
 
@@ -182,8 +186,48 @@ def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]
         handler=strangers.advise,
         failure_policy="Ignore",
         job_kind=BATCH_JOB if kind == "CronJob" else None,
-        instead_of="pod" if kind == "Pod" else "",
+        instead_of=_INSTEAD.get(kind, ""),
     )
+
+
+_INSTEAD: Final = {"Pod": "pod", **{each.resource.kind: each.framework for each in POD_OWNERS}}
+"""The framework that queues a kind whose objects otherwise only get feedback."""
+
+
+def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
+    """Returns the hooks of a kind whose pods are queued: as of a job, without suspension."""
+    group, version, singular = owner.resource.group, owner.resource.version, owner.resource.kind.lower()
+    at = f"{group.replace('.', '-')}-{version}-{singular}"
+    queued = Hook(
+        name=f"m{singular}.kb.io",
+        path=f"/mutate-{at}",
+        phase=Phase.MUTATING,
+        group=group,
+        version=version,
+        resources=(owner.resource.plural,),
+        operations=("CREATE", "UPDATE"),
+        kind=owner.resource.kind,
+        reach=Reach.QUEUED_JOBS,
+        handler=partial(pod_owners.mutate, owner),
+        framework=owner.framework,
+    )
+    unqueued = replace(
+        queued,
+        name=f"m{singular}-default.kb.io",
+        path=f"/mutate-{at}-default",
+        operations=("CREATE",),
+        reach=Reach.UNQUEUED_JOBS,
+        failure_policy="Ignore",
+        needed=lambda settings: not settings.manage_jobs_without_queue_name,
+    )
+    validating = replace(
+        queued,
+        name=f"v{singular}.kb.io",
+        path=f"/validate-{at}",
+        phase=Phase.VALIDATING,
+        handler=partial(pod_owners.validate, owner),
+    )
+    return queued, unqueued, validating
 
 
 _ALWAYS: Final = ("CREATE", "UPDATE")
@@ -199,6 +243,7 @@ _WORKLOADS: Final = (Resource.WORKLOADS,)
 
 HOOKS: Final[tuple[Hook, ...]] = (
     *(hook for kind in ALL for hook in _of_jobs(kind)),
+    *(hook for owner in POD_OWNERS for hook in _of_pod_owner(owner)),
     _of_ours(_M, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
     _of_ours(_M, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(

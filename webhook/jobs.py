@@ -51,7 +51,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(job)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    if kind.skip(job):
+    if kind.skip(job) or not kind.covers(job, context.settings.frameworks):
         return allow()
     defaulted, operations = _defaults(kind, job, request, context)
     if _to_be_queued(defaulted, request, context):
@@ -69,6 +69,10 @@ def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tu
 
 
 def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    return _queue(job, request, context)
+
+
+def _queue(job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     if meta.queue_name(job) or _queued_by_owner(job, request, context):
         return ()
     if not (default_queue(request.namespace, context) and managed(request.namespace, context)):
@@ -77,6 +81,10 @@ def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) 
 
 
 def _default_priority_class(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    return _class(job, request, context)
+
+
+def _class(job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     if not context.settings.enabled("WorkloadPriorityClassDefaulting") or meta.priority_class(job):
         return ()
     if not _to_be_queued(job, request, context) or _queued_by_owner(job, request, context):
@@ -94,7 +102,7 @@ def _suspension(kind: JobKind, job: Raw, request: Request, context: Context) -> 
     if follows(job, request, context):
         return ()
     operations = _set(job, kind.hold(job))
-    return operations + _all_set(patch.apply(job, operations), kind.on_queueing(job, context.settings.enabled))
+    return operations + settings_patch(patch.apply(job, operations), kind.on_queueing(job, context.settings.enabled))
 
 
 def _elastic_gate(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
@@ -133,10 +141,22 @@ def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldE
 
 
 def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    return _all_set(job, kind.defaults(job, context.settings.enabled))
+    return settings_patch(job, kind.defaults(job, context.settings.enabled))
 
 
-def _all_set(job: Raw, settings: Iterable[Setting]) -> tuple[Operation, ...]:
+def default_queue_and_class(job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    """Returns the operations that set the default queue and the default priority class of an object of any kind."""
+    queue = _queue(job, request, context)
+    return queue + _class(patch.apply(job, queue), request, context)
+
+
+def is_queued(job: Raw, request: Request, context: Context) -> bool:
+    """Whether an object is to be queued itself, and no object above it is."""
+    return _to_be_queued(job, request, context) and not _queued_by_owner(job, request, context)
+
+
+def settings_patch(job: Raw, settings: Iterable[Setting]) -> tuple[Operation, ...]:
+    """Returns the operations that give an object these fields."""
     operations: tuple[Operation, ...] = ()
     for setting in settings:
         operations += _set(patch.apply(job, operations), setting)
@@ -235,7 +255,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    if kind.skip(new):
+    if kind.skip(new) or not kind.covers(new, context.settings.frameworks):
         return allow()
     lookup = context.lookup
     queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()

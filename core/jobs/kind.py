@@ -27,7 +27,7 @@ How other forms of jobs are supported:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -121,6 +121,8 @@ class JobKind(ABC):
     pods_path: ClassVar[Path]
     """The field that holds all pod templates, or the only one."""
 
+    implied_by: ClassVar[tuple[str, ...]] = ()
+    """Frameworks that enable this kind too, for the jobs that ``covers`` names."""
     optional: ClassVar[bool] = True
     """Whether its definition may be missing, as that of a CRD; it is watched when it is served."""
     suspend_path: ClassVar[Path] = ("spec", "suspend")
@@ -188,7 +190,21 @@ class JobKind(ABC):
         """The kind in lower case, as names of webhooks and arguments of commands have it."""
         return self.resource.kind.lower()
 
+    def enabled(self, frameworks: Collection[str]) -> bool:
+        """Whether these frameworks enable the kind."""
+        return any(each in frameworks for each in (self.framework, *self.implied_by))
+
+    @property
+    def enabled_in_helm(self) -> str:
+        """The Helm condition that is equal to ``enabled`` of ``$frameworks``."""
+        found = [f'has "{each}" $frameworks' for each in (self.framework, *self.implied_by)]
+        return found[0] if len(found) == 1 else f"or {' '.join(f'({each})' for each in found)}"
+
     # What a job is
+
+    def covers(self, job: Raw, frameworks: Collection[str]) -> bool:
+        """Whether this job is managed with these frameworks."""
+        return True
 
     def key(self, raw: Raw) -> Key:
         """Returns the key by which the job of an object is reconciled; if ``grouped``, several objects may have it."""

@@ -21,7 +21,7 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 leaderElection: {leaderElect: false}
 managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
-integrations: {frameworks: [batch/job, pod]}
+integrations: {frameworks: [batch/job, pod, deployment]}
 waitForPodsReady: {timeout: 5m}
 """
 ONE, TWO = {"pool": "one"}, {"pool": "two"}
@@ -330,3 +330,36 @@ def test_a_group_that_is_deleted_while_it_waits_is_gone_with_its_workload(world:
         world.delete("pods", name)
     world.until("its pods are gone", lambda: not members(world, "early"))
     world.until("its Workload too", lambda: gone(world, "workloads", "early"))
+
+
+def test_the_pods_of_a_deployment_are_queued_one_by_one(world: World) -> None:
+    queue(world, "eleventh", one=1, two=1)
+    run = pod("unused", labels={"app": "web"})
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "labels": {QUEUE: "eleventh", CLASS: "low"}},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": run["spec"]["containers"]}},
+        },
+    }
+    world.create(made)
+
+    def mine() -> list[Raw]:
+        return [each for each in world.get("pods")["items"] if each["metadata"]["labels"].get("app") == "web"]
+
+    def states() -> list[str]:
+        return sorted("gated" if gates(each) else each["status"]["phase"] for each in mine())
+
+    world.until("two run and one waits", lambda: states() == ["Running", "Running", "gated"])
+    assert {each["spec"].get("nodeName") for each in mine() if not gates(each)} == {"one-1", "two-1"}
+    assert all(each["metadata"]["labels"][CLASS] == "low" for each in mine())
+    assert all("finalizers" not in each["metadata"] for each in mine())
+    world.patch("deployments", "web", {"spec": {"replicas": 1}})
+    world.until("one is left", lambda: len(mine()) == 1)
+    world.until("the quota of the others is free", lambda: reserving(world, "eleventh") <= 1)
+    world.delete("deployments", "web")
+    world.until("its pods are gone", lambda: not mine())
+    world.until("the quota is free", lambda: reserving(world, "eleventh") == 0)

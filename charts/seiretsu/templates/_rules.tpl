@@ -223,7 +223,7 @@
   resources: [sparkapplications/finalizers]
   verbs: [update]
 {{- end }}
-{{- if has "pod" $frameworks }}
+{{- if or (has "pod" $frameworks) (has "deployment" $frameworks) }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from core.jobs.kind import JobKind
@@ -17,9 +18,21 @@ from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.jobs.kinds.trainjob import TRAIN_JOB
+from core.jobs.pod_owners import POD_OWNERS
 from core.model import Key, Raw
 
-__all__ = ["ALL", "BATCH_JOB", "JOB_SET", "KINDS", "POD", "POD_GROUP", "kind_at", "kind_of"]
+__all__ = [
+    "ALL",
+    "BATCH_JOB",
+    "JOB_SET",
+    "KINDS",
+    "POD",
+    "POD_GROUP",
+    "enabled_kinds",
+    "kind_at",
+    "kind_of",
+    "supported",
+]
 
 ALL: Final[tuple[JobKind, ...]] = (
     BATCH_JOB,
@@ -42,6 +55,17 @@ ALL: Final[tuple[JobKind, ...]] = (
 
 KINDS: Final[dict[str, JobKind]] = {kind.framework: kind for kind in ALL}
 """By name in ``integrations.frameworks`` of the Configuration."""
+
+
+def supported() -> list[str]:
+    """Every name in ``integrations.frameworks`` that is supported."""
+    return [*(kind.framework for kind in ALL), *(owner.framework for owner in POD_OWNERS)]
+
+
+def enabled_kinds(frameworks: Collection[str]) -> list[JobKind]:
+    """The kinds that these frameworks enable, in their order; those that are enabled by another one last."""
+    named = [KINDS[name] for name in frameworks if name in KINDS]
+    return [*named, *(kind for kind in ALL if kind not in named and kind.enabled(frameworks))]
 
 
 def kind_of(raw: Raw) -> JobKind | None:

@@ -8,7 +8,7 @@ watched: admission sets it on pods that are to be queued, and pods of a queued j
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import orjson
@@ -24,6 +24,7 @@ from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
+from core.jobs.pod_owners import POD_OWNERS
 from core.model import Key, Raw
 from core.model.owner import GROUP
 from core.wire.guard import guarded
@@ -50,6 +51,7 @@ class Pod(JobKind):
     """The ``pod`` framework: pods that are in no group."""
 
     framework = "pod"
+    implied_by = tuple(each.framework for each in POD_OWNERS)
     resource = _RESOURCE
     optional = False
     pods_path = ("spec",)
@@ -100,6 +102,11 @@ class Pod(JobKind):
                 }
             ),
         }
+
+    def covers(self, job: Raw, frameworks: Collection[str]) -> bool:
+        """Whether the frameworks enable this pod: with ``deployment`` alone only those of Deployments."""
+        implied = self.framework not in frameworks and self.enabled(frameworks)
+        return not implied or bool(parent(job))
 
     def key(self, raw: Raw) -> Key:
         """Returns the key of the pod, or of its group."""

@@ -1,0 +1,77 @@
+"""Kinds whose pods are queued instead of them: what admission changes in them and checks.
+
+Their pods are plain pods or groups of pods (``core.jobs.kinds.pod``), which these kinds enable: a pod with the
+annotation ``pod-suspending-parent`` is gated, whoever creates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
+from api.errors import FieldError, forbidden, invalid
+from api.feature_gates import Enabled
+from api.names import Annotation, Label
+from api.objects import Resource
+from api.structural import Form
+from core.jobs import meta
+from core.jobs.admission import metadata
+from core.jobs.fields import Path, Setting, at
+from core.model import Raw
+
+FORM: Final = Form(fields(metadata=METADATA, spec=fields(replicas=INTEGER, template=POD_TEMPLATE)))
+
+
+@dataclass(frozen=True, slots=True)
+class PodOwner:
+    """A kind whose pods are queued. ``templates`` are the paths of its pod templates.
+
+    ``labels_pods``: its template gets the queue and the classes; otherwise the controller sets them on each pod.
+    """
+
+    framework: str
+    resource: Resource
+    templates: tuple[Path, ...] = (("spec", "template"),)
+    labels_pods: bool = True
+
+    def marks(self, owner: Raw) -> list[Setting]:
+        """The fields of the pod templates of a queued object, by which its pods are gated and queued."""
+        found = []
+        for path in self.templates:
+            if at(owner, path) is None:
+                continue
+            found.append(Setting((*path, "metadata", "annotations", Annotation.POD_SUSPENDING_PARENT), self.framework))
+            labels = self._labels(owner) if self.labels_pods else {}
+            found += [Setting((*path, "metadata", "labels", key), value) for key, value in labels.items()]
+        return found
+
+    def errors(self, owner: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a new or changed object."""
+        errors = metadata.on_create(owner, enabled)
+        if meta.elastic(owner):
+            detail = f'elastic job is not supported for "{self.resource.api_version}, Kind={self.resource.kind}"'
+            errors.append(forbidden(metadata.ELASTIC, detail))
+        return errors
+
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a change: a queue stays while a pod is ready, and is not removed."""
+        suspended = not (old.get("status") or {}).get("readyReplicas")
+        errors = metadata.on_update(
+            old, new, enabled, was_suspended=suspended, suspended=suspended, default_queue=False
+        )
+        if suspended and meta.queue_name(old) and not meta.queue_name(new):
+            errors.append(invalid(metadata.QUEUE_NAME, "", metadata.IMMUTABLE))
+        return errors
+
+    def _labels(self, owner: Raw) -> dict[str, str]:
+        labels = {
+            Label.MANAGED: "true",
+            Label.QUEUE_NAME: meta.queue_name(owner),
+            Label.PRIORITY_CLASS: meta.priority_class(owner),
+        }
+        return {key: value for key, value in labels.items() if value}
+
+
+DEPLOYMENT: Final = PodOwner("deployment", Resource("apps", "v1", "deployments", "Deployment"))
+POD_OWNERS: Final = (DEPLOYMENT,)
