@@ -82,8 +82,12 @@ class Context:
 
     def for_one(self) -> Context:
         """Returns the context of one review, whose advice may cost ``ADVICE_SECONDS`` of CPU from now on."""
-        end = self.worked() + ADVICE_SECONDS
-        return replace(self, spent=lambda: self.worked() >= end)
+        began, end = self.clock(), self.worked() + ADVICE_SECONDS
+
+        def spent() -> bool:  # a thread works no longer than time passes, and only its CPU time costs a system call
+            return self.clock() - began >= ADVICE_SECONDS and self.worked() >= end
+
+        return replace(self, spent=spent)
 
     def labels_of(self, namespace: str) -> Labels | None:
         """Returns the labels of a namespace; None for no namespace, or while the caches do not have it."""

@@ -332,7 +332,9 @@ def test_a_change_that_was_not_judged_to_the_end_is_refused_where_a_rule_refuses
     """The time ends after the labels: what was so before the change is then not judged either."""
     ticks = itertools.count()
     refusing = Settings(feedback=FeedbackPolicy((Entry("request-too-large", "Deny"),)))
-    context = Context(refusing, KNOWN, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.1)
+    context = Context(
+        refusing, KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.1
+    )
     old, new = (job(labels={f"{PREFIX}queue-name": name}, suspend=True) for name in ("main", "other"))
     (hook,) = (hook for hook in HOOKS if hook.path == "/validate-batch-v1-job")
     response = orjson.loads(answer(hook, orjson.dumps(review(new, old=old)), context)[1])["response"]
@@ -340,11 +342,27 @@ def test_a_change_that_was_not_judged_to_the_end_is_refused_where_a_rule_refuses
     assert response["status"]["message"] == f"{TOO_SLOW.message} (rule not-judged)"
 
 
+def test_the_cpu_time_is_read_once_while_less_than_the_budget_has_passed() -> None:
+    """To read it is a system call, and each rule asks."""
+    reads: list[float] = []
+
+    def worked() -> float:
+        reads.append(0.0)
+        return 0.0
+
+    now = iter([10.0, 10.0 + ADVICE_SECONDS / 2, 10.0 + 2 * ADVICE_SECONDS])
+    own = Context(Settings(), KNOWN, clock=lambda: next(now), worked=worked).for_one()
+    assert (own.spent(), len(reads)) == (False, 1)
+    assert (own.spent(), len(reads)) == (False, 2), "other programs used the processor"
+
+
 @pytest.mark.parametrize("reviews", [0, 1, 3])
 def test_rules_end_when_the_time_is_spent_and_suspension_never(reviews: int) -> None:
     """The clock of the CPU moves on by most of the budget with every look at it."""
     ticks = itertools.count()
-    context = Context(Settings(), KNOWN, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.4)
+    context = Context(
+        Settings(), KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.4
+    )
     waiting = job(labels={f"{PREFIX}queue-name": "mian"}, suspend=True)
     hooks = {hook.path: hook for hook in HOOKS}
     for _ in range(reviews):  # one review takes nothing of the next one's time
