@@ -67,7 +67,8 @@ class FlavorUsage(Model):
     """Usage by resource."""
 
 
-FlavorsUsage = Annotated[list[FlavorUsage], Field(max_length=64, json_schema_extra=list_map("name"))]
+FlavorsUsage = Annotated[list[FlavorUsage], Field(max_length=64, json_schema_extra=ATOMIC)]
+"""Written as a whole, by Seiretsu alone: without an entry in ``managedFields`` for each flavor and resource."""
 
 
 class LocalQueueResourceUsage(Model):
@@ -88,6 +89,4 @@ class LocalQueueFlavorUsage(Model):
     """Usage by resource."""
 
 
-LocalQueueFlavorsUsage = Annotated[
-    list[LocalQueueFlavorUsage], Field(max_length=64, json_schema_extra=list_map("name"))
-]
+LocalQueueFlavorsUsage = Annotated[list[LocalQueueFlavorUsage], Field(max_length=64, json_schema_extra=ATOMIC)]

@@ -5,7 +5,7 @@ import pytest
 from api.objects import Raw
 from core.wire.guard import guarded
 from core.wire.merge import replacement
-from tests.api.objects import admitted, condition, workload
+from tests.api.objects import admitted, cluster_queue, condition, obj, workload
 from tests.api.server import Server
 
 pytestmark = pytest.mark.cluster
@@ -44,6 +44,24 @@ def test_a_template_a_condition_and_an_admission_are_owned_as_a_whole(server: Se
     assert fields[""]["f:spec"]["f:podSets"][main]["f:template"] == {}
     conditions: Raw = {f'k:{{"type":"{kind}"}}': {} for kind in ("Admitted", "QuotaReserved")}
     assert fields["status"]["f:status"] == {".": {}, "f:admission": {}, "f:conditions": {".": {}, **conditions}}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [cluster_queue(), obj("LocalQueue", {"clusterQueue": "a"}, namespace="default")],
+    ids=lambda made: made["kind"],
+)
+def test_the_usage_in_a_status_is_owned_as_a_whole(server: Server, made: Raw) -> None:
+    """Else each status of a queue has an entry for each resource of each flavor, twice."""
+    usage = [{"name": "a", "resources": [{"name": "cpu", "total": "1"}]}]
+    stored = server.create(made)[1]
+    status, answer = server.put(
+        stored, {**stored, "status": {"flavorsReservation": usage, "flavorsUsage": usage}}, "/status"
+    )
+    assert status == 200, answer
+    (owned,) = (owner for owner in answer["metadata"]["managedFields"] if owner.get("subresource") == "status")
+    fields = owned["fieldsV1"]["f:status"]
+    assert (fields["f:flavorsReservation"], fields["f:flavorsUsage"]) == ({}, {})
 
 
 def test_a_client_that_applies_a_condition_keeps_those_of_others(server: Server) -> None:
