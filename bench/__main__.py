@@ -9,8 +9,6 @@ import argparse
 import asyncio
 import json
 import os
-import signal
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from api.objects import Raw
-from bench.measure import Counts, Latency, Usage, counts, timed
+from bench.measure import Counts, Latency, Usage, counts, exit_on_sigterm, timed
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, job, setting
 from bench.served import served
 from controller.kube import config
@@ -213,7 +211,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=400, help="how many creates a latency is taken of (default 400)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     size = Size(chosen.jobs, chosen.queues, chosen.cohorts)
     print(f"{size.jobs} Jobs over {size.queues} ClusterQueues in {size.cohorts} cohorts; load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as scratch, ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.measure import Usage, bare_plane
+from bench.measure import Usage, bare_plane, exit_on_sigterm
 from bench.openloop import Caller, Quantiles, Target
 from bench.reviews import MUTATE, Ask, asks, good, wrong
 from bench.served import hooks_at, served
@@ -209,6 +209,7 @@ def main() -> int:
     parser.add_argument("--senders", type=int, default=200, help="how many send slowly (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     chosen = parser.parse_args()
+    exit_on_sigterm()
     with bare_plane() as (plane, scratch, told):
         print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors, {told}", flush=True)
         run = measure(plane, scratch, chosen.seed, chosen.reviews, chosen.senders)

@@ -10,7 +10,6 @@ Workload: a broken rule ends the bench with exit 1.
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from api.objects import Resource
 from bench import observer, report
 from bench.driver import Driver, Outcome
 from bench.load import LOADS, Load
-from bench.measure import Latency
+from bench.measure import Latency, exit_on_sigterm
 from bench.measured import add_options, measured
 from bench.scenario import GROUP
 from controller.kube import config
@@ -187,7 +186,7 @@ def main() -> int:
     parser = arguments("bench.contention", __doc__, list(LOADS), "all")
     add_options(parser)
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     load = LOADS[chosen.load].share(chosen.share)
     print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
     with measured(chosen) as (kubeconfig, pids):

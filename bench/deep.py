@@ -6,7 +6,6 @@ nothing left to write; then the admitted ones end at random (the same in every r
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from bench import contention, observer, report
 from bench.contention import SETTLE_SECONDS
 from bench.driver import Driver, Outcome
 from bench.load import Class, Load
-from bench.measure import Latency
+from bench.measure import Latency, exit_on_sigterm
 from bench.measured import add_options, measured
 from controller.kube import config
 
@@ -96,7 +95,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     add_options(parser)
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     load = LOAD.share(chosen.share)
     print(f"deep: {load.workloads} Workloads in one ClusterQueue with quota for {load.quota}; share {chosen.share:g}")
     with measured(chosen) as (kubeconfig, pids):

@@ -8,7 +8,6 @@ it, as ``seiretsu serve --install`` and Kueue do.
 import argparse
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from app.install import install_definitions
 from bench import contention, report
 from bench.converter import converting
 from bench.load import LOADS, Load
-from bench.measure import AHEAD, bare_plane, weigh
+from bench.measure import AHEAD, bare_plane, exit_on_sigterm, weigh
 from bench.measured import with_token
 from controller.kube import config
 from controller.kube.client import Client
@@ -71,7 +70,7 @@ def main() -> int:
         "bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs], "stored"
     )
     chosen: argparse.Namespace = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     load = LOADS[chosen.load].share(chosen.share)
     print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
     with bare_plane() as (plane, scratch, told):

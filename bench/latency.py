@@ -8,8 +8,6 @@ measures any controller that serves Kueue's API (``--kubeconfig``), or ``seirets
 import argparse
 import asyncio
 import os
-import signal
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -22,7 +20,7 @@ import uvloop
 from bench import report
 from bench.contention import serve_stored_versions
 from bench.events import follow
-from bench.measure import Latency
+from bench.measure import Latency, exit_on_sigterm
 from bench.measured import add_options, measured
 from bench.openloop import Caller, Target
 from bench.scenario import JOBS, NAMESPACE, Size, job, setting
@@ -160,7 +158,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     add_options(parser)
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     print(f"Jobs in {SIZE.queues} ClusterQueues with free quota, {chosen.seconds:g} s at each rate")
     with measured(chosen) as (kubeconfig, pids):
         if not chosen.kubeconfig and chosen.versions == "stored":

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
+import sys
 import tempfile
 import time
 import urllib.request
@@ -35,8 +37,10 @@ class Latency(NamedTuple):
 
     @classmethod
     def of(cls, seconds: Iterable[float]) -> "Latency":
-        """The summary of single measurements."""
+        """The summary of single measurements; zeros if there are none."""
         ordered = sorted(each * 1e3 for each in seconds)
+        if not ordered:
+            return cls(0, 0.0, 0.0, 0.0, 0.0)
         last = len(ordered) - 1
         p50, p99 = ordered[len(ordered) // 2], ordered[min(last, len(ordered) * 99 // 100)]
         return cls(len(ordered), sum(ordered) / len(ordered), p50, p99, ordered[last])
@@ -60,6 +64,11 @@ async def timed(call: Callable[[int], Awaitable[object]], count: int, *, clients
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return Latency.of(took)
+
+
+def exit_on_sigterm() -> None:
+    """Makes SIGTERM an exit, so that every block is left properly: what a bench started ends with it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 class Counts(NamedTuple):

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.measure import exit_on_sigterm
 from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
 
@@ -102,4 +103,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    exit_on_sigterm()
     sys.exit(main())

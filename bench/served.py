@@ -17,7 +17,21 @@ READY_SECONDS = 60.0
 END_SECONDS = 30.0
 
 
+_TIED = """import os, signal, threading
+def end() -> None:
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=end, daemon=True).start()
+"""
+
 HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "", namespaced=False)
+
+
+def tied(program: str) -> str:
+    """Returns a Python program that gets SIGTERM when its standard input ends: given a pipe of the bench, it does not
+    outlive the bench, even if that is killed.
+    """
+    return _TIED + program
 
 
 async def hooks_at(client: Client) -> str:
@@ -39,10 +53,10 @@ def served(
     words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning", *more]
     with said.open("wb") as out, log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from cli.main import main; main()", *words],
+            [sys.executable, "-c", tied("from cli.main import main; main()"), *words],
             stdout=out,
             stderr=errors,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
             start_new_session=True,  # its own share of the processors, like each of the control plane's programs
         )
@@ -64,6 +78,8 @@ def served(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _end(log: Path) -> str:

@@ -19,9 +19,7 @@ import argparse
 import asyncio
 import http.client
 import os
-import signal
 import socket
-import sys
 import tempfile
 import time
 from base64 import b64encode
@@ -34,7 +32,7 @@ import orjson
 from api import crds
 from api.names import Finalizer
 from api.objects import Raw, Resource, key_of
-from bench.measure import Usage
+from bench.measure import Usage, exit_on_sigterm, timed
 from bench.report import pids_of, save, table
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
 from bench.served import served
@@ -151,15 +149,13 @@ def many_workloads(count: int) -> list[Placed]:
 
 async def create(client: Client, objects: Iterable[Placed], clients: int = 1) -> float:
     """Creates the objects in their order; returns the seconds that took."""
-    began, left = time.monotonic(), iter(objects)
+    began, placed = time.monotonic(), tuple(objects)
 
-    async def creator() -> None:
-        for resource, namespace, raw in left:
-            await client.create(resource, raw, namespace)
+    async def create_one(number: int) -> None:
+        resource, namespace, raw = placed[number]
+        await client.create(resource, raw, namespace)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(clients):
-            group.create_task(creator())
+    await timed(create_one, len(placed), clients=clients)
     return time.monotonic() - began
 
 
@@ -388,7 +384,7 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=5_000, help="how many (default 5000)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that every block is left properly
+    exit_on_sigterm()
     figures: dict[str, Any] = {"processors": os.cpu_count(), "load": os.getloadavg()[0]}
     queues = f"{chosen.queues} ClusterQueues with a LocalQueue each"
     if "created" in chosen.scenarios:

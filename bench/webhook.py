@@ -18,7 +18,17 @@ from typing import NamedTuple
 import orjson
 
 from api.objects import Raw
-from bench.measure import AHEAD, BEHIND, Usage, bare_plane, counts, timed, waited_seconds, weigh_all
+from bench.measure import (
+    AHEAD,
+    BEHIND,
+    Usage,
+    bare_plane,
+    counts,
+    exit_on_sigterm,
+    timed,
+    waited_seconds,
+    weigh_all,
+)
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
 from bench.served import hooks_at, served
@@ -223,6 +233,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15, help="for how long each time (default 15)")
     parser.add_argument("--pending", type=int, default=10_000, help="how many workloads wait (default 10000)")
     chosen = parser.parse_args()
+    exit_on_sigterm()
     with bare_plane() as (plane, scratch, told):
         print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, {told}", flush=True)
         asyncio.run(measure(plane, scratch, Pace(chosen.rate, chosen.seconds), chosen.pending))

@@ -26,7 +26,7 @@ from api.kinds import KINDS
 from api.objects import Raw, Resource
 from bench.caches import workload
 from bench.converter import converting
-from bench.measure import Usage
+from bench.measure import Usage, exit_on_sigterm
 from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
 from controller.kube import config
 from controller.kube.client import Client
@@ -201,6 +201,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="writes of a kind each turn (default 500)")
     parser.add_argument("--rounds", type=int, default=4, help="turns of each definition (default 4)")
     chosen = parser.parse_args()
+    exit_on_sigterm()
     with converting() as (_, conversion), ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane:
         asyncio.run(measure(plane, chosen.kueue, conversion, chosen.count, chosen.rounds))
 

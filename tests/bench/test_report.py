@@ -53,6 +53,10 @@ def test_the_writes_of_the_controller_are_all_but_those_of_the_bench() -> None:
     assert figures["cpu ms a workload"] == {"controller": 500.0}
 
 
+def test_a_latency_of_no_calls_has_none() -> None:
+    assert Latency.of([]) == Latency(0, 0.0, 0.0, 0.0, 0.0)
+
+
 def test_a_latency_has_the_mean_and_the_quantiles() -> None:
     found = Latency.of([number / 1000 for number in range(200, 0, -1)])
     assert (found.calls, found.p50, found.p99, found.longest) == (200, 101.0, 199.0, 200.0)
