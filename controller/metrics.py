@@ -101,7 +101,9 @@ class QueueingMetrics:
             case Released(cluster_queue, reason, after):
                 labels = {"cluster_queue": cluster_queue, "reason": reason}
                 self._add("workload_eviction_latency_seconds", labels, after)
-            case Finished(cluster_queue, ran):
+            case Finished(cluster_queue, ran, replaced):
+                if replaced and cluster_queue:
+                    self._add("replaced_workload_slices_total", {"cluster_queue": cluster_queue})
                 self._pair("finished_workloads_total", workload, cluster_queue)
                 if ran is not None:
                     self._pair("execution_time_seconds", workload, cluster_queue, seconds=ran)

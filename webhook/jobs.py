@@ -22,7 +22,7 @@ from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import closest, fitted
 from core.feedback.submission import OF_JOB
-from core.jobs import elastic, meta, owners
+from core.jobs import elastic, meta, owners, template
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.kind import JobKind
@@ -131,12 +131,12 @@ def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldE
     """Refuses to remove the scheduling gate from the pods of an elastic job: all its pods would start."""
     if not _is_elastic(kind, old, context):
         return []
-    before = {path for path, gates in _gates(kind, old) if elastic.is_gated(gates)}
+    before = {path for path, gates in _gates(kind, old) if template.is_gated(gates)}
     text = f"an elastic job must have the scheduling gate {elastic.GATE}"
     return [
         forbidden(dotted(path), text)
         for path, gates in _gates(kind, new)
-        if path in before and not elastic.is_gated(gates)
+        if path in before and not template.is_gated(gates)
     ]
 
 
@@ -180,7 +180,7 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
         return ()
     if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
         return ()
-    if _is_elastic(kind, old, context) and all(elastic.is_gated(gates) for _, gates in _gates(kind, old)):
+    if _is_elastic(kind, old, context) and all(template.is_gated(gates) for _, gates in _gates(kind, old)):
         return ()
     return _set(new, kind.hold(new))
 

@@ -15,6 +15,7 @@ from core.jobs import meta, workload
 from core.jobs.actions import Action, CreateWorkload, Ungate, UpdateWorkload
 from core.jobs.release import deleted, without_finalizer
 from core.jobs.situation import Situation
+from core.jobs.template import is_gated
 from core.model import Raw
 from core.wire.guard import guarded
 from core.workload import priority
@@ -126,11 +127,6 @@ def ungated(pod: Raw) -> Raw:
     """Returns the patch that removes the gate from a pod."""
     gates = [gate for gate in pod["spec"].get("schedulingGates") or () if gate.get("name") != GATE]
     return guarded({"spec": {"schedulingGates": gates or None}}, pod)
-
-
-def is_gated(gates: Iterable[Raw]) -> bool:
-    """Whether the gate of elastic jobs is among these scheduling gates."""
-    return any(gate.get("name") == GATE for gate in gates)
 
 
 def with_gate(gates: Sequence[Raw] | None) -> list[Raw]:

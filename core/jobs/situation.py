@@ -116,8 +116,10 @@ class Situation:
 
     @cached_property
     def elastic(self) -> bool:
-        """Whether the job is resized by slices while it runs."""
-        return self.elastic_jobs and self.kind.elastic and not self.prebuilt_name and meta.elastic(self.job)
+        """Whether the job is resized by slices while it runs: its pods wait with a scheduling gate."""
+        if not (self.elastic_jobs and self.kind.elastic and meta.elastic(self.job)) or self.prebuilt_name:
+            return False
+        return any(template.is_gated(each["template"]["spec"].get("schedulingGates") or ()) for each in self.pod_sets)
 
     @cached_property
     def replaced(self) -> tuple[Raw, ...]:

@@ -6,7 +6,7 @@ They are the same for every kind of job. Templates are copied, changed, and comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,11 @@ def pod_set(pod_template: Raw, *, name: str, count: int, drop_labels: frozenset[
             spec[part] = [_without_doubles(container) for container in spec[part]]
     found: Raw = {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
     return found if min_count is None else {**found, "minCount": min_count}
+
+
+def is_gated(gates: Iterable[Raw]) -> bool:
+    """Whether the gate of elastic jobs is among these scheduling gates."""
+    return any(gate.get("name") == names.SchedulingGate.ELASTIC_JOB for gate in gates)
 
 
 def inject(template: Raw, injection: Injection) -> Raw:

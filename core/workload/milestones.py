@@ -72,10 +72,14 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The workload is done; ``ran`` is how long it was admitted, all admissions together, None where it never was."""
+    """The workload is done; ``ran`` is how long it was admitted, all admissions together, None where it never was.
+
+    ``replaced``: it is a slice of an elastic job, and a larger one holds its quota.
+    """
 
     cluster_queue: str
     ran: float | None
+    replaced: bool = False
 
 
 Milestone = QuotaReserved | Admitted | BecameReady | Evicted | Released | Finished
@@ -177,7 +181,8 @@ def _finished(old: Workload, new: Workload) -> Finished | None:
     ran: float | None = None
     if admitted is not None and admitted.status:
         ran = (new.past_execution or 0) + max(0.0, done.since - admitted.since)
-    return Finished(new.admission.cluster_queue if new.admission is not None else "", ran)
+    replaced = done.reason == names.FinishedReason.WORKLOAD_SLICE_REPLACED
+    return Finished(new.admission.cluster_queue if new.admission is not None else "", ran, replaced)
 
 
 def _begins(old: Workload, new: Workload, kind: str) -> bool:

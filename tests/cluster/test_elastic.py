@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 
 from api.objects import Raw
 from tests.cluster.world import World, condition, holds, job, quota
@@ -108,3 +112,52 @@ def test_a_waiting_elastic_job_that_is_deleted_leaves_nothing(world: World) -> N
     world.delete("jobs", "job")
     world.until("the Workloads are gone", lambda: not slices(world))
     world.until("its quota is free", lambda: world.used("team") == ("0", "0"))
+
+
+# The manifests of the pages about Jobs, as they are written there.
+
+
+def manifest(page: str) -> Raw:
+    """The manifest of a page in docs/."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    (found,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    raw: Raw = yaml.safe_load(found)
+    return raw
+
+
+def test_the_job_of_its_page_starts_with_as_many_pods_as_fit(world: World) -> None:
+    world.queue("main", 3)
+    world.create(covered(manifest("kinds/job.md")))
+    world.until("it runs with three pods", lambda: world.jobs()["train"]["spec"]["parallelism"] == 3)
+    assert world.running() == {"train"}
+    world.delete("jobs", "train")
+
+
+def test_a_job_of_the_cronjob_of_its_page_is_queued(world: World) -> None:
+    world.queue("main", 1)
+    nightly = manifest("kinds/cronjob.md")
+    template = nightly["spec"]["jobTemplate"]["spec"]["template"]
+    template["spec"] = covered({"spec": {"template": template}})["spec"]["template"]["spec"]
+    world.create(nightly)
+    world.plane.kubectl("create", "job", "-n", world.namespace, "--from=cronjob/nightly", "tonight", check=True)
+    world.until("it runs", lambda: world.running() == {"tonight"})
+    assert world.workload("tonight")["spec"]["queueName"] == "main"
+    world.delete("jobs", "tonight")
+
+
+def test_the_job_of_the_page_about_elastic_jobs_grows(world: World) -> None:
+    world.queue("main", 4)
+    world.create(covered(manifest("elastic.md")))
+    world.until("two pods run", lambda: len(free(world)) == 2)
+    said = world.plane.kubectl(
+        *("patch", "job", "elastic", "-n", world.namespace, "--type", "merge", "-p", '{"spec": {"parallelism": 4}}')
+    )
+    assert said.stderr.strip().endswith("the elastic job continues to run with 2 pods; 2 more start when quota is free")
+    world.until("four pods run", lambda: len(free(world)) == 4)
+
+
+def covered(found: Raw) -> Raw:
+    """The Job without its request of memory, which the queues of these tests do not have."""
+    for container in found["spec"]["template"]["spec"]["containers"]:
+        del container["resources"]["requests"]["memory"]
+    return found

@@ -37,9 +37,6 @@ ABSENT = {
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
 }
-NEVER_COUNTED = {
-    "kueue_replaced_workload_slices_total": "there are no elastic jobs; Kueue's is empty without them, too"
-}
 NOW = 1_767_225_700.0
 ADMISSION = {
     "clusterQueue": "cq",
@@ -142,7 +139,7 @@ def busy() -> Page:
     page.conditions("held", QuotaReserved="QuotaReserved", Admitted="Admitted")
     page.caches.workloads.observe("ADDED", workload("done"))
     page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted")
-    page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="Succeeded")
+    page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="WorkloadSliceReplaced")
     waiting = page.caches.get(Key("ns", "w"))
     assert waiting is not None
     wait = Wait(waiting, "cq", "WaitingForQuota", "", Requeue.HEAP)
@@ -159,14 +156,10 @@ async def test_every_metric_has_kueues_name_type_and_labels_and_a_text_that_expl
     ours = {name: each for name, each in shown.items() if name.startswith("kueue_")}
     assert sorted(ours) == sorted(wanted)
     assert {name: each.type for name, each in ours.items()} == {name: each["type"] for name, each in wanted.items()}
-    labels = {
-        name: {frozenset(sample.labels) - {"le"} for sample in each.samples}
-        for name, each in ours.items()
-        if name not in NEVER_COUNTED
-    }
-    assert labels == {
-        name: {frozenset(each["labels"])} for name, each in wanted.items() if name not in NEVER_COUNTED
-    }, "nothing that has a sample has other labels, and everything has a sample"
+    labels = {name: {frozenset(sample.labels) - {"le"} for sample in each.samples} for name, each in ours.items()}
+    assert labels == {name: {frozenset(each["labels"])} for name, each in wanted.items()}, (
+        "nothing that has a sample has other labels, and everything has a sample"
+    )
     texts = [each.documentation for each in ours.values()]
     assert len(set(texts)) == len(texts), "each says something of its own"
     for name, family in FAMILIES.items():
@@ -209,6 +202,7 @@ async def test_a_change_of_a_workload_is_counted_once_whichever_client_writes_it
         ): 1,
         series("workload_eviction_latency_seconds_count", cluster_queue="cq", reason="Preempted"): 1,
         series("finished_workloads_total", **of_queue): 1,
+        series("replaced_workload_slices_total", cluster_queue="cq"): 1,
         series("local_queue_finished_workloads_total", **local): 1,
         series("execution_time_seconds_count", **of_queue): 1,
         series("local_queue_execution_time_seconds_count", **local): 1,

@@ -184,11 +184,13 @@ def test_a_change_of_the_containers_is_no_resize() -> None:
     assert isinstance(decide(situation(found, RUNS)), Stop)
 
 
-@pytest.mark.parametrize("why", ["the gate is off", "no annotation"])
+@pytest.mark.parametrize("why", ["the gate is off", "no annotation", "its pods have no scheduling gate"])
 def test_without_the_feature_a_job_that_grows_is_stopped(why: str) -> None:
     found = elastic(5, generation=2)
     if why == "no annotation":
         found["metadata"]["annotations"] = {}
+    if why == "its pods have no scheduling gate":
+        del found["spec"]["template"]["spec"]["schedulingGates"]
     off = {"elastic_jobs": False} if why == "the gate is off" else {}
     assert isinstance(decide(situation(found, RUNS, **off)), Stop)
 

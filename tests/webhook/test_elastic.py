@@ -1,0 +1,87 @@
+"""Elastic jobs at admission: their pods wait with a scheduling gate, and so they may grow without being suspended."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+import pytest
+
+from api.names import Annotation, Label
+from core.model import Raw
+from tests.webhook.cluster import ask, cluster, job, review
+from webhook.settings import Settings
+
+MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
+GATE = {"name": "kueue.x-k8s.io/elastic-job"}
+QUEUE = {Label.QUEUE_NAME: "main"}
+ELASTIC = {Annotation.ELASTIC_JOB: "true"}
+OFF = Settings(gates={"ElasticJobsViaWorkloadSlices": False})
+
+
+def elastic(*gates: Raw, labels: Raw | None = None, **spec: Any) -> Raw:
+    """A queued elastic Job whose template has these gates."""
+    found = job(labels=QUEUE if labels is None else labels, annotations=ELASTIC, **spec)
+    if gates:
+        found["spec"]["template"]["spec"]["schedulingGates"] = list(gates)
+    return {**found, "metadata": {**found["metadata"], "uid": "job-1"}}
+
+
+def patched(response: Raw) -> dict[str, Any]:
+    """The operations of the answer: value by path."""
+    assert response["allowed"], response
+    operations = orjson.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
+    return {each["path"]: each["value"] for each in operations}
+
+
+@pytest.mark.parametrize(
+    ("new", "settings", "gates"),
+    [
+        pytest.param(elastic(), Settings(), [GATE], id="a queued elastic job"),
+        pytest.param(elastic({"name": "other"}), Settings(), [{"name": "other"}, GATE], id="other gates are kept"),
+        pytest.param(elastic(GATE), Settings(), None, id="it has the gate already"),
+        pytest.param(elastic(labels={}), Settings(), None, id="no queue: nobody would remove the gate"),
+        pytest.param(elastic(), OFF, None, id="the feature gate is off"),
+        pytest.param(job(labels=QUEUE), Settings(), None, id="not elastic"),
+    ],
+)
+def test_the_pods_of_a_queued_elastic_job_get_a_scheduling_gate(
+    new: Raw, settings: Settings, gates: list[Raw] | None
+) -> None:
+    found = patched(ask(MUTATE, review(new), settings=settings))
+    assert found.get("/spec/template/spec/schedulingGates") == gates
+
+
+@pytest.mark.parametrize(
+    ("gates", "settings", "suspended"),
+    [([GATE], Settings(), False), ([], Settings(), True), ([GATE], OFF, True)],
+    ids=["its additional pods are gated", "they would start", "the feature gate is off"],
+)
+def test_a_running_elastic_job_that_grows_is_not_suspended(
+    gates: list[Raw], settings: Settings, suspended: bool
+) -> None:
+    old, new = (elastic(*gates, parallelism=count, completions=9) for count in (3, 5))
+    assert ("/spec/suspend" in patched(ask(MUTATE, review(new, old=old), settings=settings))) == suspended
+
+
+def test_the_scheduling_gate_cannot_be_removed_from_a_queued_job() -> None:
+    old, new = elastic(GATE, suspend=True), elastic({"name": "other"}, suspend=True)
+    response = ask(VALIDATE, review(new, old=old))
+    assert response["status"]["message"] == (
+        "spec.template.spec.schedulingGates: Forbidden: an elastic job must have the scheduling gate"
+        " kueue.x-k8s.io/elastic-job"
+    )
+    assert ask(VALIDATE, review(new, old=old), settings=OFF)["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [(5, ["the elastic job continues to run with 3 pods; 2 more start when quota is free"]), (2, [])],
+    ids=["more pods", "fewer pods"],
+)
+def test_a_change_of_its_size_is_explained(pods: int, told: list[str]) -> None:
+    old, new = (elastic(GATE, parallelism=count, completions=9) for count in (3, pods))
+    response = ask(VALIDATE, review(new, old=old), knows=cluster(default_queue_in=["team-a"]))
+    said = [each for each in response.get("warnings", []) if "elastic" in each or "requeues" in each]
+    assert said == told
