@@ -90,7 +90,7 @@ def _counts(pod_sets: Iterable[Raw]) -> dict[str, int]:
 def gated_pods(s: Situation) -> Action | None:
     """The pods of an admitted job are released from their gate, as many as are admitted."""
     admitted = s.elastic and s.match is not None and s.found.holds(names.Condition.ADMITTED)
-    if not admitted or s.suspended or s.outcome is not None or s.kind.pods_ready(s.job, s.related):
+    if not admitted or s.suspended or s.outcome is not None or not s.kind.awaits_pods(s.job, s.related):
         return None
     granted = granted_pods(s)
     return Ungate(s.job["metadata"]["uid"], s.kind.uid_label, granted) if granted else None

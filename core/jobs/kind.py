@@ -255,6 +255,10 @@ class JobKind(ABC):
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether all its pods are ready or have succeeded."""
 
+    def awaits_pods(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether a running elastic job may have pods with a scheduling gate: some are not ready."""
+        return not self.pods_ready(job, related)
+
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
         """Pods by pod set that will not be needed any more although the job runs on."""
         return {}

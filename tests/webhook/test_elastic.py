@@ -10,7 +10,7 @@ import pytest
 
 from api.names import Annotation, Label
 from core.model import Raw
-from tests.webhook.cluster import ask, cluster, job, review
+from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.settings import Settings
 
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
@@ -85,3 +85,18 @@ def test_a_change_of_its_size_is_explained(pods: int, told: list[str]) -> None:
     response = ask(VALIDATE, review(new, old=old), knows=cluster(default_queue_in=["team-a"]))
     said = [each for each in response.get("warnings", []) if "elastic" in each or "requeues" in each]
     assert said == told
+
+
+def test_each_group_of_an_elastic_raycluster_gets_the_gate() -> None:
+    pod = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
+    groups = [{"groupName": name, "replicas": 1, "template": pod} for name in ("a", "b")]
+    spec = {"headGroupSpec": {"template": pod}, "workerGroupSpecs": groups}
+    metadata = {"name": "r", "namespace": "team-a", "labels": QUEUE, "annotations": ELASTIC}
+    found = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+    settings = Settings(frameworks=frozenset({"ray.io/raycluster"}))
+    patch = patched(ask("/mutate-ray-io-v1-raycluster", review_of(found, resource="rayclusters"), settings=settings))
+    assert [path for path, value in patch.items() if value == [GATE]] == [
+        "/spec/headGroupSpec/template/spec/schedulingGates",
+        "/spec/workerGroupSpecs/0/template/spec/schedulingGates",
+        "/spec/workerGroupSpecs/1/template/spec/schedulingGates",
+    ]

@@ -119,6 +119,7 @@ class RayCluster(RayKind):
     framework = "ray.io/raycluster"
     resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
     pods_path = ("spec",)
+    elastic = True
     form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
     autoscaling_error = (
         "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices"
@@ -136,6 +137,11 @@ class RayCluster(RayKind):
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether KubeRay reports it as ready."""
         return state(job) == "ready"
+
+    def awaits_pods(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether workers are missing: a cluster stays ready when it gets more of them."""
+        status = job.get("status") or {}
+        return state(job) != "ready" or status.get("desiredWorkerReplicas", 0) > status.get("readyWorkerReplicas", 0)
 
     def may_scale(self, job: Raw, enabled: Enabled) -> bool:
         """Whether it is an elastic job, where those exist."""

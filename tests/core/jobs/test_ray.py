@@ -8,7 +8,7 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from core.jobs import workload
-from core.jobs.actions import Nothing, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Nothing, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
 from core.jobs.kind import Outcome
@@ -302,3 +302,46 @@ def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     pending = again.after.condition("QuotaReserved")
     assert pending is not None
     assert (pending.status, pending.reason) == (False, "PendingEvaluation")
+
+
+def elastic(workers: int, *, generation: int, **status: Any) -> Raw:
+    """A running elastic RayCluster with gated pods."""
+    found = ray(RAY_CLUSTER, group("small", workers), annotations=ELASTIC, status={"state": "ready", **status})
+    for template in (found["spec"]["headGroupSpec"]["template"], found["spec"]["workerGroupSpecs"][0]["template"]):
+        template["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/elastic-job"}]
+    found["spec"]["suspend"] = False
+    found["metadata"]["generation"] = generation
+    return found
+
+
+ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
+
+
+def admitted_slice(found: Raw) -> Raw:
+    """The admitted Workload of an elastic RayCluster."""
+    raw = workload.manifest(RAY_CLUSTER, found, {"spec": {"priority": 0}}, elastic=True)
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    counts = ((each["name"], each["count"]) for each in raw["spec"]["podSets"])
+    given = Admission("cq", tuple(PodSetAssignment(name, {}, {}, count) for name, count in counts))
+    value = read(raw)
+    return with_status(raw, value, transitions.reserved(value, given, 1.0))
+
+
+def test_an_elastic_cluster_that_gets_more_workers_goes_on_with_a_second_slice() -> None:
+    raw = admitted_slice(elastic(2, generation=1))
+    action = decide(
+        Situation(RAY_CLUSTER, elastic(4, generation=2), 1.0, workloads=(raw,), decoded=decoded(raw), managed=True)
+    )
+    assert isinstance(action, CreateWorkload)
+    assert [each["count"] for each in action.manifest["spec"]["podSets"]] == [1, 4]
+    key = "kueue.x-k8s.io/workload-slice-replacement-for"
+    assert action.manifest["metadata"]["annotations"][key] == str(workload.key(raw))
+
+
+@pytest.mark.parametrize(("ready", "asked"), [(2, False), (1, True), (0, True)])
+def test_the_pods_of_an_elastic_cluster_are_asked_for_while_workers_are_missing(ready: int, asked: bool) -> None:
+    """KubeRay reports a cluster that gets more workers as ready all the time."""
+    found = elastic(2, generation=1, desiredWorkerReplicas=2, readyWorkerReplicas=ready)
+    raw = admitted_slice(found)
+    action = decide(Situation(RAY_CLUSTER, found, 1.0, workloads=(raw,), decoded=decoded(raw)))
+    assert action == (Ungate("r-uid", RAY_CLUSTER.uid_label, {"head": 1, "small": 2}) if asked else Nothing())
