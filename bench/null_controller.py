@@ -1,9 +1,10 @@
-"""A controller that makes only the writes nobody can do without: one status patch for each Workload.
+"""A controller that makes only the writes nobody can do without: one update of the status for each Workload.
 
-It watches Workloads, keeps the free quota of each cohort in a dictionary, and reserves and admits in one patch, blindly
-(without the version it decided on), as soon as quota is free: in each cohort the highest priority first, then the
-oldest. It validates nothing, preempts nothing, tells nobody why a workload waits and writes no status of a queue. What
-it needs on a machine is what any controller needs there.
+It watches Workloads, keeps the free quota of each cohort in a dictionary, and reserves and admits in one write, of the
+whole status (``core.wire.merge.replacement`` says why), as soon as quota is free: in each cohort the highest priority
+first, then the oldest. Nobody else writes a Workload that waits, so the version of its creation is the present one. It
+validates nothing, preempts nothing, tells nobody why a workload waits and writes no status of a queue. What it needs on
+a machine is what any controller needs there.
 """
 
 import argparse
@@ -109,8 +110,7 @@ class NullController:
         return wanted.cpu <= self._free[queue.cohort] and self._used[queue.name] + wanted.cpu <= queue.limit
 
     async def _admit(self, wanted: _Wanted) -> None:
-        metadata = wanted.workload.metadata
-        await self._client.patch(WORKLOADS, metadata.name, metadata.namespace, _admission(wanted), subresource="status")
+        await self._client.update(WORKLOADS, _admitted(wanted), subresource="status")
 
     async def _read_queues(self) -> None:
         """Reads all queues again; quota in use stays as it is."""
@@ -132,7 +132,7 @@ class NullController:
             self._queues[key] = found[raw["spec"]["clusterQueue"]]
 
 
-def _admission(wanted: _Wanted) -> Raw:
+def _admitted(wanted: _Wanted) -> Raw:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     assignments = [
         {
@@ -155,7 +155,10 @@ def _admission(wanted: _Wanted) -> Raw:
         for kind in ("QuotaReserved", "Admitted")
     ]
     admission = {"clusterQueue": wanted.queue.name, "podSetAssignments": assignments}
-    return {"status": {"admission": admission, "conditions": conditions}}
+    found = wanted.workload.metadata
+    metadata = {"name": found.name, "namespace": found.namespace, "resourceVersion": found.resourceVersion}
+    named = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": metadata}
+    return {**named, "status": {"admission": admission, "conditions": conditions}}
 
 
 async def _run(kubeconfig: Path) -> None:
