@@ -291,6 +291,7 @@ HOOKS: dict[str, About] = {
     **_about_example("sparkoperator-k8s-io-v1beta2-sparkapplication", "sparkapplications"),
     **_about_pods(),
     **_about_pod_owner("apps-v1-deployment", "apps", "deployments", "Deployment"),
+    **_about_pod_owner("apps-v1-statefulset", "apps", "statefulsets", "StatefulSet"),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from api.names import Annotation
 from api.objects import Resource, key_of
 from controller import resources
 from controller.caches import Caches
 from controller.indexes import check_names, flavor_names
 from controller.jobs import JobReconciler
 from controller.mirror import QueueMirror
+from controller.pod_owners import StatefulSetReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
+from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.owners import MOST_LEVELS
 from core.model import Key, Raw, StopPolicy
@@ -43,12 +46,14 @@ class Dispatcher:
         queues: QueueStatuses,
         jobs: Sequence[JobReconciler],
         mirror: QueueMirror,
+        stateful_sets: StatefulSetReconciler | None = None,
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
         self.workloads = workloads
         self.queues = queues
         self.mirror = mirror
+        self.stateful_sets = stateful_sets
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
     def connect(self, wakes: Mapping[Resource, Wake]) -> None:
@@ -68,6 +73,8 @@ class Dispatcher:
         """
         for reconciler in self.jobs.values():
             yield from _each(reconciler.changed, reconciler.every_key())
+        if self.stateful_sets is not None:
+            yield from _each(self.stateful_sets.changed, self.stateful_sets.store.keys())
         yield from _each(self._workload_and_job, self.caches.workloads.keys())
         for resource, row in self.caches.rows.items():
             if row.status is not None or row.in_use is not None:
@@ -108,6 +115,9 @@ class Dispatcher:
         self.scheduler.wake()
 
     def _job_of(self, raw: Raw) -> None:
+        above = meta.annotations(raw).get(Annotation.JOB_OWNER_NAME)
+        if above and self.stateful_sets is not None:
+            self.stateful_sets.changed(Key(raw["metadata"]["namespace"], above))
         by = owner(raw)
         reconciler = self.jobs.get((by.group, by.kind)) if by is not None else None
         if by is not None and reconciler is not None:
@@ -271,6 +281,17 @@ class Dispatcher:
         """A Queue of v0.1 changed."""
         self.mirror.changed(key_of(new or old or {}))
 
+    def stateful_set(self, old: Raw | None, new: Raw | None) -> None:
+        """A StatefulSet changed."""
+        if self.stateful_sets is not None:
+            self.stateful_sets.changed(key_of(new or old or {}))
+
+    def _pod_owner_of(self, raw: Raw | None) -> None:
+        """Queues the StatefulSet of a pod."""
+        by = owner(raw) if raw is not None else None
+        if self.stateful_sets is not None and by is not None and (by.group, by.kind) == ("apps", "StatefulSet"):
+            self.stateful_sets.changed(Key(by.namespace, by.name))
+
     def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
         """A job of this kind changed."""
         reconciler = self.jobs[kind.group, kind.kind]
@@ -278,6 +299,7 @@ class Dispatcher:
         for key in keys:
             reconciler.changed(key)
             self.jobs_below(owner_of(kind, key))
+        self._pod_owner_of(new)
         self.related(kind.resource, old, new)
 
     def related(self, served: Resource, old: Raw | None, new: Raw | None) -> None:

@@ -50,6 +50,7 @@ from core.jobs.decide import decide, earlier
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
 from core.jobs.owners import Nesting, NestingError, kinds_and_groups, level_by_workload, nesting, workload_of
+from core.jobs.pod_owners import STATEFUL_SET
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
@@ -105,6 +106,15 @@ class JobReconciler:
         """Queues this job; before others if its Workload has quota, which it uses or releases next."""
         self.queue.add(key, first=self._has_quota(key))
 
+    def _made_ahead(self, raw: Raw) -> bool:
+        """Whether a Workload has no pods at present and belongs to a StatefulSet, which will have pods."""
+        name = meta.annotations(raw).get(names.Annotation.JOB_OWNER_NAME)
+        store = self.caches.stores.get(STATEFUL_SET.resource)
+        found = store.get(Key(raw["metadata"]["namespace"], name)) if name and store is not None else None
+        if found is None or meta.deleting(raw):
+            return False
+        return any(each["uid"] == meta.uid(found) for each in raw["metadata"].get("ownerReferences") or ())
+
     def every_key(self) -> Iterable[Key]:
         """The keys of all jobs."""
         if not self.kind.grouped:
@@ -133,7 +143,7 @@ class JobReconciler:
         if job is None:
             self._refused.pop(key, None)
             self._problems.pop(key, None)
-            left = self.caches.workloads_of(owner_of(self.kind, key))
+            left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
             return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
         waits = earlier(situation)  # before the action, which may discard what is known of pods

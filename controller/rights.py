@@ -16,6 +16,7 @@ from controller.kube.events import EVENTS
 from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
 from core.jobs.owners import KNOWN
+from core.jobs.pod_owners import STATEFUL_SET
 from core.model import Raw
 
 UNWATCHED: Final = (
@@ -73,7 +74,8 @@ def template() -> str:
     for kind in kinds.ALL:
         of_kind = _lines(rules(rows([kind])[len(WATCHED) :]))
         text += f"{{{{- if {kind.enabled_in_helm} }}}}\n{of_kind}{{{{- end }}}}\n"
-    return text + TAIL
+    of_sets = _lines(rules(rows([], stateful_sets=True)[len(WATCHED) :]))
+    return f'{text}{{{{- if has "{STATEFUL_SET.framework}" $frameworks }}}}\n{of_sets}{{{{- end }}}}\n{TAIL}'
 
 
 def _lines(found: Iterable[Raw]) -> str:

@@ -19,6 +19,7 @@ from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
 from core.jobs.kind import JobKind
+from core.jobs.pod_owners import STATEFUL_SET
 from core.model import Key, Labels, Raw
 from core.state.state import State
 from core.wire import decode, pod_requests, resource_quotas
@@ -218,13 +219,15 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     )
 
 
-def rows(kinds: Iterable[JobKind]) -> tuple[Watched, ...]:
+def rows(kinds: Iterable[JobKind], *, stateful_sets: bool = False) -> tuple[Watched, ...]:
     """Returns the table with a row for each of these kinds of jobs, and for the kinds of which their jobs consist."""
     kinds = tuple(kinds)
     queued = [kind.resource for kind in kinds]
     others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
+    groups = [Watched(resource=STATEFUL_SET.resource, wakes=Dispatcher.stateful_set)] if stateful_sets else []
     return (
         *WATCHED,
+        *groups,
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
     )

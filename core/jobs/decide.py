@@ -226,7 +226,7 @@ def deleted_workload(s: Situation) -> Action | None:
 
 def held_job(s: Situation) -> Action | None:
     """A job that cannot go on until it is changed releases its quota; after the change its Workload is queued again."""
-    if s.match is None or s.outcome is not None:
+    if s.match is None or s.outcome is not None or meta.serving(s.job):
         return None
     message = s.kind.on_hold(s.job)
     if message:
@@ -393,7 +393,7 @@ def _update_to_match(s: Situation, raw: Raw) -> Action:
 
 def _queue_change(s: Situation) -> Action | None:
     queue = meta.queue_name(s.job)
-    if meta.annotations(s.job).get(names.Annotation.POD_GROUP_SERVING) == "true":
+    if meta.serving(s.job):
         return None  # the owner of the pods changes it
     if s.match is None or s.found.queue == queue or s.found.holds(names.Condition.QUOTA_RESERVED):
         return None

@@ -62,6 +62,11 @@ def pod_group(pod: Raw, *, annotation_first: bool = True) -> str:
     return str(annotation or labels(pod).get(Label.POD_GROUP_NAME) or "")
 
 
+def serving(pod: Raw) -> bool:
+    """Whether the pods of the group run without end (annotation ``pod-group-serving``): their owner decides."""
+    return bool(annotations(pod).get(Annotation.POD_GROUP_SERVING) == "true")
+
+
 def controller(job: Raw) -> Raw | None:
     """The owner reference that controls the job."""
     for owner in (job.get("metadata") or {}).get("ownerReferences") or ():

@@ -73,5 +73,58 @@ class PodOwner:
         return {key: value for key, value in labels.items() if value}
 
 
+class _StatefulSets(PodOwner):
+    """Their pods form a group: the number of replicas is fixed while they run, and so is what admission depends on."""
+
+    __slots__ = ()
+
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a change: replicas only to zero and from zero."""
+        errors = PodOwner.change_errors(self, old, new, enabled)
+        if not meta.queue_name(new):
+            return errors
+        before, after = replicas(old), replicas(new)
+        if before and after and before != after:
+            errors.append(invalid("spec.replicas", after, metadata.IMMUTABLE))
+        if not before and after and (new.get("status") or {}).get("replicas"):
+            errors.append(forbidden("spec.replicas", "scaling down is still in progress"))
+        path = self.templates[0]
+        one, other = (shape(at(each, (*path, "spec")) or {}) for each in (old, new))
+        changed = [field for field in sorted(one.keys() | other.keys()) if one.get(field) != other.get(field)]
+        errors += [invalid(f"spec.template.spec.{field}", other.get(field), metadata.IMMUTABLE) for field in changed]
+        return errors
+
+
+_HASHED: Final = (
+    *("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority"),
+    *("topologySpreadConstraints", "overhead", "resourceClaims"),
+)
+
+
+def replicas(owner: Raw) -> int:
+    """The number of pods, 1 where the field is absent."""
+    found = (owner.get("spec") or {}).get("replicas")
+    return 1 if found is None else int(found)
+
+
+def shape(spec: Raw) -> Raw:
+    """Returns the fields of a pod's spec that admission depends on, as Kueue's role hash has them."""
+
+    def containers(field: str) -> list[Raw] | None:
+        return [
+            {"ports": each.get("ports"), "resources": {"requests": (each.get("resources") or {}).get("requests")}}
+            for each in spec.get(field) or ()
+        ] or None
+
+    found = {name: spec.get(name) for name in _HASHED}
+    found |= {"containers": containers("containers"), "initContainers": containers("initContainers")}
+    if spec.get("resources"):
+        found["resources"] = spec["resources"].get("requests")
+    return found
+
+
 DEPLOYMENT: Final = PodOwner("deployment", Resource("apps", "v1", "deployments", "Deployment"))
-POD_OWNERS: Final = (DEPLOYMENT,)
+STATEFUL_SET: Final = _StatefulSets(
+    "statefulset", Resource("apps", "v1", "statefulsets", "StatefulSet"), labels_pods=False
+)
+POD_OWNERS: Final = (DEPLOYMENT, STATEFUL_SET)

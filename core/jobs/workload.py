@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api import names, quantity
+from api.objects import Resource
 from api.syntax import label_value
 from core.jobs import meta, template
 from core.jobs.kind import JobKind
@@ -44,9 +45,13 @@ def name(kind: JobKind, job: Raw, *, elastic: bool = False) -> str:
     collide, and for an elastic job its size.
     """
     metadata = job["metadata"]
-    parts = (kind.kind, kind.group, metadata["name"], metadata["uid"], *([kind.slice_of(job)] if elastic else []))
-    digest = hashlib.sha1("\n".join(parts).encode()).hexdigest()
-    prefix = f"{kind.kind.lower()}-{metadata['name']}"[: _MAX_NAME - 1 - _HASH_LENGTH]
+    return name_of(kind.resource, metadata["name"], metadata["uid"], *([kind.slice_of(job)] if elastic else []))
+
+
+def name_of(resource: Resource, job: str, uid: str, *more: str) -> str:
+    """The name of the Workload of an object with this name and uid."""
+    digest = hashlib.sha1("\n".join((resource.kind, resource.group, job, uid, *more)).encode()).hexdigest()
+    prefix = f"{resource.kind.lower()}-{job}"[: _MAX_NAME - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"
 
 

@@ -21,7 +21,7 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 leaderElection: {leaderElect: false}
 managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
-integrations: {frameworks: [batch/job, pod, deployment]}
+integrations: {frameworks: [batch/job, pod, deployment, statefulset]}
 waitForPodsReady: {timeout: 5m}
 """
 ONE, TWO = {"pool": "one"}, {"pool": "two"}
@@ -363,3 +363,59 @@ def test_the_pods_of_a_deployment_are_queued_one_by_one(world: World) -> None:
     world.delete("deployments", "web")
     world.until("its pods are gone", lambda: not mine())
     world.until("the quota is free", lambda: reserving(world, "eleventh") == 0)
+
+
+def test_a_statefulset_has_one_workload_is_scaled_to_zero_and_starts_again(world: World) -> None:
+    queue(world, "twelfth", one=2, preemption={"withinClusterQueue": "LowerPriority"})
+    run = pod("unused")
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "store", "labels": {QUEUE: "twelfth", CLASS: "low"}},
+        "spec": {
+            "replicas": 2,
+            "serviceName": "store",
+            "selector": {"matchLabels": {"app": "store"}},
+            "template": {"metadata": {"labels": {"app": "store"}}, "spec": {"containers": run["spec"]["containers"]}},
+        },
+    }
+    world.create(made)
+
+    def mine() -> list[Raw]:
+        return [each for each in world.get("pods")["items"] if each["metadata"]["labels"].get("app") == "store"]
+
+    def states() -> list[str]:
+        return sorted("gated" if gates(each) else each["status"]["phase"] for each in mine())
+
+    world.until("both run", lambda: states() == ["Running", "Running"])
+    workload = world.workload("store")
+    name = workload["metadata"]["name"]
+    assert name.startswith("statefulset-store-")
+    assert [(each["name"], each["count"]) for each in workload["spec"]["podSets"]] == [("main", 2)]
+    assert {each["spec"]["nodeName"] for each in mine()} == {"one-1"}
+    world.until("its quota is counted", lambda: reserving(world, "twelfth") == 1)
+    more = json.dumps({"spec": {"replicas": 3}})
+    scaled = world.plane.kubectl("patch", "statefulset", "store", "-n", SPACE, "--type=merge", "-p", more)
+    assert scaled.returncode == 1
+    assert "spec.replicas: Invalid value: 3: field is immutable" in scaled.stderr
+
+    world.create(pod("first-come", "twelfth", labels={CLASS: "high"}))
+    world.until("the urgent pod runs", lambda: phase(world, "first-come") == "Running")
+    world.until(
+        "the set waits", lambda: condition_of(world, name, "QuotaReserved")[0] == "False" and "gated" in states()
+    )
+    world.delete("pods", "first-come")
+    world.until("both run again", lambda: states() == ["Running", "Running"])
+
+    world.patch("statefulsets", "store", {"spec": {"replicas": 0}})
+    world.until("its pods are gone", lambda: not mine())
+    world.until("it is on hold", lambda: condition_of(world, name, "QuotaReserved")[:2] == ("False", "OnHold"))
+    assert condition_of(world, name, "QuotaReserved")[2] == "StatefulSet scaled to zero; workload on hold"
+    world.until("the quota is free", lambda: reserving(world, "twelfth") == 0)
+    world.until("the set has none", lambda: not world.get("statefulsets", "store")["status"].get("replicas"))
+    world.patch("statefulsets", "store", {"spec": {"replicas": 2}})
+    world.until("both run once more", lambda: states() == ["Running", "Running"])
+    world.delete("statefulsets", "store")
+    world.until("its pods are gone at the end", lambda: not mine())
+    world.until("its Workload too", lambda: gone(world, "workloads", name))
+    world.until("all quota is free", lambda: reserving(world, "twelfth") == 0)

@@ -223,7 +223,7 @@
   resources: [sparkapplications/finalizers]
   verbs: [update]
 {{- end }}
-{{- if or (has "pod" $frameworks) (has "deployment" $frameworks) }}
+{{- if or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
@@ -233,5 +233,10 @@
 - apiGroups: [""]
   resources: [pods/finalizers]
   verbs: [update]
+{{- end }}
+{{- if has "statefulset" $frameworks }}
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch]
 {{- end }}
 {{- end -}}

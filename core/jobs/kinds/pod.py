@@ -24,7 +24,7 @@ from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
-from core.jobs.pod_owners import POD_OWNERS
+from core.jobs.pod_owners import POD_OWNERS, shape
 from core.model import Key, Raw
 from core.model.owner import GROUP
 from core.wire.guard import guarded
@@ -37,10 +37,6 @@ _RESOURCE: Final = Resource("", "v1", "pods", "Pod")
 _OURS: Final = frozenset({SchedulingGate.ADMISSION, SchedulingGate.TOPOLOGY})
 _TOKEN: Final = "kube-api-access-"
 """The volume with a pod's token: its name differs for each pod, and admission does not depend on it."""
-_HASHED: Final = (
-    *("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority"),
-    *("topologySpreadConstraints", "overhead", "resourceClaims"),
-)
 _READ: Final = ("Ready", "ContainersReady", TERMINATION_TARGET)
 MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
 TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
@@ -276,18 +272,7 @@ def role(pod: Raw) -> str:
 
 def role_hash(spec: Raw) -> str:
     """Returns Kueue's hash of a pod's spec: eight hex digits of the SHA-256 of the JSON of the fields it reads."""
-
-    def containers(field: str) -> list[Raw] | None:
-        return [
-            {"ports": each.get("ports"), "resources": {"requests": (each.get("resources") or {}).get("requests")}}
-            for each in spec.get(field) or ()
-        ] or None
-
-    shape = {name: spec.get(name) for name in _HASHED}
-    shape |= {"containers": containers("containers"), "initContainers": containers("initContainers")}
-    if spec.get("resources"):
-        shape["resources"] = spec["resources"].get("requests")
-    text = orjson.dumps({"spec": dict(sorted(shape.items()))})
+    text = orjson.dumps({"spec": dict(sorted(shape(spec).items()))})
     return hashlib.sha256(text).hexdigest()[:8]
 
 

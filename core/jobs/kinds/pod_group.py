@@ -62,7 +62,7 @@ class PodGroup(Pod):
         metadata = {key: value for key, value in first["metadata"].items() if key != "deletionTimestamp"}
         by_user = [pod for pod in pods if meta.deleting(pod) and not has_condition(pod, TERMINATION_TARGET)]
         over = all(meta.deleting(pod) or ended(pod) for pod in pods) and not any(alive(pod, now) for pod in pods)
-        if by_user and over and not serving(first):
+        if by_user and over and not meta.serving(first):
             metadata["deletionTimestamp"] = by_user[0]["metadata"]["deletionTimestamp"]
         return {**first, "metadata": metadata, "members": pods, "now": now}
 
@@ -95,7 +95,7 @@ class PodGroup(Pod):
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """Finished when all pods have succeeded, or none is left of a group whose pods may not be replaced."""
-        if serving(job):
+        if meta.serving(job):
             return None
         members, total = job["members"], total_count(job)
         succeeded = sum(phase(pod) == "Succeeded" for pod in members)
@@ -108,7 +108,7 @@ class PodGroup(Pod):
 
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
         """The pods of each role that have succeeded."""
-        if serving(job):
+        if meta.serving(job):
             return {}
         return _counted(pod for pod in job["members"] if phase(pod) == "Succeeded")
 
@@ -196,11 +196,6 @@ def sort_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
 def grouped(key: Key) -> bool:
     """Whether this is the key of a group."""
     return key.name.startswith(GROUP)
-
-
-def serving(job: Raw) -> bool:
-    """Whether the pods of the group run without end (annotation ``pod-group-serving``)."""
-    return bool(meta.annotations(job).get(Annotation.POD_GROUP_SERVING) == "true")
 
 
 def total_count(pod: Raw) -> int:

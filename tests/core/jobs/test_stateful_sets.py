@@ -1,0 +1,140 @@
+"""StatefulSets: one Workload, pods that are made one group, replicas from and to zero."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.feature_gates import DEFAULTS
+from api.names import Annotation, Label
+from core.jobs.actions import CreateWorkload, UpdateWorkload, WorkloadStatus
+from core.jobs.kind import Patch
+from core.jobs.kinds import POD, kind_at
+from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.stateful_sets import Situation, Step, name, steps
+from core.model import Admission, Key, PodSetAssignment, Raw
+from core.wire.merge import merged
+from core.workload import transitions
+from tests.core.jobs.samples import CLASSES, NOW, after, facts, read
+from tests.core.jobs.test_pod import CONTAINER, GATE, pod
+
+
+def stateful_set(*, replicas: int = 2, status: Raw | None = None, queue: str = "lq", image: str = "i") -> Raw:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{**CONTAINER, "image": image}]}}
+    metadata = {"name": "s", "namespace": "ns", "uid": "set-uid", "labels": {Label.QUEUE_NAME: queue}}
+    return {"metadata": metadata, "spec": {"replicas": replicas, "template": template}, "status": status or {}}
+
+
+def decided(owner: Raw, raw: Raw | None = None, *pods: Raw) -> list[Step]:
+    value = read(raw) if raw is not None else None
+    return list(steps(Situation(owner, pods, raw, value, CLASSES, NOW)))
+
+
+def workload_of(owner: Raw) -> Raw:
+    (step,) = decided(owner)
+    assert isinstance(step, CreateWorkload)
+    raw = copy.deepcopy(step.manifest)
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    return raw
+
+
+def admitted(raw: Raw) -> Raw:
+    admission = Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {}, 2),))
+    return after(raw, lambda value: transitions.reserved(value, admission, 500.0))
+
+
+def member(**more: Any) -> Raw:
+    parent = {Annotation.POD_SUSPENDING_PARENT: "statefulset"}
+    return pod(name="s-0", annotations=parent, labels={Label.MANAGED: "true"}, **more)
+
+
+def test_it_gets_the_workload_of_a_group_that_it_owns_and_does_not_control() -> None:
+    raw = workload_of(stateful_set())
+    assert raw["metadata"]["name"].startswith("statefulset-s-")
+    assert raw["metadata"]["labels"] == {Label.JOB_UID: "set-uid"}
+    assert raw["metadata"]["annotations"] == {
+        Annotation.IS_GROUP_WORKLOAD: "true",
+        Annotation.JOB_OWNER_GVK: "apps/v1, Kind=StatefulSet",
+        Annotation.JOB_OWNER_NAME: "s",
+    }
+    assert raw["metadata"]["ownerReferences"] == [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "set-uid"}
+    ]
+    assert raw["spec"]["queueName"] == "lq"
+    assert [(each["name"], each["count"]) for each in raw["spec"]["podSets"]] == [("main", 2)]
+
+
+def test_one_without_replicas_gets_no_workload() -> None:
+    assert decided(stateful_set(replicas=0)) == []
+
+
+def test_its_pods_become_one_group_with_one_write_each() -> None:
+    owner = stateful_set()
+    (step,) = decided(owner, workload_of(owner), member())
+    assert isinstance(step, Patch)
+    marked = merged(member(), step.body)
+    assert kind_at(POD, POD.key(marked)) is not POD
+    assert POD.key(marked) == Key("ns", f"group/{name(owner)}")
+    assert marked["metadata"]["labels"][Label.QUEUE_NAME] == "lq"
+    assert marked["metadata"]["annotations"][Annotation.POD_GROUP_TOTAL_COUNT] == "2"
+    assert marked["metadata"]["annotations"][Annotation.ROLE_HASH] == "main"
+    assert decided(owner, workload_of(owner), marked) == []
+
+
+def test_a_pod_of_an_old_revision_is_let_go_during_a_rolling_update() -> None:
+    owner = stateful_set(status={"currentRevision": "one", "updateRevision": "two"})
+    old = member()
+    old["metadata"]["labels"]["controller-revision-hash"] = "one"
+    (step,) = decided(owner, workload_of(owner), old)
+    assert isinstance(step, Patch)
+    assert GATE not in merged(old, step.body)["spec"]["schedulingGates"]
+
+
+def test_without_replicas_the_workload_gives_its_quota_back_and_waits_until_there_are_some() -> None:
+    raw = admitted(workload_of(stateful_set()))
+    (step,) = decided(stateful_set(replicas=0), raw)
+    assert isinstance(step, WorkloadStatus)
+    assert facts(step.after)["QuotaReserved"] == "False/OnHold"
+    held = after(raw, lambda value: step.after)
+    assert decided(stateful_set(replicas=0), held) == []
+    (again,) = decided(stateful_set(), held)
+    assert isinstance(again, WorkloadStatus)
+    assert facts(again.after)["QuotaReserved"] == "False/PendingEvaluation"
+
+
+@pytest.mark.parametrize("change", [{"queue": "other"}, {"replicas": 3}], ids=["queue", "replicas"])
+def test_a_waiting_workload_follows_its_set_and_an_admitted_one_does_not(change: Any) -> None:
+    raw = workload_of(stateful_set())
+    (step,) = decided(stateful_set(**change), raw)
+    assert isinstance(step, UpdateWorkload)
+    assert decided(stateful_set(**change), admitted(raw)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "errors"),
+    [
+        (2, 3, ["spec.replicas: Invalid value: 3: field is immutable"]),
+        (2, 0, []),
+        (0, 4, []),
+    ],
+    ids=["another number", "to zero", "from zero"],
+)
+def test_replicas_change_only_to_zero_and_from_zero(before: int, now: int, errors: list[str]) -> None:
+    old, new = stateful_set(replicas=before), stateful_set(replicas=now)
+    assert [str(each) for each in STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__)] == errors
+
+
+def test_replicas_wait_for_the_pods_of_the_scale_down_and_requests_are_fixed() -> None:
+    old, new = stateful_set(replicas=0), stateful_set(status={"replicas": 1})
+    new["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    assert [str(each) for each in STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__)] == [
+        "spec.replicas: Forbidden: scaling down is still in progress",
+        'spec.template.spec.nodeSelector: Invalid value: {"a":"b"}: field is immutable',
+    ]
+
+
+def test_an_image_may_change() -> None:
+    old, new = stateful_set(), stateful_set(image="new")
+    assert STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__) == []
