@@ -98,7 +98,7 @@ class QueueStatuses:
             return INTERVAL_SECONDS
         if self._patch(item) is None:
             return None
-        async with self.budget.turn(lane):
+        async with self.budget.turn(lane), self.writer.turn():
             patch = self._patch(item)
             if patch is None:
                 return None

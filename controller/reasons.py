@@ -3,9 +3,9 @@
 The reason of a workload that was just decided for the first time, or for another reason than before, is written first,
 that of the newest decision before all others: somebody may be watching it. Numbers in the message of the same reason
 change with every cycle; they are written later, and not at all while the API server is busy. Each write waits for a
-turn of the budget (``controller.kube.pressure``) and is computed when it has one, so a workload that is admitted
-meanwhile costs no write. ``explain``, webhooks and the visibility API compute the present reason and do not read the
-status.
+turn of the budget (``controller.kube.pressure``), then for admission calls, and is computed after both, so a workload
+that is admitted meanwhile costs no write. ``explain``, webhooks and the visibility API compute the present reason and
+do not read the status.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class WaitReasons:
             return None
         if patience := self._patience(*found[:2]):
             return patience
-        async with self.budget.turn("wait-reasons"):
+        async with self.budget.turn("wait-reasons"), self.writer.turn():
             found = self._change(key)
             if found is None:
                 return None

@@ -15,6 +15,7 @@ from api.objects import Raw, Resource
 from controller import resources
 from controller.caches import Caches
 from controller.kube.client import Client
+from controller.kube.precedence import AT_ONCE, Precedence
 from controller.kube.pressure import Budget, Pressure
 from controller.queues import INTERVAL_SECONDS, QueueStatuses, difference
 from controller.watched import rows
@@ -24,6 +25,7 @@ from core.model import Key
 from core.state.state import State
 from core.wire.merge import merged
 from tests.controller.test_caches import made, workload
+from tests.eventually import eventually
 
 FLAVORS = [{"name": "default", "resources": []}]
 
@@ -126,6 +128,7 @@ class World:
         self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "default"))
         self.caches.start()
         self.pressure = Pressure(lambda: self.now)
+        self.precedence = Precedence()
         self.wrote(IDLE_SECONDS, 50)
         budget = Budget(self.pressure, clock=lambda: self.now, sleep=self.sleep)
         writer = Writer(cast(Client, self), self.caches.stores)
@@ -272,6 +275,27 @@ async def test_a_status_has_what_is_true_when_its_turn_comes() -> None:
         await world.passes(2.0)
         counts = [write.body["status"]["pendingWorkloads"] for write in world.writes if write.kind == "ClusterQueue"]
         assert counts[-1] == 30 and len(counts) <= 3
+
+
+async def test_a_status_has_what_is_true_when_admission_calls_let_it_be_written() -> None:
+    async with running("q") as world:
+        await world.passes(1.0)
+        before, answered = len(world.writes), asyncio.Event()
+        world.precedence.called()
+        others = [asyncio.create_task(_hold(world.precedence, answered)) for _ in range(AT_ONCE)]
+        world.submit("first", "q")
+        await eventually(lambda: world.precedence._waiting)
+        world.submit("second", "q")
+        answered.set()
+        await asyncio.gather(*others)
+        await world.passes(1.0)
+        counts = [write.body["status"].get("pendingWorkloads") for write in world.writes[before:]]
+        assert counts and set(counts) == {2}
+
+
+async def _hold(precedence: Precedence, until: asyncio.Event) -> None:
+    async with precedence.turn():
+        await until.wait()
 
 
 async def test_many_local_queues_do_not_delay_the_status_of_a_cluster_queue() -> None:

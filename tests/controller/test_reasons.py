@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from api.objects import Raw
+from controller.kube.precedence import AT_ONCE, Precedence
 from controller.kube.pressure import Budget, Pressure
 from controller.reasons import MESSAGE_SECONDS, WaitReasons
 from controller.writes import Writer
@@ -115,6 +116,26 @@ async def test_a_workload_that_is_admitted_before_its_turn_costs_no_write(world:
         world.budget.left = 1
         await eventually(lambda: world.budget.taken == 1 and world.reasons.reasons.in_hand == 0)
     assert world.server.patches == 0
+
+
+async def test_a_workload_that_is_admitted_while_admission_calls_are_answered_costs_no_write(world: World) -> None:
+    decision, answered = world.waits("big"), asyncio.Event()
+    world.reasons.add(decision)
+    world.server.precedence.called()
+    others = [asyncio.create_task(_hold(world.server.precedence, answered)) for _ in range(AT_ONCE)]
+    async with world.running():
+        world.budget.left = 1
+        await eventually(lambda: world.server.precedence._waiting)
+        world.reasons.drop(Key("ns", "big"))
+        answered.set()
+        await asyncio.gather(*others)
+        await eventually(lambda: world.reasons.reasons.in_hand == 0)
+    assert world.server.patches == 0
+
+
+async def _hold(precedence: Precedence, until: asyncio.Event) -> None:
+    async with precedence.turn():
+        await until.wait()
 
 
 async def test_of_decisions_before_its_turn_only_the_last_is_written(world: World) -> None:
