@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from api import names
 from api.syntax import label_value
@@ -109,8 +109,8 @@ def inject(template: Raw, injection: Injection) -> Raw:
     tolerations = _appended(spec.get("tolerations") or [], injection.tolerations)
     return {
         **template,
-        "metadata": _with(metadata, labels=labels, annotations=annotations),
-        "spec": _with(spec, nodeSelector=selector, tolerations=tolerations),
+        "metadata": _with(metadata, labels=labels or None, annotations=annotations or None),
+        "spec": _with(spec, nodeSelector=selector or None, tolerations=tolerations or None),
     }
 
 
@@ -119,21 +119,19 @@ def restore(template: Raw, original: Raw, *, keep_labels: frozenset[str] = froze
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     old_metadata, old_spec = original.get("metadata") or {}, original.get("spec") or {}
     kept = {key: value for key, value in (metadata.get("labels") or {}).items() if key in keep_labels}
-    labels = {**(old_metadata.get("labels") or {}), **kept}
-    empty: Raw = {"nodeSelector": {}, "tolerations": [], "schedulingGates": []}
-    before = {part: old_spec.get(part) or nothing for part, nothing in empty.items()}
-    return {
-        **template,
-        "metadata": _with(metadata, labels=labels, annotations=old_metadata.get("annotations") or {}),
-        "spec": _with(spec, **before),
-    }
+    labels = {**(old_metadata.get("labels") or {}), **kept} or old_metadata.get("labels")
+    found = _with(metadata, labels=labels, annotations=old_metadata.get("annotations"))
+    pod = _with(spec, **{part: old_spec.get(part) for part in _INJECTED})
+    return _with(template, metadata=found or None, spec=pod)
+
+
+_INJECTED: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _with(holder: Raw, **parts: Any) -> Raw:
-    """Returns the object with these parts; empty parts are not added, because the object may be in a list that is sent
-    as a whole.
-    """
-    return {**holder, **{key: value for key, value in parts.items() if value or key in holder}}
+    """Returns the object with these parts, and without those that are None."""
+    rest = {key: value for key, value in holder.items() if key not in parts}
+    return rest | {key: value for key, value in parts.items() if value is not None}
 
 
 def merge_diff(old: Raw, new: Raw) -> Raw:
@@ -143,7 +141,7 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
         before, after = old.get(key), new.get(key)
         if _same(before, after):
             continue
-        if isinstance(after, dict) and (isinstance(before, dict) or before is None):
+        if isinstance(after, dict) and after and (isinstance(before, dict) or before is None):
             patch[key] = merge_diff(before or {}, after)
         else:
             patch[key] = None if _empty(after) else after

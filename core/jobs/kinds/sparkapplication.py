@@ -122,7 +122,8 @@ class SparkApplication(JobKind):
         }
         found = template.inject(pod, injection)
         given = {**found["metadata"], **found["spec"]}
-        return changed(job, slot.path, {**role, **{part: given[part] for part in _CHANGED}})
+        rest = {part: value for part, value in role.items() if part not in _CHANGED}
+        return changed(job, slot.path, {**rest, **given})
 
     def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """The application as it was before its start, by the annotation of that start."""

@@ -106,7 +106,7 @@ def test_a_job_whose_quota_was_taken_from_outside_gets_its_own_node_selector_bac
     assert left["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "ssd", "kind": "spot"}
     restored = stopped({**left, "status": {}}, raw)["spec"]["template"]
     assert restored["spec"]["nodeSelector"] == {"disk": "ssd"}
-    assert not restored["metadata"]["annotations"]
+    assert "annotations" not in restored["metadata"]
 
 
 def test_a_job_that_could_not_start_stays_suspended_whatever_unsuspends_it() -> None:
@@ -136,7 +136,7 @@ def test_a_job_with_more_pods_that_was_suspended_in_the_same_write_is_stopped_to
     assert BATCH_JOB.stop(busy, raw["spec"]["podSets"]) == []
     idle = {**resized, "status": {}}
     restored = stopped(idle, raw)
-    assert not restored["spec"]["template"]["spec"]["nodeSelector"]
+    assert "nodeSelector" not in restored["spec"]["template"]["spec"]
     assert restored["spec"]["parallelism"] == 40
     assert isinstance(decide(situation(restored, raw)), DeleteWorkload)
 

@@ -130,7 +130,7 @@ def pruned(value: Any) -> Any:
 @EACH
 @given(injection=INJECTIONS)
 def test_a_start_and_a_stop_give_back_the_job_as_it_was(kind: JobKind, injection: Injection) -> None:
-    original = EXAMPLES[kind]
+    original = {**EXAMPLES[kind], "spec": pruned(EXAMPLES[kind]["spec"])}
     related = RELATED.get(kind, ())
     pod_sets = kind.pod_sets(original, related)
     running = started(kind, original, injection)
@@ -140,7 +140,7 @@ def test_a_start_and_a_stop_give_back_the_job_as_it_was(kind: JobKind, injection
     while writes := kind.stop(stopped, pod_sets, related):
         stopped = applied(kind, stopped, writes)
         assert kind.held(stopped)
-    assert merge_diff(pruned(original["spec"]), pruned(stopped["spec"])) == {}
+    assert stopped["spec"] == original["spec"]
 
 
 @IN_TEMPLATES
