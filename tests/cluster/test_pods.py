@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
@@ -419,3 +422,30 @@ def test_a_statefulset_has_one_workload_is_scaled_to_zero_and_starts_again(world
     world.until("its pods are gone at the end", lambda: not mine())
     world.until("its Workload too", lambda: gone(world, "workloads", name))
     world.until("all quota is free", lambda: reserving(world, "twelfth") == 0)
+
+
+PAGES = Path(__file__).parents[2] / "docs" / "kinds"
+
+
+@pytest.mark.parametrize("page", ["pod", "pod-group", "deployment", "statefulset"])
+def test_the_manifest_of_a_page_works_as_written(world: World, page: str) -> None:
+    if not world.get("localqueues", "main"):
+        quota = [{"name": "cpu", "nominalQuota": 2}, {"name": "memory", "nominalQuota": "1Gi"}]
+        covered = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "one", "resources": quota}]}
+        fields = {"namespaceSelector": {}, "resourceGroups": [covered]}
+        world.create(ours("ClusterQueue", "main", fields), local_queue("main", "main"))
+    (shown,) = re.findall(r"```yaml\n(.*?)```", (PAGES / f"{page}.md").read_text(), re.DOTALL)
+    objects = list(yaml.safe_load_all(shown))
+    expected = sum(each["spec"].get("replicas", 1) for each in objects)
+    before = {each["metadata"]["name"] for each in world.get("pods")["items"]}
+    world.plane.kubectl("apply", "-n", SPACE, "-f", "-", stdin=shown, check=True)
+
+    def mine() -> list[Raw]:
+        return [each for each in world.get("pods")["items"] if each["metadata"]["name"] not in before]
+
+    world.until("its pods run", lambda: [each["status"]["phase"] for each in mine()] == ["Running"] * expected)
+    assert {each["spec"]["nodeName"] for each in mine()} == {"one-1"}
+    assert not any(gates(each) for each in mine())
+    world.plane.kubectl("delete", "-n", SPACE, "-f", "-", stdin=shown, check=True)
+    world.until("its pods are gone", lambda: not mine())
+    world.until("the quota is free", lambda: reserving(world, "main") == 0)
