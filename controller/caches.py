@@ -146,7 +146,8 @@ class Caches:
         self._classes: PriorityClasses | None = None
         self._versions = itertools.count(1)
         self.stores: dict[Resource, Store[Any]] = {
-            resource: Store(resource.plural, row.keep(), row.indexes) for resource, row in self.rows.items()
+            resource: Store(resource.plural, row.keep(), row.indexes, selects=selected(row.selector))
+            for resource, row in self.rows.items()
         }
         self.workloads: Store[Raw] = self.stores[resources.WORKLOADS]
         self.local_queues: Store[Raw] = self.stores[resources.LOCAL_QUEUES]
@@ -321,6 +322,12 @@ class Caches:
 def _to_the_end(steps: Iterator[None]) -> None:
     for _ in steps:
         pass
+
+
+def selected(selector: str) -> Callable[[Raw], bool]:
+    """Returns whether an object has the label of a selector ``key=value``; every object if there is none."""
+    key, _, value = selector.partition("=")
+    return lambda raw: not key or (raw["metadata"].get("labels") or {}).get(key) == value
 
 
 def either(old: Raw | None, new: Raw | None) -> Raw:

@@ -52,8 +52,17 @@ class Store(Generic[T]):
     Costs: constant for ``get`` and each change, plus one set operation an index entry.
     """
 
-    def __init__(self, name: str, transform: Callable[[Raw], T], indexes: Mapping[str, Index[T]] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        transform: Callable[[Raw], T],
+        indexes: Mapping[str, Index[T]] | None = None,
+        *,
+        selects: Callable[[Raw], bool] = lambda raw: True,
+    ) -> None:
+        """``selects`` is the selector of the watch: answers to writes of other objects are not kept."""
         self.name = name
+        self._selects = selects
         self.synced = False
         self.handler_errors = 0
         self._transform = transform
@@ -154,7 +163,7 @@ class Store(Generic[T]):
         """
         key = key_of(raw)
         uid, version = raw["metadata"]["uid"], number_of(raw["metadata"]["resourceVersion"])
-        if version > self._deleted.get(uid, -1):
+        if version > self._deleted.get(uid, -1) and self._selects(raw):
             self._enter(key, raw)
         entry = self._entries.get(key)
         return entry.value if entry and entry.uid == uid else self._transform(raw)

@@ -78,3 +78,13 @@ def test_ten_thousand_pods_need_less_than_sixty_mebibytes() -> None:
         tracemalloc.stop()
     assert len(store) == PODS
     assert used / PODS < MOST_BYTES
+
+
+def test_the_answer_to_a_write_of_a_pod_that_is_not_watched_is_not_kept() -> None:
+    """An elastic Job's pods are patched without being queued themselves."""
+    store = Caches(State(), rows([POD])).stores[POD.resource]
+    ours, other = received(1), received(2)
+    del other["metadata"]["labels"]["kueue.x-k8s.io/managed"]
+    for pod in (ours, other):
+        store.put_from_write(pod)
+    assert [each["metadata"]["name"] for each in store] == ["worker-00001"]
