@@ -220,6 +220,9 @@ class Pod(JobKind):
             errors.append(forbidden(RETRIABLE, "unretriable pod group can't be converted to retriable"))
         if before and after != before:
             errors.append(invalid(_group_path(new, enabled), after, "field is immutable"))
+        watched = meta.labels(old).get(Label.MANAGED) == "true"
+        if watched and Label.MANAGED not in meta.labels(new) and not ended(new):
+            errors.append(forbidden(MANAGED_LABEL, "cannot be removed: a pod that runs would give its quota back"))
         return errors
 
 

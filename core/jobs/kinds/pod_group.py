@@ -100,7 +100,8 @@ class PodGroup(Pod):
         members, total = job["members"], total_count(job)
         succeeded = sum(phase(pod) == "Succeeded" for pod in members)
         given_up = any(map(unretriable, members)) and all(map(ended, members))
-        return Outcome(True, f"Pods succeeded: {succeeded}/{total}.") if succeeded == total or given_up else None
+        done = 0 < total <= succeeded and not self.active(job)  # the total count can be lowered while pods run
+        return Outcome(True, f"Pods succeeded: {succeeded}/{total}.") if done or given_up else None
 
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether as many pods as the group has are ready or have succeeded."""

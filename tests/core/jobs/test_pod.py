@@ -281,3 +281,14 @@ def test_a_pod_stays_in_its_group_and_stays_unretriable() -> None:
         " to retriable",
         f'metadata.labels[{Label.POD_GROUP_NAME}]: Invalid value: "h": field is immutable',
     ]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+def test_the_label_by_which_a_pod_is_watched_stays_until_it_has_ended(phase: str) -> None:
+    """Without it a running pod would be taken for a deleted one, whose quota is free."""
+    old, new = pod(gated=False, status={"phase": phase}), pod(gated=False, status={"phase": phase})
+    del new["metadata"]["labels"][Label.MANAGED]
+    errors = [str(each) for each in POD.validate_update(old, new, DEFAULTS.__getitem__)]
+    text = "cannot be removed: a pod that runs would give its quota back"
+    refused = f"metadata.labels[{Label.MANAGED}]: Forbidden: {text}"
+    assert errors == ([refused] if phase == "Running" else [])

@@ -220,6 +220,12 @@ def test_only_an_unretriable_group_finishes_with_failed_pods(unretriable: bool) 
     assert (outcome.message if outcome else "") == ("Pods succeeded: 1/3." if unretriable else "")
 
 
+def test_a_group_whose_total_count_is_lowered_is_not_finished_while_pods_run() -> None:
+    lower = {Annotation.POD_GROUP_TOTAL_COUNT: "1"}
+    pods = [member("a", gated=False, phase="Succeeded", annotations=lower), member("b", gated=False, annotations=lower)]
+    assert POD_GROUP.finished(group(*pods)) is None
+
+
 def test_a_serving_group_never_finishes_and_keeps_all_its_quota() -> None:
     mark = {Annotation.POD_GROUP_SERVING: "true"}
     found = group(*(member(name, gated=False, phase="Succeeded", annotations=mark) for name in "abc"))
