@@ -357,6 +357,13 @@ FAMILIES: Final[dict[str, Family]] = {
     "admission_attempt_duration_seconds": _histogram(
         ("result",), "How long a cycle took." + _RESULT, bounds=_DEFAULT_BUCKETS
     ),
+    "pod_scheduling_gate_removal_seconds": _histogram(
+        ("name", "cluster_queue", "is_group"),
+        "Time from the admission of a Workload until the gate of a pod was removed: name is the gate, is_group whether"
+        " the pod is one of a group.",
+        CLUSTER_QUEUE,
+        bounds=_DEFAULT_BUCKETS,
+    ),
     "workload_creation_latency_seconds": _histogram(
         ("job_kind",),
         "Time from the creation of a job until its Workload was created, for jobs that nobody has changed since.",

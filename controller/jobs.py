@@ -302,8 +302,7 @@ class JobReconciler:
             case Start():
                 await self._write(key, action.writes)
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
-                for part in kind_at(self.kind, key).parts(job):
-                    self._tell(part, events.started(action.cluster_queue))
+                self._started(key, job, action)
             case Stop():
                 await self._write(key, action.writes)
                 if action.was_running:
@@ -375,6 +374,24 @@ class JobReconciler:
                     await self.writer.delete(resource, at, each.uid)
                 case _:
                     assert_never(each)
+
+    def _started(self, key: Key, job: Raw, action: Start) -> None:
+        """Emits the event on the objects that were started, and counts how long pods kept their gate."""
+        targets = {each.target.key for each in action.writes if each.target is not None}
+        parts = kind_at(self.kind, key).parts(job)
+        started = [part for part in parts if key_of(part) in targets] if self.kind.grouped and targets else parts
+        for part in started:
+            self._tell(part, events.started(action.cluster_queue))
+        if not self.kind.grouped:
+            return
+        known = (self.caches.get(key_of(raw)) for raw in self.caches.workloads_of(owner_of(self.kind, key)))
+        conditions = (value.condition(names.Condition.ADMITTED) for value in known if value is not None)
+        since = next((each.since for each in conditions if each is not None and each.status), None)
+        if since is None:
+            return
+        for _ in started:
+            group = kind_at(self.kind, key) is POD_GROUP
+            self.metrics.gate_removed(action.cluster_queue, self.clock() - since, is_group=group)
 
     def _status_written(self, job: Raw, action: WorkloadStatus) -> None:
         log.info("workload status", workload=str(action.workload), why=action.why)

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
+from api import names
 from controller.custom_labels import CustomLabels
 from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, subject_of
 from core.model import Key, Plan, Reserve, Workload
@@ -77,6 +78,15 @@ class QueueingMetrics:
     def workload_created(self, job_kind: str, seconds: float, queue: Key) -> None:
         """Count a Workload that was created so long after its job."""
         self._add("workload_creation_latency_seconds", {"job_kind": job_kind}, seconds, [(LOCAL_QUEUE, queue)])
+
+    def gate_removed(self, cluster_queue: str, seconds: float, *, is_group: bool) -> None:
+        """Counts a pod whose gate was removed so long after the admission of its Workload."""
+        labels = {
+            "name": names.SchedulingGate.ADMISSION,
+            "cluster_queue": cluster_queue,
+            "is_group": str(is_group).lower(),
+        }
+        self._add("pod_scheduling_gate_removal_seconds", labels, seconds)
 
     def preempted(self, preempting_cluster_queue: str, reason: str) -> None:
         """Count a workload that was preempted for one in ``preempting_cluster_queue``."""

@@ -33,7 +33,6 @@ KUEUE: dict[str, Raw] = {
     each["name"]: each for each in json.loads(Path(__file__).with_name("kueue_metrics.json").read_text())
 }
 ABSENT = {
-    "kueue_pod_scheduling_gate_removal_seconds": "there is no integration of plain pods, so nothing has our gates",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
 }
@@ -146,6 +145,7 @@ def busy() -> Page:
     page.metrics.cycle(Plan((wait,), {"cq": 1}, (("cq", "deferred_fit"),)), 0.01)
     page.metrics.preempted("cq", "InClusterQueue")
     page.metrics.workload_created("batch/v1/Job", 0.1, Key("ns", "lq"))
+    page.metrics.gate_removed("cq", 0.1, is_group=True)
     return page
 
 
