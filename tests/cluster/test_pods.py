@@ -269,23 +269,23 @@ def phases(world: World, name: str) -> list[str]:
 
 def test_a_group_waits_until_it_is_complete_starts_together_and_finishes(world: World) -> None:
     queue(world, "seventh", one=2)
-    world.create(group("team", "seventh", seconds=2))
-    world.until("a pod is missing", lambda: "ErrWorkloadCompose" in world.events("Pod", "team-0"))
-    assert world.workloads().get("team-0") is None
-    world.create(group("team", "seventh", index=1, seconds=2))
-    world.until("both have started", lambda: set(phases(world, "team")) <= {"Running", "Succeeded"})
-    workload = world.get("workloads", "team")
+    world.create(group("duo", "seventh", seconds=2))
+    world.until("a pod is missing", lambda: "ErrWorkloadCompose" in world.events("Pod", "duo-0"))
+    assert world.workloads().get("duo-0") is None
+    world.create(group("duo", "seventh", index=1, seconds=2))
+    world.until("both have started", lambda: set(phases(world, "duo")) <= {"Running", "Succeeded"})
+    workload = world.get("workloads", "duo")
     assert [(each["count"]) for each in workload["spec"]["podSets"]] == [2]
     owners = {(each["name"], each.get("controller", False)) for each in workload["metadata"]["ownerReferences"]}
-    assert owners == {("team-0", False), ("team-1", False)}
-    assert {each["spec"]["nodeName"] for each in members(world, "team").values()} == {"one-1"}
-    world.until("it has finished", lambda: condition_of(world, "team", "Finished")[:2] == ("True", "Succeeded"))
-    assert condition_of(world, "team", "Finished")[2] == "Pods succeeded: 2/2."
+    assert owners == {("duo-0", False), ("duo-1", False)}
+    assert {each["spec"]["nodeName"] for each in members(world, "duo").values()} == {"one-1"}
+    world.until("it has finished", lambda: condition_of(world, "duo", "Finished")[:2] == ("True", "Succeeded"))
+    assert condition_of(world, "duo", "Finished")[2] == "Pods succeeded: 2/2."
     world.until(
-        "its pods are free", lambda: all("finalizers" not in p["metadata"] for p in members(world, "team").values())
+        "its pods are free", lambda: all("finalizers" not in p["metadata"] for p in members(world, "duo").values())
     )
     world.until("the quota is free", lambda: reserving(world, "seventh") == 0)
-    for name in members(world, "team"):
+    for name in members(world, "duo"):
         world.delete("pods", name)
 
 
