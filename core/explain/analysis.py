@@ -23,7 +23,7 @@ from core.quota.node import QueueNode
 from core.quota.shares import share
 from core.quota.tree import Tree
 from core.quota.usage import Reservation, totals
-from core.scheduling.cycle import schedule
+from core.scheduling.cycle import replaced_slice, schedule
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -213,8 +213,14 @@ class _Question:
         return plan.decisions[0]
 
     def tree(self) -> Tree:
-        """The tree the ClusterQueue is in."""
-        return self.state.reservations.trees[self.state.reservations.roots[self.cluster_queue]]
+        """The tree the ClusterQueue is in, without the slice that the workload replaces: its quota is taken over."""
+        tree = self.state.reservations.trees[self.state.reservations.roots[self.cluster_queue]]
+        replaced = replaced_slice(self.workload, tree.queues[self.cluster_queue])
+        if replaced is None:
+            return tree
+        other = tree.copy()
+        other.release(replaced.key, self.cluster_queue)
+        return other
 
     def node(self) -> QueueNode:
         """The ClusterQueue in it."""

@@ -132,7 +132,7 @@ class _Cycle:
 
     def _entry(self, head: Head, tree: Tree) -> Entry:
         node = tree.queues[head.cluster_queue]
-        replaced = _replaced(head, node)
+        replaced = replaced_slice(head.workload, node)
         if replaced is None:
             return Entry(self._preemptor(head, node, self.borrowers.setdefault(tree.root, {})), tree)
         return Entry(self._preemptor(head, node, {}, gone={replaced.key}), tree, replaced=replaced)
@@ -330,12 +330,12 @@ def _overlaps(targets: list[Candidate], preempted: dict[Key, Candidate]) -> bool
     return any(target.key in preempted for target in targets)
 
 
-def _replaced(head: Head, node: QueueNode) -> Candidate | None:
-    """Returns the slice that a head replaces: it holds quota in the same ClusterQueue, is not evicted, and is of the
-    same job.
+def replaced_slice(workload: Workload, node: QueueNode) -> Candidate | None:
+    """Returns the slice that a workload replaces: it holds quota in the same ClusterQueue, is not evicted, and is of
+    the same job.
     """
-    held = node.reserved.get(head.workload.replaces) if head.workload.replaces is not None else None
-    if held is None or held.evicted or held.workload.owner != head.workload.owner:
+    held = node.reserved.get(workload.replaces) if workload.replaces is not None else None
+    if held is None or held.evicted or held.workload.owner != workload.owner:
         return None
     return Candidate(held, node)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.explain.analysis import explain
 from core.model import (
     Admission,
     Key,
@@ -221,6 +222,18 @@ def test_a_slice_is_finished_when_the_one_that_replaces_it_is_admitted(admitted:
     assert (done.reason, done.message) == (
         "WorkloadSliceReplaced",
         "Replaced to accommodate a workload (UID: uid-new, JobUID: j-uid) due to workload slice aggregation",
+    )
+
+
+def test_the_explanation_of_a_waiting_slice_counts_only_the_difference() -> None:
+    found = put(state(cluster_queue("cq", 10)), OLD, reserved("other", 4, "cq"), slice_of(OLD, 8))
+    told = explain(found, Key("ns", "new"), NOW)
+    assert told is not None
+    assert [(cell.asked, cell.free, cell.missing) for cell in told.cells] == [(8, 6, 2)]
+    assert [holder.key.name for holder in told.holders] == ["other"]
+    assert told.ways == (
+        "it fits when ns/other ends",
+        "with 2m cpu more quota in flavor default (nominalQuota of ClusterQueue cq)",
     )
 
 
