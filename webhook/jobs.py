@@ -118,8 +118,8 @@ def _elastic_gate(kind: JobKind, job: Raw, request: Request, context: Context) -
 
 
 def _gates(kind: JobKind, job: Raw) -> list[tuple[Path, list[Raw]]]:
-    """The path and value of the scheduling gates of each pod template."""
-    paths = [(*slot.path, "spec", "schedulingGates") for slot in kind.slots(job)]
+    """The path and value of the scheduling gates of each pod template that the job has."""
+    paths = [(*slot.path, "spec", "schedulingGates") for slot in kind.slots(job) if at(job, slot.path)]
     return [(path, at(job, path) or []) for path in paths]
 
 

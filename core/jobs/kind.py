@@ -263,7 +263,7 @@ class JobKind(ABC):
         """Pods by pod set that will not be needed any more although the job runs on."""
         return {}
 
-    def slice_of(self, job: Raw) -> str:
+    def slice_of(self, job: Raw, related: Sequence[Raw] = ()) -> str:
         """What distinguishes the Workload of an elastic job of this size from those of other sizes."""
         return str(job["metadata"].get("generation", 1))
 

@@ -40,12 +40,13 @@ def max_execution_seconds(job: Raw) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def name(kind: JobKind, job: Raw, *, elastic: bool = False) -> str:
+def name(kind: JobKind, job: Raw, *, elastic: bool = False, related: Sequence[Raw] = ()) -> str:
     """``kind-name-hash``: five hex digits over kind, group, name and uid distinguish names that would otherwise
     collide, and for an elastic job its size.
     """
     metadata = job["metadata"]
-    return name_of(kind.resource, metadata["name"], metadata["uid"], *([kind.slice_of(job)] if elastic else []))
+    more = [kind.slice_of(job, related)] if elastic else []
+    return name_of(kind.resource, metadata["name"], metadata["uid"], *more)
 
 
 def name_of(resource: Resource, job: str, uid: str, *more: str) -> str:
@@ -68,7 +69,7 @@ def manifest(
     """Returns the Workload to create for a job; ``priority`` is the result of ``core.workload.priority.of_job``. That
     of an elastic job may replace another one.
     """
-    metadata, own = job["metadata"], name(kind, job, elastic=elastic)
+    metadata, own = job["metadata"], name(kind, job, elastic=elastic, related=related)
     labels = _chosen(metadata.get("labels"), copied.labels)
     if not label_value(metadata["uid"]):
         labels[names.Label.JOB_UID] = metadata["uid"]

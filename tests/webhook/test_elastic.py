@@ -100,3 +100,14 @@ def test_each_group_of_an_elastic_raycluster_gets_the_gate() -> None:
         "/spec/workerGroupSpecs/0/template/spec/schedulingGates",
         "/spec/workerGroupSpecs/1/template/spec/schedulingGates",
     ]
+
+
+def test_an_elastic_rayjob_gets_the_gate_only_in_templates_that_it_has() -> None:
+    """KubeRay makes the pod that submits the job, if the job has no template for it."""
+    pod = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
+    spec = {"shutdownAfterJobFinishes": True, "rayClusterSpec": {"headGroupSpec": {"template": pod}}}
+    metadata = {"name": "r", "namespace": "team-a", "labels": QUEUE, "annotations": ELASTIC}
+    found = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+    settings = Settings(frameworks=frozenset({"ray.io/rayjob"}))
+    patch = patched(ask("/mutate-ray-io-v1-rayjob", review_of(found, resource="rayjobs"), settings=settings))
+    assert patch == {"/spec/suspend": True, "/spec/rayClusterSpec/headGroupSpec/template/spec/schedulingGates": [GATE]}

@@ -120,6 +120,9 @@
 {{- end }}
 {{- if has "ray.io/rayjob" $frameworks }}
 - apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get, list, watch]
+- apiGroups: [ray.io]
   resources: [rayjobs]
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [ray.io]

@@ -9,7 +9,7 @@ suspended (seen with v1.6.2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from api import quantity
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, Schema, fields, list_of, map_of
@@ -45,13 +45,14 @@ class RayKind(JobKind):
     """A kind that runs a cluster; ``pods_path`` is the field that describes it."""
 
     pods_field = "replicas"
+    elastic = True
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod set ``head``, and one for each group of workers."""
         cluster = at(job, self.pods_path)
         if not cluster:
             return []
-        groups = enumerate(cluster.get("workerGroupSpecs") or ())
+        groups = enumerate(_scaled(groups_of(cluster), self.autoscaled(job, related)))
         return [
             Slot(HEAD, 1, (*self.pods_path, "headGroupSpec", "template")),
             *(
@@ -63,6 +64,10 @@ class RayKind(JobKind):
                 for index, each in groups
             ),
         ]
+
+    def autoscaled(self, job: Raw, related: Sequence[Raw] = ()) -> Raw | None:
+        """The RayCluster whose worker groups an autoscaler resizes instead of those of the job; None for none."""
+        return None
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template of a group; that of the head with everything that KubeRay adds to it."""
@@ -119,7 +124,6 @@ class RayCluster(RayKind):
     framework = "ray.io/raycluster"
     resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
     pods_path = ("spec",)
-    elastic = True
     form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
     autoscaling_error = (
         "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices"
@@ -149,6 +153,46 @@ class RayCluster(RayKind):
 
 
 RAY_CLUSTER: Final = RayCluster()
+
+
+class RunsCluster(RayKind):
+    """A kind whose objects have a RayCluster, which its autoscaler resizes; ``cluster_path`` has the cluster's name."""
+
+    related = (RAY_CLUSTER.resource,)
+    cluster_path: ClassVar[Path]
+
+    def autoscaled(self, job: Raw, related: Sequence[Raw] = ()) -> Raw | None:
+        """The RayCluster of an elastic job with an autoscaler."""
+        scales = meta.elastic(job) and at(job, (*self.pods_path, "enableInTreeAutoscaling"))
+        return self._cluster(job, related) if scales else None
+
+    def awaits_pods(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether workers are missing in its cluster."""
+        found = self._cluster(job, related)
+        return found is None or RAY_CLUSTER.awaits_pods(found)
+
+    def slice_of(self, job: Raw, related: Sequence[Raw] = ()) -> str:
+        """The generations of the job and of its cluster."""
+        found = self._cluster(job, related)
+        return "_".join((super().slice_of(job), super().slice_of(found) if found is not None else ""))
+
+    def _cluster(self, job: Raw, related: Sequence[Raw]) -> Raw | None:
+        name = at(job, self.cluster_path)
+        return next((each for each in related if each["metadata"]["name"] == name), None)
+
+
+def groups_of(cluster: Raw) -> list[Raw]:
+    """The groups of workers of a cluster's description."""
+    return list(cluster.get("workerGroupSpecs") or ())
+
+
+def _scaled(groups: list[Raw], cluster: Raw | None) -> list[Raw]:
+    """The groups with the replicas that they have in a RayCluster."""
+    if cluster is None:
+        return groups
+    replicas = {each.get("groupName"): each.get("replicas") for each in groups_of(cluster["spec"])}
+    found = ((each, replicas.get(each.get("groupName"))) for each in groups)
+    return [each if count is None else {**each, "replicas": count} for each, count in found]
 
 
 def state(cluster: Raw) -> str:

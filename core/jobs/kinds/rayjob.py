@@ -17,7 +17,7 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.fields import at, changed
 from core.jobs.kind import Outcome, Slot
-from core.jobs.kinds.raycluster import CLUSTER, RayKind
+from core.jobs.kinds.raycluster import CLUSTER, RunsCluster
 from core.jobs.template import Injection
 from core.model import Raw
 
@@ -29,12 +29,13 @@ _RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {
 """Those with which KubeRay runs a submitter of its own."""
 
 
-class RayJob(RayKind):
+class RayJob(RunsCluster):
     """The ``ray.io/rayjob`` framework."""
 
     framework = "ray.io/rayjob"
     resource = Resource("ray.io", "v1", "rayjobs", "RayJob")
     pods_path = ("spec", "rayClusterSpec")
+    cluster_path = ("status", "rayClusterName")
     form = Form(
         fields(
             metadata=METADATA,

@@ -13,18 +13,18 @@ from api.builtin import BOOLEAN, METADATA, TEXT, fields
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.kind import Outcome, holds
-from core.jobs.kinds.raycluster import CLUSTER, RAY_CLUSTER, RayKind, active, state
+from core.jobs.kinds.raycluster import CLUSTER, RunsCluster, active, state
 from core.model import Raw
 
 
-class RayService(RayKind):
+class RayService(RunsCluster):
     """The ``ray.io/rayservice`` framework."""
 
     framework = "ray.io/rayservice"
     resource = Resource("ray.io", "v1", "rayservices", "RayService")
     pods_path = ("spec", "rayClusterConfig")
+    cluster_path = ("status", "activeServiceStatus", "rayClusterName")
     suspend_path = ("spec", "rayClusterConfig", "suspend")
-    related = (RAY_CLUSTER.resource,)
     form = Form(
         fields(
             metadata=METADATA,

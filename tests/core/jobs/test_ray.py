@@ -25,6 +25,7 @@ from tests.core.jobs.samples import decoded, patches, read, with_status
 RAY = (RAY_CLUSTER, RAY_JOB, RAY_SERVICE)
 EACH = pytest.mark.parametrize("kind", RAY, ids=lambda kind: kind.kind)
 AUTOSCALER = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "500m", "memory": "512Mi"}}
+ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
 SUBMITTER = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 
 
@@ -314,9 +315,6 @@ def elastic(workers: int, *, generation: int, **status: Any) -> Raw:
     return found
 
 
-ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
-
-
 def admitted_slice(found: Raw) -> Raw:
     """The admitted Workload of an elastic RayCluster."""
     raw = workload.manifest(RAY_CLUSTER, found, {"spec": {"priority": 0}}, elastic=True)
@@ -345,3 +343,25 @@ def test_the_pods_of_an_elastic_cluster_are_asked_for_while_workers_are_missing(
     raw = admitted_slice(found)
     action = decide(Situation(RAY_CLUSTER, found, 1.0, workloads=(raw,), decoded=decoded(raw)))
     assert action == (Ungate("r-uid", RAY_CLUSTER.uid_label, {"head": 1, "small": 2}) if asked else Nothing())
+
+
+@pytest.mark.parametrize("kind", [RAY_JOB, RAY_SERVICE], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(
+    ("annotations", "autoscaling", "of", "count"),
+    [
+        pytest.param(ELASTIC, True, "r-1", 5, id="its cluster was resized by the autoscaler"),
+        pytest.param(ELASTIC, True, "another", 2, id="another cluster"),
+        pytest.param(ELASTIC, False, "r-1", 2, id="without autoscaler"),
+        pytest.param({}, True, "r-1", 2, id="not elastic"),
+    ],
+)
+def test_the_workers_of_an_elastic_job_are_those_of_its_cluster(
+    kind: RayKind, annotations: Raw, autoscaling: bool, of: str, count: int
+) -> None:
+    status = {"rayClusterName": "r-1", "activeServiceStatus": {"rayClusterName": "r-1"}}
+    found = ray(kind, group("small", 2), annotations=annotations, status=status, enableInTreeAutoscaling=autoscaling)
+    resized = ray(RAY_CLUSTER, group("small", 5))
+    resized["metadata"] |= {"name": of, "generation": 7}
+    counts = {each["name"]: each["count"] for each in kind.pod_sets(found, (resized,))}
+    assert counts["small"] == count
+    assert kind.slice_of(found, (resized,)) == ("1_7" if of == "r-1" else "1_")
