@@ -292,6 +292,9 @@ HOOKS: dict[str, About] = {
     **_about_pods(),
     **_about_pod_owner("apps-v1-deployment", "apps", "deployments", "Deployment"),
     **_about_pod_owner("apps-v1-statefulset", "apps", "statefulsets", "StatefulSet"),
+    **_about_pod_owner(
+        "leaderworkerset-x-k8s-io-v1-leaderworkerset", "leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet"
+    ),
     **_about_ours(),
     "/feedback-core-v1-pod": About("", "v1", "pods", _stranger("Pod", "v1", _POD)),
     "/feedback-apps-v1-deployment": About(

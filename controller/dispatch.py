@@ -14,16 +14,17 @@ from api.names import Annotation
 from api.objects import Resource, key_of
 from controller import resources
 from controller.caches import Caches
-from controller.indexes import check_names, flavor_names
+from controller.indexes import check_names, flavor_names, leader_worker_set_of
 from controller.jobs import JobReconciler
 from controller.mirror import QueueMirror
-from controller.pod_owners import StatefulSetReconciler
+from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.owners import MOST_LEVELS
+from core.jobs.pod_owners import LEADER_WORKER_SET, PodOwner
 from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
@@ -46,14 +47,14 @@ class Dispatcher:
         queues: QueueStatuses,
         jobs: Sequence[JobReconciler],
         mirror: QueueMirror,
-        stateful_sets: StatefulSetReconciler | None = None,
+        pod_owners: Sequence[PodOwnerReconciler] = (),
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
         self.workloads = workloads
         self.queues = queues
         self.mirror = mirror
-        self.stateful_sets = stateful_sets
+        self.pod_owners = {(each.resource.group, each.resource.kind): each for each in pod_owners}
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
     def connect(self, wakes: Mapping[Resource, Wake]) -> None:
@@ -73,8 +74,8 @@ class Dispatcher:
         """
         for reconciler in self.jobs.values():
             yield from _each(reconciler.changed, reconciler.every_key())
-        if self.stateful_sets is not None:
-            yield from _each(self.stateful_sets.changed, self.stateful_sets.store.keys())
+        for owners in self.pod_owners.values():
+            yield from _each(owners.changed, owners.store.keys())
         yield from _each(self._workload_and_job, self.caches.workloads.keys())
         for resource, row in self.caches.rows.items():
             if row.status is not None or row.in_use is not None:
@@ -116,8 +117,9 @@ class Dispatcher:
 
     def _job_of(self, raw: Raw) -> None:
         above = meta.annotations(raw).get(Annotation.JOB_OWNER_NAME)
-        if above and self.stateful_sets is not None:
-            self.stateful_sets.changed(Key(raw["metadata"]["namespace"], above))
+        if above:
+            for owners in self.pod_owners.values():
+                owners.changed(Key(raw["metadata"]["namespace"], above))
         by = owner(raw)
         reconciler = self.jobs.get((by.group, by.kind)) if by is not None else None
         if by is not None and reconciler is not None:
@@ -281,16 +283,24 @@ class Dispatcher:
         """A Queue of v0.1 changed."""
         self.mirror.changed(key_of(new or old or {}))
 
-    def stateful_set(self, old: Raw | None, new: Raw | None) -> None:
-        """A StatefulSet changed."""
-        if self.stateful_sets is not None:
-            self.stateful_sets.changed(key_of(new or old or {}))
+    def pod_owner(self, kind: PodOwner, old: Raw | None, new: Raw | None) -> None:
+        """An object changed whose pods form groups."""
+        reconciler = self.pod_owners.get((kind.resource.group, kind.resource.kind))
+        if reconciler is not None:
+            reconciler.changed(key_of(new or old or {}))
 
     def _pod_owner_of(self, raw: Raw | None) -> None:
-        """Queues the StatefulSet of a pod."""
-        by = owner(raw) if raw is not None else None
-        if self.stateful_sets is not None and by is not None and (by.group, by.kind) == ("apps", "StatefulSet"):
-            self.stateful_sets.changed(Key(by.namespace, by.name))
+        """Queues the object that has marked a pod, or will."""
+        if raw is None or not self.pod_owners:
+            return
+        by = owner(raw)
+        reconciler = self.pod_owners.get((by.group, by.kind)) if by is not None else None
+        if by is not None and reconciler is not None:
+            reconciler.changed(Key(by.namespace, by.name))
+        of_sets = self.pod_owners.get((LEADER_WORKER_SET.resource.group, LEADER_WORKER_SET.resource.kind))
+        if of_sets is not None:
+            for key in leader_worker_set_of(raw):
+                of_sets.changed(key)
 
     def job(self, kind: JobKind, old: Raw | None, new: Raw | None) -> None:
         """A job of this kind changed."""

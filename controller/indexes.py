@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from api import names
-from core.jobs import meta
+from core.jobs import leader_worker_sets, meta
 from core.jobs.kind import JobKind
 from core.model import Key, Raw
 from core.model.owner import Owner, owner
@@ -94,4 +94,10 @@ def check_names(raw: Raw) -> Iterable[str]:
 def belongs_to(kind: JobKind, raw: Raw) -> Iterable[Key]:
     """The job of this kind that an object is part of."""
     name = kind.belongs_to(raw)
+    return (Key(raw["metadata"]["namespace"], name),) if name else ()
+
+
+def leader_worker_set_of(raw: Raw) -> Iterable[Key]:
+    """The LeaderWorkerSet of a pod, by its label."""
+    name = meta.labels(raw).get(leader_worker_sets.NAME)
     return (Key(raw["metadata"]["namespace"], name),) if name else ()

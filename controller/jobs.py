@@ -50,7 +50,7 @@ from core.jobs.decide import decide, earlier
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
 from core.jobs.owners import Nesting, NestingError, kinds_and_groups, level_by_workload, nesting, workload_of
-from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.matching.namespaces import managed
@@ -107,13 +107,14 @@ class JobReconciler:
         self.queue.add(key, first=self._has_quota(key))
 
     def _made_ahead(self, raw: Raw) -> bool:
-        """Whether a Workload has no pods at present and belongs to a StatefulSet, which will have pods."""
+        """Whether a Workload has no pods at present and belongs to an object that will have pods."""
         name = meta.annotations(raw).get(names.Annotation.JOB_OWNER_NAME)
-        store = self.caches.stores.get(STATEFUL_SET.resource)
-        found = store.get(Key(raw["metadata"]["namespace"], name)) if name and store is not None else None
-        if found is None or meta.deleting(raw):
+        if not name or meta.deleting(raw):
             return False
-        return any(each["uid"] == meta.uid(found) for each in raw["metadata"].get("ownerReferences") or ())
+        key, owners = Key(raw["metadata"]["namespace"], name), raw["metadata"].get("ownerReferences") or ()
+        stores = (self.caches.stores[each.resource] for each in GROUP_OWNERS if each.resource in self.caches.stores)
+        there = {meta.uid(found) for store in stores if (found := store.get(key)) is not None}
+        return any(each["uid"] in there for each in owners)
 
     def every_key(self) -> Iterable[Key]:
         """The keys of all jobs."""

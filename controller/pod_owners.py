@@ -1,9 +1,12 @@
-"""Reconciles the objects whose pods form a group: StatefulSets. ``core.jobs.stateful_sets`` decides."""
+"""Reconciles the objects whose pods form groups: StatefulSets and LeaderWorkerSets.
+
+``core.jobs.stateful_sets`` and ``core.jobs.leader_worker_sets`` decide; the groups themselves are reconciled as pods.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 import structlog
@@ -16,12 +19,12 @@ from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
-from core.jobs import meta, stateful_sets
-from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs import leader_worker_sets, meta, stateful_sets
+from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Patch
 from core.jobs.kinds import POD
-from core.jobs.pod_owners import STATEFUL_SET
-from core.jobs.stateful_sets import Situation, Step
+from core.jobs.pod_owner_groups import Step
+from core.jobs.pod_owners import STATEFUL_SET, PodOwner
 from core.matching.namespaces import managed
 from core.model import Key, Raw
 from core.model.owner import Owner
@@ -31,11 +34,14 @@ log = structlog.get_logger(__name__)
 WORKERS = 5
 
 
-class StatefulSetReconciler:
-    """Reconciles StatefulSets. ``run`` while this process leads; call ``changed`` whenever something of one changed."""
+class PodOwnerReconciler:
+    """Reconciles the objects of one kind. ``run`` while this process leads; call ``changed`` whenever something of one
+    changed.
+    """
 
     def __init__(
         self,
+        kind: PodOwner,
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
@@ -43,17 +49,18 @@ class StatefulSetReconciler:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.kind = kind
         self.caches = caches
         self.writer = writer
         self.recorder = recorder
         self.settings = settings
         self.clock = clock
-        self.resource = STATEFUL_SET.resource
+        self.resource = kind.resource
         self.store = caches.stores[self.resource]
-        self.queue = WorkQueue[Key]("stateful-sets", longest_seconds=30.0)
+        self.queue = WorkQueue[Key](kind.resource.plural, longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
-        """Queues this StatefulSet."""
+        """Queues this object."""
         self.queue.add(key)
 
     async def run(self) -> None:
@@ -61,24 +68,35 @@ class StatefulSetReconciler:
         await self.queue.run(WORKERS, self.reconcile)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring one StatefulSet, its Workload and its pods one step on."""
+        """Bring one object, its Workloads and its pods one step on."""
         owner = self.store.get(key)
         if owner is None or meta.deleting(owner) or not self._managed(owner):
             return None
-        name = Key(key.namespace, stateful_sets.name(owner))
-        value = self.caches.get(name)
-        situation = Situation(
-            owner, self._pods(owner), self.caches.workloads.get(name), value, self.caches.classes, self.clock()
-        )
-        for step in stateful_sets.steps(situation):
+        for step in self._steps(owner):
             await self._apply(owner, step)
         return None
 
-    def _pods(self, owner: Raw) -> list[Raw]:
+    def _steps(self, owner: Raw) -> Iterable[Step]:
+        """All that is to be done, decided before the first write."""
+        if self.kind is STATEFUL_SET:
+            name = Key(owner["metadata"]["namespace"], stateful_sets.name(owner))
+            raw, value = self.caches.workloads.get(name), self.caches.get(name)
+            pods = self._controlled_pods(owner)
+            situation = stateful_sets.Situation(owner, pods, raw, value, self.caches.classes, self.clock())
+            return tuple(stateful_sets.steps(situation))
+        made = self.caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
+        members = self._labelled_pods(owner)
+        of_set = leader_worker_sets.Situation(owner, members, made, self.caches.decoded, self.caches.classes)
+        return tuple(leader_worker_sets.steps(of_set))
+
+    def _controlled_pods(self, owner: Raw) -> list[Raw]:
         key, uid = key_of(owner), owner["metadata"]["uid"]
         above = Owner(self.resource.group, self.resource.kind, key.namespace, key.name)
         found = self.caches.stores[POD.resource].by_index("owner", above)
         return [pod for pod in found if (meta.controller(pod) or {}).get("uid") == uid]
+
+    def _labelled_pods(self, owner: Raw) -> tuple[Raw, ...]:
+        return self.caches.stores[POD.resource].by_index("leader-worker-set", key_of(owner))
 
     def _managed(self, owner: Raw) -> bool:
         name = owner["metadata"]["namespace"]
@@ -100,6 +118,9 @@ class StatefulSetReconciler:
                 self._tell(owner, events.created_workload(key_of(created)))
             case UpdateWorkload():
                 await self.writer.patch(resources.WORKLOADS, step.workload, step.patch)
+            case DeleteWorkload():
+                await self.writer.delete(resources.WORKLOADS, step.workload, step.uid)
+                self._tell(owner, events.deleted_workload(step.workload))
             case WorkloadStatus():
                 await self.writer.patch(resources.WORKLOADS, step.workload, step.patch, subresource="status")
             case Problem():

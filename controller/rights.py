@@ -16,7 +16,7 @@ from controller.kube.events import EVENTS
 from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
 from core.jobs.owners import KNOWN
-from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.pod_owners import GROUP_OWNERS
 from core.model import Raw
 
 UNWATCHED: Final = (
@@ -74,8 +74,10 @@ def template() -> str:
     for kind in kinds.ALL:
         of_kind = _lines(rules(rows([kind])[len(WATCHED) :]))
         text += f"{{{{- if {kind.enabled_in_helm} }}}}\n{of_kind}{{{{- end }}}}\n"
-    of_sets = _lines(rules(rows([], stateful_sets=True)[len(WATCHED) :]))
-    return f'{text}{{{{- if has "{STATEFUL_SET.framework}" $frameworks }}}}\n{of_sets}{{{{- end }}}}\n{TAIL}'
+    for owner in GROUP_OWNERS:
+        of_owner = _lines(rules(rows([], [owner])[len(WATCHED) :]))
+        text += f'{{{{- if has "{owner.framework}" $frameworks }}}}\n{of_owner}{{{{- end }}}}\n'
+    return text + TAIL
 
 
 def _lines(found: Iterable[Raw]) -> str:

@@ -34,7 +34,7 @@ from controller.lookup import cache_lookup
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.owners import Owners
-from controller.pod_owners import StatefulSetReconciler
+from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.series import Series
@@ -45,7 +45,7 @@ from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import enabled_kinds
-from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.pod_owners import GROUP_OWNERS
 from core.matching.placement import matches
 from core.model import Key
 from core.quota.tree import above
@@ -78,8 +78,8 @@ class Controller:
         self.synced = False
         self.leading = asyncio.Event()
         kinds = enabled_kinds(self.settings.frameworks)
-        with_sets = STATEFUL_SET.framework in self.settings.frameworks
-        self._rows = rows(kinds, stateful_sets=with_sets)
+        owners = [each for each in GROUP_OWNERS if each.framework in self.settings.frameworks]
+        self._rows = rows(kinds, owners)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
         self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
         self.caches.in_steps = self._long.put_nowait
@@ -146,15 +146,14 @@ class Controller:
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
-        self.stateful_sets = (
-            StatefulSetReconciler(
-                self.caches, writer, Events(self._recorder, job_component(STATEFUL_SET.framework)), self.settings
+        self.pod_owners = [
+            PodOwnerReconciler(
+                each, self.caches, writer, Events(self._recorder, job_component(each.framework)), self.settings
             )
-            if with_sets
-            else None
-        )
+            for each in owners
+        ]
         self._dispatcher = Dispatcher(
-            self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror, self.stateful_sets
+            self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror, self.pod_owners
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
 
@@ -263,8 +262,8 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
-            if self.stateful_sets is not None:
-                group.create_task(self.stateful_sets.run(), name="stateful-sets")
+            for owners in self.pod_owners:
+                group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
 

@@ -19,7 +19,8 @@ from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
 from core.jobs.kind import JobKind
-from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.kinds import POD
+from core.jobs.pod_owners import PodOwner
 from core.model import Key, Labels, Raw
 from core.state.state import State
 from core.wire import decode, pod_requests, resource_quotas
@@ -188,6 +189,12 @@ WATCHED: tuple[Watched, ...] = (
 )
 
 
+_OF_PODS: Mapping[str, Callable[[Raw], Iterable[Key]]] = {
+    "job": lambda raw: (POD.key(raw),),
+    "leader-worker-set": indexes.leader_worker_set_of,
+}
+
+
 def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
     """Returns the row of a kind of job; ``kinds`` are those whose jobs its jobs may belong to."""
     return Watched(
@@ -200,7 +207,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,
             "prebuilt": indexes.prebuilt_of,
-            **({"job": lambda raw: (kind.key(raw),)} if kind.grouped else {}),
+            **(_OF_PODS if kind.grouped else {}),
             **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),
@@ -219,15 +226,14 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     )
 
 
-def rows(kinds: Iterable[JobKind], *, stateful_sets: bool = False) -> tuple[Watched, ...]:
+def rows(kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = ()) -> tuple[Watched, ...]:
     """Returns the table with a row for each of these kinds of jobs, and for the kinds of which their jobs consist."""
     kinds = tuple(kinds)
     queued = [kind.resource for kind in kinds]
     others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
-    groups = [Watched(resource=STATEFUL_SET.resource, wakes=Dispatcher.stateful_set)] if stateful_sets else []
     return (
         *WATCHED,
-        *groups,
+        *(Watched(resource=each.resource, optional=each.optional, wakes=_owner_changed(each)) for each in pod_owners),
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
     )
@@ -257,6 +263,13 @@ def dispatch_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
 def _job_changed(kind: JobKind) -> Wake:
     def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
         dispatcher.job(kind, old, new)
+
+    return changed
+
+
+def _owner_changed(kind: PodOwner) -> Wake:
+    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
+        dispatcher.pod_owner(kind, old, new)
 
     return changed
 

@@ -17,10 +17,20 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission import metadata
-from core.jobs.fields import Path, Setting, at
+from core.jobs.fields import Path, Setting, at, dotted
 from core.model import Raw
 
-FORM: Final = Form(fields(metadata=METADATA, spec=fields(replicas=INTEGER, template=POD_TEMPLATE)))
+FORM: Final = Form(
+    fields(
+        metadata=METADATA,
+        spec=fields(
+            replicas=INTEGER,
+            template=POD_TEMPLATE,
+            leaderWorkerTemplate=fields(size=INTEGER, leaderTemplate=POD_TEMPLATE, workerTemplate=POD_TEMPLATE),
+        ),
+    )
+)
+MOST_GROUPS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +38,14 @@ class PodOwner:
     """A kind whose pods are queued. ``templates`` are the paths of its pod templates.
 
     ``labels_pods``: its template gets the queue and the classes; otherwise the controller sets them on each pod.
+    ``optional``: its definition may be missing, as that of a CRD.
     """
 
     framework: str
     resource: Resource
     templates: tuple[Path, ...] = (("spec", "template"),)
     labels_pods: bool = True
+    optional: bool = False
 
     def marks(self, owner: Raw) -> list[Setting]:
         """The fields of the pod templates of a queued object, by which its pods are gated and queued."""
@@ -88,11 +100,55 @@ class _StatefulSets(PodOwner):
             errors.append(invalid("spec.replicas", after, metadata.IMMUTABLE))
         if not before and after and (new.get("status") or {}).get("replicas"):
             errors.append(forbidden("spec.replicas", "scaling down is still in progress"))
-        path = self.templates[0]
-        one, other = (shape(at(each, (*path, "spec")) or {}) for each in (old, new))
-        changed = [field for field in sorted(one.keys() | other.keys()) if one.get(field) != other.get(field)]
-        errors += [invalid(f"spec.template.spec.{field}", other.get(field), metadata.IMMUTABLE) for field in changed]
+        return errors + _shape_errors(self.templates[0], old, new)
+
+
+class _LeaderWorkerSets(PodOwner):
+    """Each group of a leader and its workers has a Workload: the number of groups may change, their size may not."""
+
+    __slots__ = ()
+
+    def marks(self, owner: Raw) -> list[Setting]:
+        """As of other kinds; the pods serve, and the controller sets their group."""
+        found = [each for each in PodOwner.marks(self, owner) if each.path[-1] != Label.MANAGED]
+        there = (path for path in self.templates if at(owner, path) is not None)
+        serving = [Setting((*path, "metadata", "annotations", Annotation.POD_GROUP_SERVING), "true") for path in there]
+        return found + serving
+
+    def errors(self, owner: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a new or changed object: also too many groups."""
+        errors = PodOwner.errors(self, owner, enabled)
+        if replicas(owner) > MOST_GROUPS:
+            errors.append(invalid("spec.replicas", replicas(owner), f"should be less or equal to {MOST_GROUPS}"))
         return errors
+
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of a change: the size of a group and what admission depends on stay."""
+        errors = PodOwner.change_errors(self, old, new, enabled)
+        if not meta.queue_name(new):
+            return errors
+        for path in self.templates:
+            before, after = at(old, path), at(new, path)
+            if (before is None) != (after is None):
+                errors.append(invalid(dotted(path), after, metadata.IMMUTABLE))
+            elif after is not None:
+                errors += _shape_errors(path, old, new)
+        if group_size(old) != group_size(new):
+            errors.append(invalid("spec.leaderWorkerTemplate.size", group_size(new), metadata.IMMUTABLE))
+        return errors
+
+
+def _shape_errors(path: Path, old: Raw, new: Raw) -> list[FieldError]:
+    """Returns the errors about fields of a pod template that admission depends on."""
+    before, after = (shape(at(each, (*path, "spec")) or {}) for each in (old, new))
+    changed = [field for field in sorted(before.keys() | after.keys()) if before.get(field) != after.get(field)]
+    return [invalid(dotted((*path, "spec", field)), after.get(field), metadata.IMMUTABLE) for field in changed]
+
+
+def group_size(owner: Raw) -> int:
+    """The number of pods of a group of a LeaderWorkerSet."""
+    found = at(owner, ("spec", "leaderWorkerTemplate", "size"))
+    return 1 if found is None else int(found)
 
 
 _HASHED: Final = (
@@ -127,4 +183,15 @@ DEPLOYMENT: Final = PodOwner("deployment", Resource("apps", "v1", "deployments",
 STATEFUL_SET: Final = _StatefulSets(
     "statefulset", Resource("apps", "v1", "statefulsets", "StatefulSet"), labels_pods=False
 )
-POD_OWNERS: Final = (DEPLOYMENT, STATEFUL_SET)
+LEADER_WORKER_SET: Final = _LeaderWorkerSets(
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    templates=(
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
+    optional=True,
+)
+POD_OWNERS: Final = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET)
+GROUP_OWNERS: Final = (STATEFUL_SET, LEADER_WORKER_SET)
+"""Those whose pods form groups: their controller creates the Workloads."""

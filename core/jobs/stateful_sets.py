@@ -11,23 +11,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from api import names
-from api.names import Annotation, Condition, Label
+from api.names import Annotation, Condition
 from core.jobs import meta, template, workload
-from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
+from core.jobs.pod_owner_groups import Step, created, marked
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
 from core.wire.guard import guarded
-from core.workload import priority, transitions
-from core.workload.priority import Missing, PriorityClasses
+from core.workload import transitions
+from core.workload.priority import PriorityClasses
 
 ON_HOLD: Final = "StatefulSet scaled to zero; workload on hold"
 OFF_HOLD: Final = "Workload no longer on hold; waiting for quota reservation"
 _REVISION: Final = "controller-revision-hash"
-
-Step = CreateWorkload | UpdateWorkload | WorkloadStatus | Problem | Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,54 +59,12 @@ def steps(s: Situation) -> Iterator[Step]:
 def _workload(s: Situation) -> Step | None:
     count = replicas(s.owner)
     if s.raw is None or s.value is None:
-        return _created(s) if count else None
+        return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s.owner), s.classes) if count else None
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
     if change := _followed(s.owner, s.raw, s.value, count):
         return UpdateWorkload(s.value.key, guarded(change, s.raw), "matching")
     return _held(s.value, s.now) if not count else _continued(s.value, s.now)
-
-
-def _created(s: Situation) -> Step:
-    found = priority.of_job(meta.priority_class(s.owner), _pod_sets(s.owner), s.classes)
-    if isinstance(found, Missing):
-        by_class = found.kind == names.Kind.WORKLOAD_PRIORITY_CLASS
-        event = names.Event.WORKLOAD_PRIORITY_CLASS_NOT_FOUND if by_class else names.Event.ERR_WORKLOAD_COMPOSE
-        return Problem(event, str(found))
-    metadata, resource = s.owner["metadata"], STATEFUL_SET.resource
-    reference = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
-    annotations = {
-        Annotation.IS_GROUP_WORKLOAD: "true",
-        Annotation.JOB_OWNER_GVK: f"{resource.api_version}, Kind={resource.kind}",
-        Annotation.JOB_OWNER_NAME: metadata["name"],
-        **found.get("metadata", {}).get("annotations", {}),
-    }
-    gates = meta.annotations(s.owner).get(Annotation.ADMISSION_GATED_BY)
-    queue = meta.queue_name(s.owner)
-    return CreateWorkload(
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": names.Kind.WORKLOAD,
-            "metadata": {
-                "name": name(s.owner),
-                "namespace": metadata["namespace"],
-                "labels": {Label.JOB_UID: metadata["uid"]},
-                "annotations": {**annotations, **({Annotation.ADMISSION_GATED_BY: gates} if gates else {})},
-                "finalizers": [names.Finalizer.RESOURCE_IN_USE],
-                "ownerReferences": [reference],
-            },
-            "spec": {
-                **({"queueName": queue} if queue else {}),
-                "podSets": _pod_sets(s.owner),
-                **found["spec"],
-            },
-        }
-    )
 
 
 def _pod_sets(owner: Raw) -> list[Raw]:
@@ -151,28 +108,11 @@ def _marked(owner: Raw, pod: Raw) -> list[Patch]:
     status, revision = owner.get("status") or {}, meta.labels(pod).get(_REVISION)
     if status.get("currentRevision") != status.get("updateRevision") and revision == status.get("currentRevision"):
         return _ungated(pod)
-    labels = {
-        Label.MANAGED: "true",
-        Label.QUEUE_NAME: meta.queue_name(owner),
-        Label.PRIORITY_CLASS: meta.priority_class(owner),
-    }
-    group = name(owner)
-    annotations = {
-        Annotation.POD_GROUP_NAME: group,
-        Annotation.PREBUILT_WORKLOAD: group,
-        Annotation.POD_GROUP_TOTAL_COUNT: str(replicas(owner)),
+    more = {
         Annotation.POD_GROUP_FAST_ADMISSION: "true",
-        Annotation.POD_GROUP_SERVING: "true",
         Annotation.POD_GROUP_POD_INDEX_LABEL: "apps.kubernetes.io/pod-index",
-        Annotation.ROLE_HASH: names.DEFAULT_POD_SET,
     }
-    if meta.pod_group(pod) == group:  # its queue may change, the rest is what it started with
-        labels, annotations = {Label.QUEUE_NAME: meta.queue_name(owner)}, {}
-    missing = {key: value for key, value in labels.items() if value and meta.labels(pod).get(key) != value}
-    if not missing and not annotations:
-        return []
-    body = {"metadata": {"labels": missing, "annotations": annotations}}
-    return [Patch(guarded(body, pod, version=False), target=target(pod))]
+    return marked(owner, pod, name(owner), total=replicas(owner), role=names.DEFAULT_POD_SET, **more)
 
 
 def _ungated(pod: Raw) -> list[Patch]:

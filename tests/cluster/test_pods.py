@@ -14,6 +14,7 @@ import yaml
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
+from tests.cluster import leaderworkerset
 from tests.cluster.world import World, condition, job, local_queue, ours
 from tests.serving import Served, serving
 
@@ -24,7 +25,7 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 leaderElection: {leaderElect: false}
 managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
-integrations: {frameworks: [batch/job, pod, deployment, statefulset]}
+integrations: {frameworks: [batch/job, pod, deployment, statefulset, leaderworkerset.x-k8s.io/leaderworkerset]}
 waitForPodsReady: {timeout: 5m}
 """
 ONE, TWO = {"pool": "one"}, {"pool": "two"}
@@ -424,11 +425,84 @@ def test_a_statefulset_has_one_workload_is_scaled_to_zero_and_starts_again(world
     world.until("all quota is free", lambda: reserving(world, "twelfth") == 0)
 
 
+@pytest.fixture(scope="module")
+def sets(world: World, served: Served, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """LeaderWorkerSet, installed after Seiretsu."""
+    leaderworkerset.define(world)
+    leaderworkerset.run(world, tmp_path_factory.mktemp("lws"))
+    served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "the sets are watched", 60)
+    return world
+
+
+def leader_worker_set(name: str, queue: str, *, groups: int) -> Raw:
+    """A LeaderWorkerSet of groups of a leader and a worker, each of one cpu."""
+
+    def template(role: str) -> Raw:
+        container = {"name": role, "image": "none", "resources": {"requests": {"cpu": "1"}}}
+        return {"spec": {"containers": [container]}}
+
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name, "labels": {QUEUE: queue, CLASS: "low"}},
+        "spec": {
+            "replicas": groups,
+            "leaderWorkerTemplate": {
+                "size": 2,
+                "leaderTemplate": template("leader"),
+                "workerTemplate": template("worker"),
+            },
+        },
+    }
+
+
+def test_each_group_of_a_leaderworkerset_is_queued_and_preempted_by_itself(sets: World) -> None:
+    world = sets
+    queue(world, "thirteenth", one=2, preemption={"withinClusterQueue": "LowerPriority"})
+    world.create(leader_worker_set("model", "thirteenth", groups=2))
+
+    def states() -> dict[str, list[str]]:
+        """What the pods of each group are doing."""
+        found: dict[str, list[str]] = {}
+        for each in world.get("pods")["items"]:
+            if each["metadata"]["labels"].get(leaderworkerset.NAME) == "model":
+                index = each["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
+                found.setdefault(index, []).append("gated" if gates(each) else each["status"]["phase"])
+        return found
+
+    def workloads() -> dict[str, Raw]:
+        items = world.get("workloads")["items"]
+        mine = (each for each in items if each["metadata"]["name"].startswith("leaderworkerset-model-"))
+        return {each["metadata"]["annotations"]["kueue.x-k8s.io/component-workload-index"]: each for each in mine}
+
+    run, wait = ["Running"] * 2, ["gated"] * 2
+    world.until("one group runs and one waits", lambda: sorted(states().values()) == [run, wait])
+    found = workloads()
+    assert sorted(found) == ["0", "1"]
+    assert [(each["name"], each["count"]) for each in found["0"]["spec"]["podSets"]] == [("leader", 1), ("worker", 1)]
+    world.patch("clusterqueues", "thirteenth", {"spec": {"resourceGroups": groups(4, 0)}})
+    world.until("both run", lambda: states() == {"0": run, "1": run})
+    world.patch("leaderworkersets", "model", {"spec": {"replicas": 1}})
+    world.until("one is left", lambda: states() == {"0": run} and sorted(workloads()) == ["0"])
+    world.until("the quota of the other is free", lambda: reserving(world, "thirteenth") == 1)
+    world.patch("clusterqueues", "thirteenth", {"spec": {"resourceGroups": groups(2, 0)}})
+    world.create(pod("first-of-all", "thirteenth", labels={CLASS: "high"}))
+    world.until("the urgent pod runs", lambda: phase(world, "first-of-all") == "Running")
+    world.until("the group waits", lambda: states() == {"0": wait})
+    world.delete("pods", "first-of-all")
+    world.until("the group runs again", lambda: states() == {"0": run})
+    world.delete("leaderworkersets", "model")
+    world.until("its pods are gone", lambda: not states())
+    world.until("its Workloads too", lambda: not workloads())
+    world.until("the quota is free", lambda: reserving(world, "thirteenth") == 0)
+
+
 PAGES = Path(__file__).parents[2] / "docs" / "kinds"
 
 
-@pytest.mark.parametrize("page", ["pod", "pod-group", "deployment", "statefulset"])
-def test_the_manifest_of_a_page_works_as_written(world: World, page: str) -> None:
+@pytest.mark.parametrize("page", ["pod", "pod-group", "deployment", "statefulset", "leaderworkerset"])
+def test_the_manifest_of_a_page_works_as_written(sets: World, page: str) -> None:
+    world = sets
     if not world.get("localqueues", "main"):
         quota = [{"name": "cpu", "nominalQuota": 2}, {"name": "memory", "nominalQuota": "1Gi"}]
         covered = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "one", "resources": quota}]}
@@ -436,7 +510,8 @@ def test_the_manifest_of_a_page_works_as_written(world: World, page: str) -> Non
         world.create(ours("ClusterQueue", "main", fields), local_queue("main", "main"))
     (shown,) = re.findall(r"```yaml\n(.*?)```", (PAGES / f"{page}.md").read_text(), re.DOTALL)
     objects = list(yaml.safe_load_all(shown))
-    expected = sum(each["spec"].get("replicas", 1) for each in objects)
+    sizes = (each["spec"].get("leaderWorkerTemplate", {}).get("size", 1) for each in objects)
+    expected = sum(each["spec"].get("replicas", 1) * size for each, size in zip(objects, sizes, strict=True))
     before = {each["metadata"]["name"] for each in world.get("pods")["items"]}
     world.plane.kubectl("apply", "-n", SPACE, "-f", "-", stdin=shown, check=True)
 

@@ -27,6 +27,7 @@ GROUP = "kueue.x-k8s.io"
 API = {
     "jobs": "/apis/batch/v1",
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2",
+    "leaderworkersets": "/apis/leaderworkerset.x-k8s.io/v1",
     "replicasets": "/apis/apps/v1",
     "deployments": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",

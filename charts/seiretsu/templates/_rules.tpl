@@ -226,7 +226,7 @@
   resources: [sparkapplications/finalizers]
   verbs: [update]
 {{- end }}
-{{- if or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) }}
+{{- if or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks) }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
@@ -240,6 +240,11 @@
 {{- if has "statefulset" $frameworks }}
 - apiGroups: [apps]
   resources: [statefulsets]
+  verbs: [get, list, watch]
+{{- end }}
+{{- if has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks }}
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
   verbs: [get, list, watch]
 {{- end }}
 {{- end -}}

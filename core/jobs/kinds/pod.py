@@ -24,7 +24,7 @@ from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
-from core.jobs.pod_owners import POD_OWNERS, shape
+from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS, shape
 from core.model import Key, Raw
 from core.model.owner import GROUP
 from core.wire.guard import guarded
@@ -227,7 +227,7 @@ class Pod(JobKind):
 
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-OF_GROUPS: Final = frozenset({"statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"})
+OF_GROUPS: Final = frozenset(each.framework for each in GROUP_OWNERS)
 """The values of ``pod-suspending-parent`` whose pods form a group."""
 POD: Final = Pod()
 

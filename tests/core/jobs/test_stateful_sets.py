@@ -12,8 +12,9 @@ from api.names import Annotation, Label
 from core.jobs.actions import CreateWorkload, UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Patch
 from core.jobs.kinds import POD, kind_at
+from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET
-from core.jobs.stateful_sets import Situation, Step, name, steps
+from core.jobs.stateful_sets import Situation, name, steps
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions

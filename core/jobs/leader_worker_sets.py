@@ -1,0 +1,108 @@
+"""What becomes of a LeaderWorkerSet: one Workload for each group of a leader and its workers.
+
+The groups start, stop and wait as any group of pods (``core.jobs.kinds.pod_group``). The number of groups may change:
+a new one gets a Workload, and that of one which is no longer wanted is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from api import names
+from api.names import Annotation, Condition
+from core.jobs import meta, template, workload
+from core.jobs.actions import DeleteWorkload, UpdateWorkload
+from core.jobs.fields import Path, at
+from core.jobs.kinds.pod import ended
+from core.jobs.pod_owner_groups import Step, created, marked
+from core.jobs.pod_owners import LEADER_WORKER_SET, group_size, replicas
+from core.model import Key, Raw, Workload
+from core.wire.guard import guarded
+from core.workload.priority import PriorityClasses
+
+PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
+NAME: Final = f"{PREFIX}name"
+GROUP_INDEX: Final = f"{PREFIX}group-index"
+LEADER_NAME: Final = f"{PREFIX}leader-name"
+LEADER, WORKER = "leader", "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A LeaderWorkerSet that is queued, its pods, and the Workloads that were made for it."""
+
+    owner: Raw
+    pods: Sequence[Raw]
+    workloads: Sequence[Raw]
+    values: Mapping[Key, Workload]
+    classes: PriorityClasses
+
+
+def name(owner: Raw, index: int | str) -> str:
+    """The name of the Workload of a group, and of the group of its pods."""
+    metadata = owner["metadata"]
+    return workload.name_of(LEADER_WORKER_SET.resource, f"{metadata['name']}-{index}", metadata["uid"])
+
+
+def steps(s: Situation) -> Iterator[Step]:
+    """Yields all that is to be done: at most one write for each object."""
+    wanted = {name(s.owner, index): index for index in range(_groups(s.owner))}
+    known = {raw["metadata"]["name"]: raw for raw in s.workloads}
+    for group, index in wanted.items():
+        if group not in known:
+            annotations = {Annotation.COMPONENT_WORKLOAD_INDEX: str(index)}
+            yield created(LEADER_WORKER_SET, s.owner, group, pod_sets(s.owner), s.classes, **annotations)
+        elif (change := _followed(s, known[group])) is not None:
+            yield change
+    for group, raw in known.items():
+        if group not in wanted and not meta.deleting(raw):
+            yield DeleteWorkload(workload.key(raw), meta.uid(raw), None)
+    for pod in s.pods:
+        index_of = meta.labels(pod).get(GROUP_INDEX)
+        if index_of is not None and not meta.deleting(pod) and not ended(pod):
+            role, size = _role(s.owner, pod), group_size(s.owner)
+            yield from marked(s.owner, pod, name(s.owner, index_of), total=size, role=role)
+
+
+def pod_sets(owner: Raw) -> list[Raw]:
+    """The leader and the workers, or all pods of the group if they have one template."""
+    size, (leader, workers) = group_size(owner), LEADER_WORKER_SET.templates
+    if at(owner, leader) is None:
+        return [_pod_set(owner, workers, names.DEFAULT_POD_SET, size)]
+    return [_pod_set(owner, leader, LEADER, 1), _pod_set(owner, workers, WORKER, size - 1)]
+
+
+def _pod_set(owner: Raw, path: Path, role: str, count: int) -> Raw:
+    found: Raw = at(owner, path) or {}
+    kept = {
+        holder: {key: value for key, value in values.items() if key == NAME or not key.startswith(PREFIX)}
+        for holder, values in (("labels", meta.labels(found)), ("annotations", meta.annotations(found)))
+        if values
+    }
+    cleaned = {**found, "metadata": {**(found.get("metadata") or {}), **kept}}
+    return template.pod_set(cleaned, name=role, count=count, drop_labels=frozenset(), min_count=None)
+
+
+def _role(owner: Raw, pod: Raw) -> str:
+    if at(owner, LEADER_WORKER_SET.templates[0]) is None:
+        return names.DEFAULT_POD_SET
+    return WORKER if LEADER_NAME in meta.annotations(pod) else LEADER
+
+
+def _groups(owner: Raw) -> int:
+    """How many groups there are to be; during an update that adds groups for a time, also these."""
+    status, wanted = owner.get("status") or {}, replicas(owner)
+    rolling = at(owner, ("spec", "rolloutStrategy", "rollingUpdateConfiguration")) or {}
+    surges = rolling.get("maxSurge") not in (None, 0, "0", "0%")
+    updating = int(status.get("updatedReplicas") or 0) < wanted
+    return max(wanted, int(status.get("replicas") or 0)) if surges and updating else wanted
+
+
+def _followed(s: Situation, raw: Raw) -> UpdateWorkload | None:
+    """The change of a Workload that has no quota, if the set names another queue."""
+    value, queue = s.values.get(workload.key(raw)), meta.queue_name(s.owner)
+    if value is None or not queue or value.queue == queue or value.holds(Condition.QUOTA_RESERVED):
+        return None
+    return UpdateWorkload(value.key, guarded({"spec": {"queueName": queue}}, raw), "queue")

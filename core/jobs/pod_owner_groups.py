@@ -1,0 +1,85 @@
+"""What the kinds whose pods form groups have in common: the Workload of a group, and the marks of its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api import names
+from api.names import Annotation, Label
+from core.jobs import meta
+from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.kind import Patch
+from core.jobs.kinds.pod import target
+from core.jobs.pod_owners import PodOwner
+from core.model import Raw
+from core.wire.guard import guarded
+from core.workload import priority
+from core.workload.priority import Missing, PriorityClasses
+
+Step = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Problem | Patch
+
+
+def created(
+    kind: PodOwner, owner: Raw, name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, **annotations: str
+) -> CreateWorkload | Problem:
+    """Returns the Workload of a group, which the object owns and does not control; ``annotations`` are others."""
+    found = priority.of_job(meta.priority_class(owner), pod_sets, classes)
+    if isinstance(found, Missing):
+        by_class = found.kind == names.Kind.WORKLOAD_PRIORITY_CLASS
+        event = names.Event.WORKLOAD_PRIORITY_CLASS_NOT_FOUND if by_class else names.Event.ERR_WORKLOAD_COMPOSE
+        return Problem(event, str(found))
+    metadata, resource = owner["metadata"], kind.resource
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    gates, queue = meta.annotations(owner).get(Annotation.ADMISSION_GATED_BY), meta.queue_name(owner)
+    own = {
+        Annotation.IS_GROUP_WORKLOAD: "true",
+        Annotation.JOB_OWNER_GVK: f"{resource.api_version}, Kind={resource.kind}",
+        Annotation.JOB_OWNER_NAME: metadata["name"],
+        **found.get("metadata", {}).get("annotations", {}),
+        **({Annotation.ADMISSION_GATED_BY: gates} if gates else {}),
+        **annotations,
+    }
+    return CreateWorkload(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": names.Kind.WORKLOAD,
+            "metadata": {
+                "name": name,
+                "namespace": metadata["namespace"],
+                "labels": {Label.JOB_UID: metadata["uid"]},
+                "annotations": own,
+                "finalizers": [names.Finalizer.RESOURCE_IN_USE],
+                "ownerReferences": [reference],
+            },
+            "spec": {**({"queueName": queue} if queue else {}), "podSets": list(pod_sets), **found["spec"]},
+        }
+    )
+
+
+def marked(owner: Raw, pod: Raw, group: str, *, total: int, role: str, **annotations: str) -> list[Patch]:
+    """Makes the pod a member of the group; of a member only the queue may change afterwards."""
+    labels = {
+        Label.MANAGED: "true",
+        Label.QUEUE_NAME: meta.queue_name(owner),
+        Label.PRIORITY_CLASS: meta.priority_class(owner),
+    }
+    own = {
+        Annotation.POD_GROUP_NAME: group,
+        Annotation.PREBUILT_WORKLOAD: group,
+        Annotation.POD_GROUP_TOTAL_COUNT: str(total),
+        Annotation.POD_GROUP_SERVING: "true",
+        Annotation.ROLE_HASH: role,
+        **annotations,
+    }
+    if meta.pod_group(pod) == group:
+        labels, own = {Label.QUEUE_NAME: meta.queue_name(owner)}, {}
+    missing = {key: value for key, value in labels.items() if value and meta.labels(pod).get(key) != value}
+    if not missing and not own:
+        return []
+    body = {"metadata": {"labels": missing, "annotations": own}}
+    return [Patch(guarded(body, pod, version=False), target=target(pod))]

@@ -1,0 +1,120 @@
+"""LeaderWorkerSets: a Workload for each group, whose pods are marked by the index of their group."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from api.feature_gates import DEFAULTS
+from api.names import Annotation, Label
+from core.jobs.actions import CreateWorkload, DeleteWorkload, UpdateWorkload
+from core.jobs.kind import Patch
+from core.jobs.kinds import POD
+from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, Situation, name, steps
+from core.jobs.pod_owner_groups import Step
+from core.jobs.pod_owners import LEADER_WORKER_SET
+from core.model import Key, Raw
+from core.wire.merge import merged
+from tests.core.jobs.samples import CLASSES, decoded
+from tests.core.jobs.test_pod import CONTAINER, pod
+
+
+def made(*, replicas: int = 2, size: int = 3, leader: bool = True, queue: str = "lq") -> Raw:
+    labels = {"leaderworkerset.sigs.k8s.io/name": "m", "leaderworkerset.sigs.k8s.io/other": "x", "app": "x"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER]}}
+    templates = {"workerTemplate": template, **({"leaderTemplate": template} if leader else {})}
+    metadata = {"name": "m", "namespace": "ns", "uid": "set-uid", "labels": {Label.QUEUE_NAME: queue}}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": {"size": size, **templates}}
+    return {"metadata": metadata, "spec": spec, "status": {}}
+
+
+def decided(owner: Raw, workloads: list[Raw] | None = None, *pods: Raw) -> list[Step]:
+    found = workloads or []
+    return list(steps(Situation(owner, pods, found, decoded(*found), CLASSES)))
+
+
+def workloads_of(owner: Raw) -> list[Raw]:
+    found = []
+    for step in decided(owner):
+        assert isinstance(step, CreateWorkload)
+        raw = copy.deepcopy(step.manifest)
+        raw["metadata"] |= {"uid": raw["metadata"]["name"], "resourceVersion": "9"}
+        found.append(raw)
+    return found
+
+
+def test_each_group_gets_a_workload_of_a_leader_and_its_workers() -> None:
+    found = workloads_of(made())
+    assert [raw["metadata"]["name"] for raw in found] == [name(made(), 0), name(made(), 1)]
+    assert all(raw["metadata"]["name"].startswith(f"leaderworkerset-m-{place}-") for place, raw in enumerate(found))
+    for place, raw in enumerate(found):
+        assert raw["metadata"]["annotations"][Annotation.COMPONENT_WORKLOAD_INDEX] == str(place)
+        assert raw["metadata"]["annotations"][Annotation.IS_GROUP_WORKLOAD] == "true"
+        assert [(each["name"], each["count"]) for each in raw["spec"]["podSets"]] == [("leader", 1), ("worker", 2)]
+        labels = raw["spec"]["podSets"][0]["template"]["metadata"]["labels"]
+        assert labels == {"leaderworkerset.sigs.k8s.io/name": "m", "app": "x"}
+
+
+def test_without_a_leader_template_all_pods_of_a_group_are_one_pod_set() -> None:
+    (first, _) = workloads_of(made(leader=False))
+    assert [(each["name"], each["count"]) for each in first["spec"]["podSets"]] == [("main", 3)]
+
+
+def test_the_workload_of_a_group_that_is_not_wanted_any_more_is_deleted() -> None:
+    found = workloads_of(made())
+    assert decided(made(replicas=1), found) == [DeleteWorkload(Key("ns", name(made(), 1)), name(made(), 1), None)]
+
+
+def test_groups_that_an_update_adds_for_a_time_keep_their_workloads() -> None:
+    owner = made(replicas=1)
+    owner["status"] = {"updatedReplicas": 0, "replicas": 2}
+    owner["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": {"maxSurge": 1}}
+    assert len(workloads_of(owner)) == 2
+
+
+def test_waiting_workloads_follow_the_queue_of_their_set() -> None:
+    found = decided(made(queue="other"), workloads_of(made()))
+    assert [type(step) for step in found] == [UpdateWorkload] * 2
+
+
+@pytest.mark.parametrize(
+    ("annotations", "leader", "role"),
+    [({}, True, "leader"), ({LEADER_NAME: "m-1"}, True, "worker"), ({}, False, "main")],
+    ids=["leader", "worker", "no leader template"],
+)
+def test_a_pod_becomes_a_member_of_the_group_of_its_index(annotations: Raw, leader: bool, role: str) -> None:
+    owner = made(leader=leader)
+    found = pod(labels={Label.MANAGED: "true", GROUP_INDEX: "1"}, annotations=annotations)
+    (step,) = decided(owner, workloads_of(owner), found)
+    assert isinstance(step, Patch)
+    marked = merged(found, step.body)
+    assert POD.key(marked) == Key("ns", f"group/{name(owner, 1)}")
+    assert marked["metadata"]["annotations"][Annotation.POD_GROUP_TOTAL_COUNT] == "3"
+    assert marked["metadata"]["annotations"][Annotation.ROLE_HASH] == role
+    assert Annotation.POD_GROUP_FAST_ADMISSION not in marked["metadata"]["annotations"]
+    assert decided(owner, workloads_of(owner), marked) == []
+
+
+def test_a_pod_without_an_index_is_not_marked_yet() -> None:
+    assert decided(made(), workloads_of(made()), pod(labels={Label.MANAGED: "true"})) == []
+
+
+def test_both_templates_get_the_marks_by_which_their_pods_are_gated_and_serve() -> None:
+    places = {each.path for each in LEADER_WORKER_SET.marks(made())}
+    for template in LEADER_WORKER_SET.templates:
+        annotations = (Annotation.POD_SUSPENDING_PARENT, Annotation.POD_GROUP_SERVING)
+        assert {(*template, "metadata", "annotations", key) for key in annotations} <= places
+        assert (*template, "metadata", "labels", Label.QUEUE_NAME) in places
+
+
+@pytest.mark.parametrize(
+    ("new", "errors"),
+    [
+        (made(replicas=5), []),
+        (made(size=4), ["spec.leaderWorkerTemplate.size: Invalid value: 4: field is immutable"]),
+    ],
+    ids=["replicas", "size"],
+)
+def test_the_number_of_groups_may_change_and_their_size_may_not(new: Raw, errors: list[str]) -> None:
+    assert [str(each) for each in LEADER_WORKER_SET.change_errors(made(), new, DEFAULTS.__getitem__)] == errors
