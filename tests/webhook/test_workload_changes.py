@@ -124,3 +124,28 @@ def test_the_rules_accept_every_change_that_is_not_sent(seed: int) -> None:
 def _some(draw: Random, status: Raw) -> Raw:
     """At most one field of the status."""
     return {name: status[name] for name in draw.sample(sorted(status), k=min(len(status), draw.randrange(2)))}
+
+
+class _Metadata(dict[str, object]):
+    """Metadata that remember which of their fields were read."""
+
+    def __init__(self, metadata: Raw, read: set[object]) -> None:
+        super().__init__(metadata)
+        self._read = read
+
+    def __getitem__(self, name: str) -> object:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: object = None) -> object:
+        self._read.add(name)
+        return super().get(name, default)
+
+
+@pytest.mark.parametrize(("old", "new"), (REFUSED | LEFT_OUT).values(), ids=(REFUSED | LEFT_OUT).keys())
+def test_the_rules_read_nothing_of_the_metadata_but_annotations(old: Raw, new: Raw) -> None:
+    """A write that changes only other metadata is not sent."""
+    read: set[object] = set()
+    before, after = ({**each, "metadata": _Metadata(each["metadata"], read)} for each in (old, new))
+    validate.update_rules(before, after, ALL_GATES)
+    assert read == {"annotations"}
