@@ -132,11 +132,13 @@ def _entry(replicated: list[Raw]) -> Raw:
 
 
 def _with_entry(job: Raw, replicated: list[Raw]) -> Raw:
-    patches, place = _patches(job), _place(job)
-    entry = _entry(replicated)
+    """The job with these values in the entry of its queue; other fields of the entry, as its time, are kept."""
+    place = _place(job)
     if place is None:
-        return changed(job, TrainJob.pods_path, [*patches, entry])
-    return changed(job, (*TrainJob.pods_path, place), entry)
+        return changed(job, TrainJob.pods_path, [*_patches(job), _entry(replicated)])
+    path = (*TrainJob.pods_path, place, "trainingRuntimeSpec", "template", "spec")
+    kept = {name: value for name, value in (at(job, path) or {}).items() if name != "replicatedJobs"}
+    return changed(job, path, {**kept, "replicatedJobs": replicated} if replicated else kept)
 
 
 def _pod_patch(injection: Injection) -> Raw:

@@ -120,17 +120,20 @@ def started(kind: JobKind, found: Raw, injection: Injection) -> Raw:
 
 
 def pruned(value: Any) -> Any:
-    """The value without empty objects, which are what is left of one whose fields were removed."""
+    """The value without empty objects and lists, which are what is left of those whose parts were removed."""
+    if isinstance(value, list):
+        return [pruned(each) for each in value]
     if not isinstance(value, dict):
         return value
     found = {key: pruned(each) for key, each in value.items()}
-    return {key: each for key, each in found.items() if each != {}}
+    return {key: each for key, each in found.items() if each not in ({}, [])}
 
 
 @EACH
 @given(injection=INJECTIONS)
 def test_a_start_and_a_stop_give_back_the_job_as_it_was(kind: JobKind, injection: Injection) -> None:
-    original = {**EXAMPLES[kind], "spec": pruned(EXAMPLES[kind]["spec"])}
+    spec = EXAMPLES[kind]["spec"]  # the entry of a TrainJob for its starts is there before, and is empty
+    original = {**EXAMPLES[kind], "spec": spec if kind is TRAIN_JOB else pruned(spec)}
     related = RELATED.get(kind, ())
     pod_sets = kind.pod_sets(original, related)
     running = started(kind, original, injection)

@@ -1,0 +1,268 @@
+"""The operators of the kinds of jobs, each as its real release, run as guests of a control plane.
+
+Each runs with a service account that may do anything, outside of the cluster. Two of them need what one machine has
+once (MPI's port 8080, a directory of the training operator in /tmp): ``alone`` holds a lock for them. What has no
+operator here has a stand-in, which says so: ``dashboard_stand_in`` for Ray's, ``SPARK_SUBMIT_STAND_IN`` for Spark's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster import build
+from devcluster.certificates import Authority
+from tests.cluster.accounts import kubeconfig_of
+from tests.cluster.world import World, holds
+
+Raw = dict[str, Any]
+
+KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs")
+TRAINER = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+RAY = ("rayclusters", "rayjobs", "rayservices")
+SPARK = ("sparkapplications", "scheduledsparkapplications", "sparkconnects")
+SPARK_SUBMIT_STAND_IN = Path(__file__).parent / "spark_submit_stand_in.py"
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Holds the lock of this machine for operators of which only one instance can run."""
+    with (Path(tempfile.gettempdir()) / "seiretsu-operators.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    """Whether a server listens on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def define(world: World, *plurals: str) -> None:
+    """Install the definitions of these resources, and wait until the API server serves all of them."""
+    for plural in plurals:
+        path = str(build.manifest(f"{plural}.yaml"))
+        world.plane.kubectl("apply", "--server-side", "-f", path, check=True)
+    names = {f"{document['spec']['names']['plural']}.{document['spec']['group']}" for document in _definitions(plurals)}
+    base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for name in sorted(names):
+        found = lambda at=f"{base}/{name}": holds(world.plane.administrator.get(at) or {}, "Established")  # noqa: E731
+        world.until(f"{name} is established", found)
+    for document in _definitions(plurals):
+        group, version = document["spec"]["group"], document["spec"]["versions"][-1]["name"]
+        path = f"/apis/{group}/{version}/{document['spec']['names']['plural']}"
+        world.until(f"{path} is served", lambda at=path: world.plane.administrator.get(at))  # type: ignore[misc]
+
+
+def _definitions(plurals: tuple[str, ...]) -> list[Raw]:
+    return [yaml.safe_load(build.manifest(f"{plural}.yaml").read_text()) for plural in plurals]
+
+
+class Operators:
+    """The operators of one control plane; their files are in one directory."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world = world
+        self.plane = world.plane
+        self.directory = directory
+        self.authority = Authority("operators")
+        account = f"--serviceaccount={world.namespace}:operator"
+        self.plane.kubectl("create", "serviceaccount", "operator", "-n", world.namespace, check=True)
+        self.plane.kubectl(
+            "create", "clusterrolebinding", "operator", "--clusterrole=cluster-admin", account, check=True
+        )
+        self.kubeconfig = kubeconfig_of(self.plane, world.namespace, "operator", directory)
+
+    def run(self, program: str, *arguments: str, **environ: str) -> Path:
+        """Run a program of an operator; returns the path of its log."""
+        found = build.ensure(program)[program]
+        temporary = self.directory / program
+        temporary.mkdir(exist_ok=True)
+        known = {"KUBECONFIG": str(self.kubeconfig), "TMPDIR": str(temporary)}
+        return self.plane.run(program, [found, *arguments], environ={**os.environ, **known, **environ})
+
+    def training(self) -> None:
+        """The training operator v1. Its validation is not installed: its configuration has no webhooks."""
+        define(self.world, *KUBEFLOW)
+        self.plane.kubectl("create", "namespace", "kubeflow", check=True)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "training-operator-webhook-cert"}}
+        self.plane.kubectl("create", "-n", "kubeflow", "-f", "-", stdin=json.dumps(secret), check=True)
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        hooks = {**kind, "metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": []}
+        self.plane.kubectl("create", "-f", "-", stdin=json.dumps(hooks), check=True)
+        below = "k8s-webhook-server/serving-certs/tls"
+        for top in (Path("/tmp"), self.directory / "training-operator"):
+            (top / below).parent.mkdir(parents=True, exist_ok=True)
+            self.authority.server("127.0.0.1").write(top / below)
+        kinds = [f"--enable-scheme={plural.removesuffix('s')}" for plural in KUBEFLOW]
+        off = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
+        rates = ("--kube-api-qps=200", "--kube-api-burst=400")
+        self.run("training-operator", *kinds, *off, *rates, f"--webhook-server-port={free_port()}")
+
+    def mpi(self) -> None:
+        """The MPI operator, which needs port 8080 and cannot do without leader election."""
+        define(self.world, "mpijobs")
+        self.plane.kubectl("create", "namespace", "mpi-operator", check=True)
+        rates = ("--kube-api-qps=200", "--kube-api-burst=400", "--controller-queue-rate-limit=500")
+        self.run("mpi-operator", f"--kubeConfig={self.kubeconfig}", *rates)
+
+    def kuberay(self, proxy: str) -> None:
+        """KubeRay, whose calls of Ray's dashboards go to a proxy."""
+        define(self.world, *RAY)
+        off = ("--metrics-addr=0", "--health-probe-bind-address=0", "--enable-leader-election=false")
+        self.run("kuberay-operator", *off, "--reconcile-concurrency=4", HTTP_PROXY=proxy, http_proxy=proxy)
+
+    def appwrapper(self) -> None:
+        """AppWrapper's operator, with short waits before it calls something a failure."""
+        define(self.world, "appwrappers")
+        namespace = "appwrapper-system"
+        self.plane.kubectl("create", "namespace", namespace, check=True)
+        second = 1_000_000_000
+        waits = {"retryLimit": 0, "failureGracePeriod": second, "resetPause": second, "deletionGracePeriod": second}
+        config = {
+            "webhooksEnabled": False,
+            "controllerManager": {"metrics": {"bindAddress": "0"}, "health": {"bindAddress": "0"}},
+            "appwrapper": {
+                "userRBACAdmissionCheck": False,
+                "autopilot": {"monitorNodes": False},
+                "faultTolerance": {
+                    **waits,
+                    "admissionGracePeriod": 60 * second,
+                    "warmupGracePeriod": 60 * second,
+                    "gracePeriodCeiling": 600 * second,
+                    "successTTLCeiling": 600 * second,
+                },
+            },
+        }
+        given = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "appwrapper-operator-config"},
+            "data": {"config.yaml": json.dumps(config)},
+        }
+        self.plane.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(given), check=True)
+        self.run("appwrapper-controller", NAMESPACE=namespace)
+
+    def trainer(self) -> None:
+        """The trainer with its webhooks; JobSet's controller must run."""
+        define(self.world, *TRAINER)
+        port, certificates = free_port(), self.directory / "trainer-controller/k8s-webhook-server/serving-certs"
+        certificates.mkdir(parents=True)
+        self.authority.server("127.0.0.1").write(certificates / "tls")
+        config = {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "leaderElection": {"leaderElect": False},
+            "certManagement": {"enable": False},
+            "metrics": {"bindAddress": "0"},
+            "health": {"healthProbeBindAddress": "0"},
+            "webhook": {"port": port},
+        }
+        path = self.directory / "trainer.yaml"
+        path.write_text(json.dumps(config))
+        self.run("trainer-controller", f"--config={path}", "--feature-gates=TrainJobStatus=false")
+        self.world.until("the trainer's webhooks listen", lambda: listens(port))
+        self._hooks("trainer-webhooks.yaml", "trainer", port)
+
+    def spark(self, namespace: str) -> None:
+        """The Spark operator's controller; of its webhooks only what concerns pods is there, by the stand-in."""
+        define(self.world, *SPARK)
+        home = self.directory / "spark"
+        (home / "bin").mkdir(parents=True)
+        script = home / "bin" / "spark-submit"
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} {SPARK_SUBMIT_STAND_IN} {_kubectl()} "$@"\n')
+        script.chmod(0o755)
+        off = ("--leader-election=false", "--health-probe-bind-address=0", "--metrics-bind-address=0")
+        self.run(
+            "spark-operator",
+            *("controller", "start", f"--namespaces={namespace}", *off, "--enable-ui-service=false"),
+            SPARK_HOME=str(home),
+            KUBERNETES_SERVICE_HOST="127.0.0.1",
+            KUBERNETES_SERVICE_PORT="443",
+        )
+
+    def _hooks(self, manifest: str, prefix: str, port: int) -> None:
+        """Install webhooks of a release, which are called on a port of this machine."""
+        bundle = base64.b64encode(self.authority.pair.certificate).decode()
+        for document in yaml.safe_load_all(build.manifest(manifest).read_text()):
+            document["metadata"]["name"] = f"{prefix}-{document['metadata']['name']}"
+            for each in document["webhooks"]:
+                url = f"https://127.0.0.1:{port}{each['clientConfig']['service']['path']}"
+                each["clientConfig"] = {"url": url, "caBundle": bundle}
+            self.plane.kubectl("create", "-f", "-", stdin=json.dumps(document), check=True)
+
+
+def _kubectl() -> Path:
+    return build.ensure("kubectl")["kubectl"]
+
+
+class _DashboardStandIn(BaseHTTPRequestHandler):
+    """Answers as the dashboards of all Ray clusters would: the name of a cluster says how its job ends."""
+
+    def do_GET(self) -> None:
+        host, path = self.headers.get("Host", ""), self.path.partition("://")[2].partition("/")[2] or self.path
+        if "/api/jobs/" in f"/{path}":
+            self._answer(_ray_job(host, path.rpartition("/")[2]))
+        elif "/api/serve/applications" in f"/{path}":
+            self._answer({"applications": {"fruit": {"name": "fruit", "status": "RUNNING", "deployments": {}}}})
+        else:
+            self._answer("success")
+
+    def do_PUT(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        self._answer({"stopped": True, "submission_id": "stand-in"})
+
+    def do_DELETE(self) -> None:
+        self._answer({})
+
+    def _answer(self, content: Any) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        self.rfile.read(length)
+        body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+
+def _ray_job(host: str, name: str) -> Raw:
+    ends = {"works": "SUCCEEDED", "fails": "FAILED"}
+    status = next((state for word, state in ends.items() if word in host), "RUNNING")
+    told = {"job_id": name, "submission_id": name, "message": f"the stand-in says {status}", "start_time": 1}
+    return {"status": status, "entrypoint": "e", "type": "SUBMISSION", **told}
+
+
+@contextlib.contextmanager
+def dashboard_stand_in() -> Iterator[str]:
+    """A proxy that answers in the place of Ray's dashboards; yields its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _DashboardStandIn) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
