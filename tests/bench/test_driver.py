@@ -39,8 +39,8 @@ async def test_the_null_controller_admits_all_within_the_quota_with_one_write_ea
     figures = summary(LOAD, outcome)
     assert figures["broken"] == []
     assert figures["finished"] == LOAD.workloads == 24
-    patches = [each for each in proxy.seen if each.method == "PATCH" and each.query["fieldManager"] != "bench"]
-    assert len(patches) == LOAD.workloads
+    updates = [each for each in proxy.seen if each.method == "PUT" and each.query["fieldManager"] != "bench"]
+    assert len(updates) == LOAD.workloads
     assert outcome.requests["APPLY", "workloads/status", 200] == LOAD.workloads
 
 
