@@ -114,6 +114,17 @@ OTHERS = [
         ("v1", "Pod", POD),
         ("apps/v1", "Deployment", {"template": FULL_JOB["spec"]["template"]}),
         ("apps/v1", "StatefulSet", {"template": FULL_JOB["spec"]["template"]}),
+        (
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            {
+                "leaderWorkerTemplate": {
+                    "size": 2,
+                    "leaderTemplate": FULL_JOB["spec"]["template"],
+                    "workerTemplate": FULL_JOB["spec"]["template"],
+                }
+            },
+        ),
         ("batch/v1", "CronJob", {"schedule": "@daily", "jobTemplate": OF_TEMPLATE}),
     )
 ]
