@@ -176,7 +176,6 @@ _NOT_BUILT: Final = {
             "FastQuotaReleaseInPodIntegration",
             "LWSImmutableGroupSize",
             "PodIntegrationValidateGroupOwner",
-            "SparkApplicationIntegration",
             "ValidateRayAndSparkJobUpdates",
         ),
     ),

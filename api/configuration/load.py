@@ -20,6 +20,8 @@ from api.names import CONFIG_GROUP, DISPATCHER_INCREMENTAL, NAMESPACE, V1BETA1, 
 from api.objects import Raw
 
 _VERSIONS: Final = (f"{CONFIG_GROUP}/{V1BETA2}", f"{CONFIG_GROUP}/{V1BETA1}")
+_ALPHA: Final = {"sparkoperator.k8s.io/sparkapplication": "SparkApplicationIntegration"}
+"""Integrations by the feature gate that they need."""
 _BOTH_STRATEGIES: Final = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
@@ -72,6 +74,7 @@ def load(
     errors += found
     gates, found, told = _gates(configuration.feature_gates)
     errors += [*found, *rules.check(configuration, frameworks or ()), *_known(configuration, feedback_rules)]
+    errors += _alpha(configuration, gates)
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
@@ -278,6 +281,16 @@ def _known(configuration: Configuration, feedback_rules: Collection[str] | None)
             if rule.name not in known
         ),
     ]
+
+
+def _alpha(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
+    """Yields an error for each integration that a feature gate must enable, as in Kueue."""
+    for index, name in enumerate(configuration.integrations.frameworks):
+        gate = _ALPHA.get(name)
+        if gate is not None and not gates.get(gate):
+            yield invalid(
+                f"integrations.frameworks[{index}]", name, f"is an alpha feature: enable the feature gate {gate}"
+            )
 
 
 def _not_queued(configuration: Configuration, frameworks: Collection[str]) -> list[str]:

@@ -135,6 +135,15 @@ def test_a_framework_that_only_the_caller_queues_may_be_enabled() -> None:
     assert error.startswith('integrations.frameworks[1]: Unsupported value: "example.com/gang"')
 
 
+def test_the_spark_integration_needs_its_feature_gate() -> None:
+    text = "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}"
+    assert errors(text) == [
+        'integrations.frameworks[0]: Invalid value: "sparkoperator.k8s.io/sparkapplication": is an alpha feature:'
+        " enable the feature gate SparkApplicationIntegration"
+    ]
+    assert load(f"featureGates: {{SparkApplicationIntegration: true}}\n{text}").warnings == ()
+
+
 def test_unknown_gates_warn_and_do_not_stop_the_start() -> None:
     loaded = load("featureGates: {PartialAdmision: false, LendingLimit: true, PriorityBoost: true}")
     assert loaded.warnings == (
