@@ -137,7 +137,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     )
     if kind is POD:  # pods cannot be changed so that another start is possible
         return replace(queued, operations=("CREATE",)), unqueued, validating, unmanaged
-    return queued, unqueued, validating, changed, unmanaged
+    return queued, unqueued, validating, *((changed,) if kind.fixed_templates else ()), unmanaged
 
 
 def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:

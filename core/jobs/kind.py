@@ -149,6 +149,8 @@ class JobKind(ABC):
     """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that a stop leaves as they are: those the kind's controller sets."""
+    fixed_templates: ClassVar[bool] = False
+    """Whether its API refuses changes of pod templates; users get the advice what to do instead."""
     pods_field: ClassVar[str] = "parallelism"
     """The field that advice names, in which the number of pods of a template is changed."""
     pods_in_cel: ClassVar[str] = ""

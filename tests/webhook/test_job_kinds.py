@@ -20,7 +20,7 @@ from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kinds import Gang, gang
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs
-from webhook.hooks import HOOKS, Phase, hooks
+from webhook.hooks import HOOKS, Phase, Reach, hooks
 from webhook.review import Response, parse
 from webhook.settings import Context, Settings
 
@@ -160,3 +160,7 @@ def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
     assert response["warnings"] == [
         "never starts: 20 pods ask for 20 cpu, the maximum is 12; set replicas times parallelism to 12 or less"
     ]
+
+
+def test_only_kinds_whose_api_refuses_changes_of_templates_advise_to_create_the_job_again() -> None:
+    assert {hook.kind for hook in HOOKS if hook.reach is Reach.CHANGED_JOBS} == {"Job", "JobSet"}

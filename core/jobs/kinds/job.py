@@ -38,6 +38,7 @@ class BatchJob(JobKind):
     framework = "batch/job"
     resource = Resource("batch", "v1", "jobs", "Job")
     optional = False
+    fixed_templates = True
     pods_path = ("spec", "template")
     runs_children = False
     rights = (Right(resource, "patch", "status"),)

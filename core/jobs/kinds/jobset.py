@@ -29,6 +29,7 @@ class JobSet(JobKind):
     pods_path = ("spec", "replicatedJobs")
     related = (BATCH_JOB.resource,)
     rights = (Right(BATCH_JOB.resource, "delete"),)
+    fixed_templates = True
     pods_field = "replicas times parallelism"
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(
