@@ -157,6 +157,9 @@ class JobKind(ABC):
     """How many pods ``{job}`` runs at the same time, in CEL, if its API allows that number to grow while it runs: the
     admission policies, which work without Seiretsu, do not.
     """
+    topology_groups: ClassVar[bool] = True
+    """Whether its pod sets may be in groups that have one topology; as in Kueue the annotation is not checked if not.
+    """
     prebuilt: ClassVar[bool] = True
     """Whether a job may name a Workload that was created for it."""
     elastic: ClassVar[bool] = False
@@ -409,7 +412,7 @@ class JobKind(ABC):
         (``core.jobs.admission.metadata``).
         """
         errors = self.topology_errors(job, enabled)
-        if enabled("TopologyAwareScheduling"):
+        if self.topology_groups and enabled("TopologyAwareScheduling"):
             errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)])
         if not self.elastic and metadata.elastic(job, enabled):
             detail = f'elastic job is not supported for "{self.api_version}, Kind={self.kind}"'

@@ -45,6 +45,7 @@ class AppWrapper(JobKind):
     resource = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
     pods_path = ("spec", "components")
     pods_field = "pods of its components"
+    topology_groups = False
     form = Form(
         fields(
             metadata=METADATA,

@@ -31,6 +31,7 @@ class KubeflowJob(JobKind):
 
     suspend_path = ("spec", "runPolicy", "suspend")
     pods_field = "replicas"
+    topology_groups = False
     types: ClassVar[tuple[str, ...]]
     """The types of replicas, in the order of their pod sets."""
 

@@ -25,6 +25,7 @@ class MPIJob(KubeflowJob):
     resource = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
     pods_path = ("spec", "mpiReplicaSpecs")
     types = ("Launcher", "Worker")
+    topology_groups = True
     form = form_of("mpiReplicaSpecs", types, runLauncherAsWorker=BOOLEAN)
 
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:

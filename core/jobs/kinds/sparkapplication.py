@@ -58,6 +58,7 @@ class SparkApplication(JobKind):
     pods_path = ("spec",)
     pods_field = "spec.executor.instances"
     prebuilt = False
+    topology_groups = False
     form = Form(
         fields(
             metadata=METADATA,

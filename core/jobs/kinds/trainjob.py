@@ -35,6 +35,7 @@ class TrainJob(JobKind):
     resource = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
     pods_path = ("spec", "runtimePatches")
     pods_field = "spec.trainer.numNodes"
+    topology_groups = False
     related = (JOB_SET.resource,)
     rights = (Right(JOB_SET.resource, "delete"),)
     form = Form(

@@ -157,6 +157,14 @@ def test_errors_of_a_template_name_its_type_of_replica_as_kueue_does(kind: Kubef
 
 
 @EACH
+def test_groups_of_pod_sets_are_checked_for_the_kinds_for_which_kueue_checks_them(kind: KubeflowJob) -> None:
+    alone = {"kueue.x-k8s.io/podset-group-name": "g", "kueue.x-k8s.io/podset-required-topology": "rack"}
+    errors = kind.validate_create(kubeflow(kind, {"Worker": replica(2, annotations=alone)}), DEFAULTS.__getitem__)
+    groups = ["can only define groups of exactly 2 pod sets, got: 1 pod set(s)"]
+    assert [error.detail for error in errors] == (groups if kind is MPI_JOB else [])
+
+
+@EACH
 def test_the_pods_of_a_deleted_job_are_found_by_the_uid_that_its_start_gave_them(kind: KubeflowJob) -> None:
     assert kind.uid_label == "kueue.x-k8s.io/job-uid"
     raw = workload.manifest(kind, kubeflow(kind), {"spec": {"priority": 0}})
