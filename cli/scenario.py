@@ -194,13 +194,13 @@ def _put(objects: dict[tuple[str, str, str], Document], document: Document, mist
 def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
     kind = kind_of(document.raw)
     assert kind is not None
-    paths = _template_paths(kind, document.raw)
-    missing = [path for path in paths if not isinstance(fields.at(document.raw, (*path, "spec")), dict)]
-    if missing or not paths:
+    templates = _templates(kind, document.raw)
+    missing = [path for path, found in templates if not isinstance(found.get("spec"), dict)]
+    if missing or not (templates or kind.templates_elsewhere):
         required = fields.dotted((*missing[0], "spec") if missing else kind.pods_path)
         mistakes.add(document.place, f"{required}: Required value")
         return
-    mine, pods = _annotations(document.raw), _annotations(fields.at(document.raw, paths[0]))
+    mine, pods = _annotations(document.raw), _annotations(templates[0][1]) if templates else {}
     rounds = 1
     if RUN_FOR not in mine and RUN_FOR in pods:
         rounds = kind.rounds(document.raw)
@@ -221,11 +221,13 @@ def _annotations(raw: Raw) -> Raw:
     return found if isinstance(found, dict) else {}
 
 
-def _template_paths(kind: JobKind, raw: Raw) -> list[fields.Path]:
-    """Where the pod templates of a job are; nothing where its fields have other types than they must."""
+def _templates(kind: JobKind, raw: Raw) -> list[tuple[fields.Path, Raw]]:
+    """The pod templates of a job and where they are; nothing where its fields have other types than they must."""
     if kind.pods_path[-1] == "template":
-        return [kind.pods_path]
-    return [] if kind.form.errors(raw) else [slot.path for slot in kind.slots(raw)]
+        return [(kind.pods_path, fields.at(raw, kind.pods_path) or {})]
+    if kind.form.errors(raw):
+        return []
+    return [(slot.path, kind.template_of(raw, slot) or {}) for slot in kind.slots(raw)]
 
 
 def _named(submissions: Iterable[Submission], mistakes: Mistakes) -> Iterator[Submission]:

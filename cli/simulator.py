@@ -142,6 +142,10 @@ class _Entrance:
                 submission, key, "not queued", f"{judged.made}: the {owner.kind} stays suspended until there is one"
             )
             return ()
+        if not judged.made.pod_sets:
+            text = f"not simulated: the pod templates of a {owner.kind} are in an object that its controller creates"
+            self._pass(submission, key, "not queued", text)
+            return ()
         uid = job["metadata"]["uid"]
         workload = replace(
             judged.made,

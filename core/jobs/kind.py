@@ -162,6 +162,8 @@ class JobKind(ABC):
     """
     prebuilt: ClassVar[bool] = True
     """Whether a job may name a Workload that was created for it."""
+    templates_elsewhere: ClassVar[bool] = False
+    """Whether its pod templates are in a related object, so that the job alone does not have them."""
     elastic: ClassVar[bool] = False
     """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
 

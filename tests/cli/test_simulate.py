@@ -14,8 +14,10 @@ from cli.report import summary
 from cli.scenario import Scenario, ScenarioError, changed, duration, read
 from cli.simulator import play
 from cli.world import rules
+from core.jobs.kinds import kind_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+GATES = "featureGates: {SparkApplicationIntegration: true}\n"
 HEADER = "at,run_for,queue,namespace,name,cpu,parallelism,priority_class\n"
 
 
@@ -100,6 +102,25 @@ def test_a_jobset_is_played_with_all_its_pods(tmp_path: Path) -> None:
     used = [level.used.items() for level in played.timeline.levels]
     most = max(amount for cells in used for cell, amount in cells if cell.resource == "cpu")
     assert most == 5_000, "a driver of one cpu and eight workers of half a cpu"
+
+
+@pytest.mark.parametrize("example", sorted((EXAMPLES / "kinds").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_example_of_each_kind_is_played_or_told_why_not(example: Path, tmp_path: Path) -> None:
+    manifest = yaml.safe_load(example.read_text())
+    manifest["metadata"]["namespace"] = "team-a"
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest))
+    kind = kind_of(manifest)
+    assert kind is not None
+    (tmp_path / "config.yaml").write_text(f"integrations: {{frameworks: [batch/job, {kind.framework}]}}\n{GATES}")
+    played = play(read([EXAMPLES / "queues.yaml", tmp_path / "job.yaml"]), rules(tmp_path / "config.yaml"))
+    if kind.kind == "TrainJob":
+        (unplayed,) = played.unplayed
+        assert unplayed.message == (
+            "not simulated: the pod templates of a TrainJob are in an object that its controller creates"
+        )
+        return
+    (told,) = summary(played)["workloads"]
+    assert (told["job"], told["waited"], told.get("warnings")) == (manifest["metadata"]["name"], 0, None)
 
 
 def test_a_job_of_a_kind_that_is_not_enabled_starts_immediately() -> None:

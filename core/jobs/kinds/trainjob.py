@@ -37,6 +37,7 @@ class TrainJob(JobKind):
     pods_field = "spec.trainer.numNodes"
     topology_groups = False
     related = (JOB_SET.resource,)
+    templates_elsewhere = True
     rights = (Right(JOB_SET.resource, "delete"),)
     form = Form(
         fields(
