@@ -69,11 +69,13 @@ def replicas(specs: str, *types: str) -> tuple[tuple[str | int, ...], ...]:
     return tuple(("spec", specs, each, "template", "metadata") for each in types)
 
 
+POD = ("template", "spec", "template", "metadata")
 CASES = (
     Case("kubeflow.org/mpijob", 3, replicas("mpiReplicaSpecs", "Launcher", "Worker")),
     Case("ray.io/rayjob", 3, ()),
     Case("ray.io/raycluster", 3, (), ends=False),
     Case("ray.io/rayservice", 3, (), ends=False),
+    Case("jobset.x-k8s.io/jobset", 5, tuple(("spec", "replicatedJobs", each, *POD) for each in (0, 1))),
     Case("trainer.kubeflow.org/trainjob", 2, ()),
     Case("kubeflow.org/pytorchjob", 3, replicas("pytorchReplicaSpecs", "Master", "Worker")),
     Case("kubeflow.org/tfjob", 4, replicas("tfReplicaSpecs", "Chief", "PS", "Worker")),
@@ -83,7 +85,7 @@ CASES = (
     Case(
         "workload.codeflare.dev/appwrapper",
         2,
-        (("spec", "components", 0, "template", "spec", "template", "metadata"),),
+        (("spec", "components", 0, *POD),),
     ),
     Case("sparkoperator.k8s.io/sparkapplication", 3, (("spec", "driver"), ("spec", "executor"))),
 )
@@ -93,7 +95,7 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 leaderElection: {{leaderElect: false}}
 featureGates: {{SparkApplicationIntegration: true}}
-integrations: {{frameworks: [batch/job, jobset.x-k8s.io/jobset, {", ".join(case.framework for case in CASES)}]}}
+integrations: {{frameworks: [batch/job, {", ".join(case.framework for case in CASES)}]}}
 waitForPodsReady: {{timeout: 10m}}
 """
 
@@ -264,6 +266,7 @@ def test_the_life_of_a_job(world: World, case: Case) -> None:
         assert TOLERATION in pod["spec"]["tolerations"]
         assert pod["metadata"]["labels"][case.kind.uid_label] == life.get()["metadata"]["uid"]
     world.until("it is ready", lambda: condition(life.workload(), "PodsReady")[0] == "True")
+    assert own(world, name) == [life.workload()["metadata"]["name"]], "what its operator makes has no Workload"
 
     world.create(
         job(f"{name}-urgent", name, cpu=4, pods=1, seconds=600, labels={"kueue.x-k8s.io/priority-class": "high"})
