@@ -457,7 +457,9 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
         for each in kind.pod_sets(job)
     ]
     rules = context.rules_of(request.namespace)
-    words = replace(OF_JOB, pods=kind.pods_field)
+    slots = kind.slots(job)
+    called, fields = {slot.name: slot.called for slot in slots}, {slot.name: slot.field for slot in slots}
+    words = replace(OF_JOB, pods=kind.pods_field, called=called, fields=fields)
     return submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules, words)
 
 

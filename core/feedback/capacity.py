@@ -28,13 +28,17 @@ Amount: TypeAlias = Callable[[str, FlavorResource], int]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The request of one pod set from one resource group: the minimum (its min count), and the full one."""
+    """The request of one pod set from one resource group: the minimum (its min count), and the full one.
+
+    ``called`` is the part of the job that the pods are, '' where it has no other.
+    """
 
     pod_set: PodSet
     group: ResourceGroup
     least: dict[str, int]
     full: dict[str, int]
     causes: Mapping[tuple[str, str], str]
+    called: str = ""
 
     @property
     def partial(self) -> bool:
@@ -42,22 +46,28 @@ class Demand:
         return self.pod_set.min_count is not None and self.pod_set.min_count < self.pod_set.count
 
     def asks(self, resource: str) -> str:
-        """``asks for 4 cpu``, or ``10 pods ask for 20 cpu``: as many as it needs at least."""
+        """``asks for 4 cpu``, or ``10 pods ask for 20 cpu``: as many as it needs at least; with the part of the job
+        that asks, if there are several.
+        """
         count = self.pod_set.count if self.pod_set.min_count is None else self.pod_set.min_count
         amount = f"{quantity.text(resource, self.least[resource])} {shortened(resource)}"
         if cause := self.causes.get((self.pod_set.name, resource)):
             amount += f" ({shortened(cause)})"
-        return f"{count} pods ask for {amount}" if count > 1 and resource != PODS_RESOURCE else f"asks for {amount}"
+        if count > 1 and resource != PODS_RESOURCE:
+            return f"{count} pods{f' of {self.called}' if self.called else ''} ask for {amount}"
+        return f"{f'{self.called} ' if self.called else ''}asks for {amount}"
 
 
 def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
     """Every pod set with every resource group that it asks something of."""
+    several = len(job.pod_sets) > 1
     for pod_set in job.pod_sets:
+        called = job.words.call(pod_set.name) if several else ""
         for group in queue.groups:
             full = _asked(pod_set, group, pod_set.count)
             if full:
                 least = pod_set.count if pod_set.min_count is None else pod_set.min_count
-                yield Demand(pod_set, group, _asked(pod_set, group, least), full, job.causes)
+                yield Demand(pod_set, group, _asked(pod_set, group, least), full, job.causes, called)
 
 
 def _asked(pod_set: PodSet, group: ResourceGroup, count: int) -> dict[str, int]:
@@ -159,7 +169,7 @@ def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         able = [each for each in flavors if not lacking(demand.least, each.name, queue, lookup.most)]
         flavors.sort(key=lambda each: each not in able)
         obstacles, fixes = zip(*(_obstacle(demand.pod_set, flavor) for flavor in flavors), strict=True)
-        pods = f"pod set {shortened(demand.pod_set.name)}"
+        pods = job.words.call(demand.pod_set.name)
         rest = f"; {len(flavors) - 1} more flavors" if len(flavors) > 1 else ""
         advice = (
             (fixes[0] if len(flavors) == 1 else "select one of these")
@@ -241,10 +251,14 @@ def _smaller(
     count = demand.pod_set.count if demand.pod_set.min_count is None else demand.pod_set.min_count
     fit = pods_that_fit(demand, flavors, queue, lookup.most)
     if count > 1 and fit:
-        field = job.words.least if demand.partial else job.words.pods
-        return f"set {field} to {fit} or less"
+        return f"set {count_field(job, demand)} to {fit} or less"
     asked = at_most(demand, resource, flavors, queue, lookup.most)
     return f"ask for {asked} or less{' a pod' if count > 1 else ''}" if asked else "its quota is too small for any pod"
+
+
+def count_field(job: Submission, demand: Demand) -> str:
+    """The field in which the number of pods is changed, or the least number where fewer would do."""
+    return job.words.least if demand.partial else job.words.field_of(demand.pod_set.name)
 
 
 def at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, amount: Amount) -> str:
@@ -295,7 +309,7 @@ def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
             most = max(lookup.most(queue.name, FlavorResource(name, resource)) for name in flavors)
             asked, given = (quantity.text(resource, amount) for amount in (demand.full[resource], most))
             of, all_ask = f"starts with at most {fit} of {count} pods", f"all ask for {asked} {shortened(resource)}"
-            set_to = f"set {job.words.pods} to {fit}"
+            set_to = f"set {job.words.field_of(demand.pod_set.name)} to {fit}"
             # The least number of pods has to be less than all.
             fix = f"{set_to} without {job.words.least}" if fit == demand.pod_set.min_count else set_to
             where = f'ClusterQueue "{shortened(queue.name)}"'

@@ -96,7 +96,10 @@ def _all(job: Submission, measure: Measure, total: int, hard: int, name: str, *,
         verb = "have limits of" if measure.limits else "ask for"
         asks = f"all {verb} {_text(measure, total)} {shortened(measure.resource)}, "
     if len(job.pod_sets) == 1:
-        begin, fix = f"at most {room} of {job.pods} pods at once", f"set {job.words.pods} to {room} or less"
+        begin, fix = (
+            f"at most {room} of {job.pods} pods at once",
+            f"set {job.words.field_of(job.pod_sets[0].name)} to {room} or less",
+        )
     else:
         begin, fix = "not all pods at once", f"set a lower {job.words.pods}"
     return fitted(f"{begin}: {asks}{allows}; {fix}", f"{begin}: {asks}{allows}")

@@ -39,11 +39,25 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The names of the fields that a finding recommends to change."""
+    """The names of the fields that a finding recommends to change, and of the parts of a job.
+
+    ``called`` and ``fields`` are by the name of a pod set: what its kind calls it (``{}`` is the name), and the field
+    of its number of pods.
+    """
 
     queue: str
     pods: str
     least: str
+    called: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def call(self, pod_set: str) -> str:
+        """What messages call a pod set."""
+        return self.called.get(pod_set, "pod set {}").format(shortened(pod_set))
+
+    def field_of(self, pod_set: str) -> str:
+        """The field in which the number of pods of a pod set is changed."""
+        return self.fields.get(pod_set) or self.pods
 
 
 OF_JOB: Final = Words(f"label {Label.QUEUE_NAME}", "parallelism", "job-min-parallelism")

@@ -105,8 +105,7 @@ def _now(
         return ""
     if demand.pod_set.count > 1:
         fit = capacity.pods_that_fit(demand, flavors, queue, lookup.available)
-        field = job.words.least if demand.partial else job.words.pods
-        return f"set {field} to {fit} to start now" if fit else ""
+        return f"set {capacity.count_field(job, demand)} to {fit} to start now" if fit else ""
     asked = capacity.at_most(demand, resource, flavors, queue, lookup.available)
     return f"ask for {asked} to start now" if asked else ""
 

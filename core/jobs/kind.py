@@ -94,12 +94,18 @@ class Right(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A pod template of a job and for how many pods it is; with ``min_count`` the job may start with fewer."""
+    """A pod template of a job and for how many pods it is; with ``min_count`` the job may start with fewer.
+
+    ``called`` is what messages call it, where ``{}`` is its name, and ``field`` the field that its number of pods is
+    changed in, '' for the kind's (``pods_field``).
+    """
 
     name: str
     count: int
     path: Path
     min_count: int | None = None
+    called: str = "pod set {}"
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)

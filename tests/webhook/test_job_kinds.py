@@ -13,11 +13,19 @@ from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
 from api.names import Annotation, Label
 from core.jobs.fields import Setting, at
+from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
+from core.jobs.kinds.kubeflow import PY_TORCH_JOB
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
+from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.model import Raw
 from tests.core.feedback.world import world
 from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kinds import Gang, gang
+from tests.core.jobs.test_kubeflow import kubeflow, replica
+from tests.core.jobs.test_ray import group, ray
+from tests.core.jobs.test_sparkapplication import spark
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs
 from webhook.hooks import HOOKS, Phase, Reach, hooks
@@ -164,3 +172,52 @@ def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
 
 def test_only_kinds_whose_api_refuses_changes_of_templates_advise_to_create_the_job_again() -> None:
     assert {hook.kind for hook in HOOKS if hook.reach is Reach.CHANGED_JOBS} == {"Job", "JobSet"}
+
+
+def asking(found: Any, cpu: str) -> Any:
+    """An object in which every container asks for so much cpu."""
+    if isinstance(found, list):
+        return [asking(each, cpu) for each in found]
+    if not isinstance(found, dict):
+        return found
+    changed = {key: asking(each, cpu) for key, each in found.items()}
+    if "containers" in changed:
+        changed["containers"] = [{**each, "resources": {"requests": {"cpu": cpu}}} for each in changed["containers"]]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "warning"),
+    [
+        (
+            RAY_JOB,
+            ray(RAY_JOB, group("small", 20)),
+            "never starts: 20 pods of worker group small ask for 20 cpu, the maximum is 12; set replicas to 12 or less",
+        ),
+        (
+            RAY_CLUSTER,
+            ray(RAY_CLUSTER, group("tpu", 5, numOfHosts=4)),
+            "never starts: 20 pods of worker group tpu ask for 20 cpu, the maximum is 12;"
+            " set replicas times numOfHosts to 12 or less",
+        ),
+        (
+            PY_TORCH_JOB,
+            kubeflow(PY_TORCH_JOB, {"Master": replica(1), "Worker": replica(20)}),
+            "never starts: 20 pods of replica type Worker ask for 20 cpu, the maximum is 12;"
+            " set replicas of Worker to 12 or less",
+        ),
+        (
+            SPARK_APPLICATION,
+            spark(driver={"coreRequest": "20", "memory": None}, executor={"memory": None}),
+            'never starts: the driver asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard; ask for 12 or less',
+        ),
+    ],
+    ids=["RayJob", "RayCluster of several hosts", "PyTorchJob", "SparkApplication"],
+)
+def test_advice_names_the_part_of_a_job_as_its_kind_does(kind: JobKind, found: Raw, warning: str) -> None:
+    made = asking(found, "1")
+    made["metadata"] |= {"namespace": "team-a", "labels": QUEUE}
+    path = f"/validate-{kind.group.replace('.', '-')}-{kind.version}-{kind.singular}"
+    settings = Settings(frameworks=frozenset({kind.framework}))
+    response = ask(path, review_of(made, resource=kind.plural), knows=world(), settings=settings)
+    assert response["warnings"] == [warning]

@@ -58,6 +58,7 @@ class JobSet(JobKind):
                 str(each.get("name") or "").lower(),
                 _replicas(each) * _pods_of_one(each),
                 (*self.pods_path, index, "template", "spec", "template"),
+                called="replicated Job {}",
             )
             for index, each in enumerate(_replicated_jobs(job))
         ]

@@ -39,7 +39,13 @@ class KubeflowJob(JobKind):
         """Returns one pod set for each type of replica that the job has."""
         given = at(job, self.pods_path) or {}
         return [
-            Slot(each.lower(), count(given[each]), (*self.pods_path, each, "template"))
+            Slot(
+                each.lower(),
+                count(given[each]),
+                (*self.pods_path, each, "template"),
+                called=f"replica type {each}",
+                field=f"replicas of {each}",
+            )
             for each in self.types
             if given.get(each) is not None
         ]

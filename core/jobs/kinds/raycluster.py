@@ -54,12 +54,14 @@ class RayKind(JobKind):
             return []
         groups = enumerate(_scaled(groups_of(cluster), self.autoscaled(job, related)))
         return [
-            Slot(HEAD, 1, (*self.pods_path, "headGroupSpec", "template")),
+            Slot(HEAD, 1, self._head_path, called="the head group"),
             *(
                 Slot(
                     str(each.get("groupName") or "").lower(),
                     count(each) * max(each.get("numOfHosts") or 1, 1),
                     (*self.pods_path, "workerGroupSpecs", index, "template"),
+                    called="worker group {}",
+                    field="replicas" if (each.get("numOfHosts") or 1) <= 1 else "replicas times numOfHosts",
                 )
                 for index, each in groups
             ),

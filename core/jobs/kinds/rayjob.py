@@ -54,7 +54,11 @@ class RayJob(RunsCluster):
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod sets of the cluster, and ``submitter`` if a Job submits the job."""
         found = super().slots(job, related)
-        return [*found, Slot("submitter", 1, _SUBMITTER)] if found and _mode(job) == "K8sJobMode" else found
+        return (
+            [*found, Slot("submitter", 1, _SUBMITTER, called="the submitter")]
+            if found and _mode(job) == "K8sJobMode"
+            else found
+        )
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template of a pod set; KubeRay's own for a submitter without one."""

@@ -76,7 +76,10 @@ class SparkApplication(JobKind):
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod sets ``driver`` and ``executor``."""
         instances = at(job, ("spec", "executor", "instances")) or 0
-        return [Slot("driver", 1, ("spec", "driver")), Slot("executor", instances, ("spec", "executor"))]
+        return [
+            Slot("driver", 1, ("spec", "driver"), called="the driver"),
+            Slot("executor", instances, ("spec", "executor"), called="the executors"),
+        ]
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template that the operator makes of the fields of a role, as far as it decides about quota."""
