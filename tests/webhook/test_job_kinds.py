@@ -15,12 +15,14 @@ from api.names import Annotation, Label
 from core.jobs.fields import Setting, at
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
+from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.kubeflow import PY_TORCH_JOB
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.model import Raw
 from tests.core.feedback.world import world
+from tests.core.jobs.test_appwrapper import JOB, app_wrapper
 from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kinds import Gang, gang
 from tests.core.jobs.test_kubeflow import kubeflow, replica
@@ -211,8 +213,14 @@ def asking(found: Any, cpu: str) -> Any:
             spark(driver={"coreRequest": "20", "memory": None}, executor={"memory": None}),
             'never starts: the driver asks for 20 cpu, ClusterQueue "team-a" allows 12 in standard; ask for 12 or less',
         ),
+        (
+            APP_WRAPPER,
+            {**app_wrapper(components=[{"template": JOB | {"spec": JOB["spec"] | {"parallelism": 20}}}]), "status": {}},
+            "never starts: 20 pods ask for 20 cpu, the ClusterQueue allows 12 in standard;"
+            " set pods of its components to 12 or less",
+        ),
     ],
-    ids=["RayJob", "RayCluster of several hosts", "PyTorchJob", "SparkApplication"],
+    ids=["RayJob", "RayCluster of several hosts", "PyTorchJob", "SparkApplication", "AppWrapper"],
 )
 def test_advice_names_the_part_of_a_job_as_its_kind_does(kind: JobKind, found: Raw, warning: str) -> None:
     made = asking(found, "1")

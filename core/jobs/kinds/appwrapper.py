@@ -1,8 +1,8 @@
 """AppWrapper (workload.codeflare.dev/v1beta2): objects of other kinds that are created, and deleted, together.
 
-Where the pod templates of these objects are is in the status, for which the operator knows some kinds and reads
-``podSets`` of the others: without that there is no Workload yet. A start adds ``podSetInfos`` to the components, a stop
-removes them; the objects themselves are not changed.
+Where the pod templates of these objects are is in the status. Until its operator has written that, the same follows
+from the components: their ``podSets``, or else the templates of the kinds that the operator knows. A start adds
+``podSetInfos`` to the components, a stop removes them; the objects themselves are not changed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.fields import Path, at, changed
 from core.jobs.kind import JobKind, Outcome, Slot, count, holds
+from core.jobs.kinds.job import BATCH_JOB
+from core.jobs.kinds.jobset import JOB_SET
+from core.jobs.kinds.kubeflow import PY_TORCH_JOB
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.template import ConflictError, Injection
 from core.model import Raw
 
+_KNOWN: Final[tuple[JobKind, ...]] = (BATCH_JOB, JOB_SET, PY_TORCH_JOB, RAY_CLUSTER, RAY_JOB)
+_REPLICATED: Final = Form(fields(spec=fields(replicas=INTEGER, template=POD_TEMPLATE)))
 _TEMPLATE: Final = Form(POD_TEMPLATE)
+_POD_SETS: Final = list_of(fields(replicas=INTEGER, path=TEXT))
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
 _OF_CONTAINERS: Final = ("name", "image", "command", "args", "resources", "restartPolicy", "securityContext")
 _OF_PODS: Final = (
@@ -55,29 +63,32 @@ class AppWrapper(JobKind):
                 components=list_of(
                     fields(
                         template={"type": "object"},
+                        podSets=_POD_SETS,
                         podSetInfos=list_of(
                             fields(labels=map_of(TEXT), annotations=map_of(TEXT), nodeSelector=map_of(TEXT))
                         ),
                     )
                 ),
             ),
-            status=fields(componentStatus=list_of(fields(podSets=list_of(fields(replicas=INTEGER, path=TEXT))))),
+            status=fields(componentStatus=list_of(fields(podSets=_POD_SETS))),
         )
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
-        """Returns one pod set for each that the status names, numbered; none while it names no template that exists."""
+        """Returns one pod set for each template of its components, numbered; none where one of them is no template."""
         components = at(job, self.pods_path) or []
         statuses = at(job, ("status", "componentStatus")) or []
+        known = len(statuses) == len(components)
         name = str((job.get("metadata") or {}).get("name") or "").lower()
         found: list[Slot] = []
-        for component, status in enumerate(statuses[: len(components)]):
-            for place, each in enumerate(status.get("podSets") or ()):
-                path = _path(each.get("path") or "")
-                info = (*self.pods_path, component, "podSetInfos", place)
-                found.append(
-                    Wrapped(f"{name}-{len(found)}", count(each), (*self.pods_path, component, *path), info=info)
-                )
+        for place, component in enumerate(components):
+            here, called = (*self.pods_path, place), f"component {place}"
+            parts = _named(statuses[place] if known else component)
+            if not known and not parts:
+                parts = _inferred(component.get("template") or {})
+            for number, (pods, path) in enumerate(parts):
+                info = (*here, "podSetInfos", number)
+                found.append(Wrapped(f"{name}-{len(found)}", pods, (*here, *path), called=called, info=info))
         return found if all(_is_template(at(job, slot.path)) for slot in found) else []
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
@@ -138,6 +149,26 @@ class AppWrapper(JobKind):
 
 
 APP_WRAPPER: Final = AppWrapper()
+
+
+def _named(holder: Raw) -> list[tuple[int, Path]]:
+    """The pod sets that a component, or its status, names: the number of pods and the path of the template."""
+    return [(count(each), _path(each.get("path") or "")) for each in holder.get("podSets") or ()]
+
+
+def _inferred(wrapped: Raw) -> list[tuple[int, Path]]:
+    """The pod sets of an object of a kind that the operator knows; none of any other."""
+    named = (wrapped.get("apiVersion"), wrapped.get("kind"))
+    if named == ("v1", "Pod"):
+        return [(1, ("template",))]
+    if named in (("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")) and not _REPLICATED.errors(wrapped):
+        return [(count(wrapped.get("spec") or {}), ("template", "spec", "template"))]
+    kind = next((each for each in _KNOWN if (each.api_version, each.kind) == named), None)
+    if kind is None or kind.form.errors(wrapped):
+        return []
+    # Its operator does not count the submitter of a RayJob, which is outside of the cluster.
+    slots = [slot for slot in kind.slots(wrapped) if slot.path[: len(kind.pods_path)] == kind.pods_path]
+    return [(slot.count, ("template", *slot.path)) for slot in slots]
 
 
 def _path(text: str) -> Path:

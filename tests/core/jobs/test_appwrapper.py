@@ -8,10 +8,14 @@ import pytest
 
 from core.jobs.kind import Outcome
 from core.jobs.kinds.appwrapper import APP_WRAPPER
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.template import ConflictError, Injection
 from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import patches
+from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_ray import ray
 
 POD: Raw = {
     "metadata": {"labels": {"app": "x"}, "creationTimestamp": None},
@@ -23,7 +27,7 @@ POD: Raw = {
         "volumes": [{"name": "v", "emptyDir": {}}],
     },
 }
-JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": POD}}
+JOB: Raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": POD}}
 PLAIN = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": POD["spec"]}
 PATHS: Any = (
     [{"replicas": 3, "path": "template.spec.template"}],
@@ -73,8 +77,43 @@ def test_the_templates_that_its_status_names_are_its_pod_sets() -> None:
     ],
 )
 def test_there_is_no_workload_while_its_status_names_no_template(path: str) -> None:
-    assert APP_WRAPPER.pod_sets(app_wrapper(paths=[[{"path": path}]])) == []
-    assert APP_WRAPPER.pod_sets({**app_wrapper(), "status": {}}) == []
+    assert APP_WRAPPER.pod_sets(app_wrapper(paths=[[{"path": path}], [], []])) == []
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "counts"),
+    [
+        ({**JOB, "spec": {**JOB["spec"], "parallelism": 4, "completions": 2}}, [2]),
+        (PLAIN, [1]),
+        ({**JOB, "apiVersion": "apps/v1", "kind": "Deployment", "spec": {**JOB["spec"], "replicas": 3}}, [3]),
+        (job_set(), [1, 6]),
+        (ray(RAY_CLUSTER), [1, 2]),
+        (ray(RAY_JOB), [1, 2]),
+        ({**ray(RAY_JOB), "spec": {**ray(RAY_JOB)["spec"], "submitterPodTemplate": POD}}, [1, 2]),
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, []),
+        ({**JOB, "spec": "x"}, []),
+    ],
+    ids=[
+        "Job",
+        "Pod",
+        "Deployment",
+        "JobSet",
+        "RayCluster",
+        "RayJob",
+        "RayJob with a submitter",
+        "an object without pods",
+        "a broken Job",
+    ],
+)
+def test_the_pods_of_known_kinds_are_counted_before_its_operator_has_seen_it(wrapped: Raw, counts: list[int]) -> None:
+    found = {**app_wrapper(components=[{"template": wrapped}]), "status": {}}
+    assert [each["count"] for each in APP_WRAPPER.pod_sets(found)] == counts
+
+
+def test_declared_pod_sets_are_counted_before_its_operator_has_seen_it() -> None:
+    named = {"template": {**JOB, "kind": "Mine"}, "podSets": [{"replicas": 5, "path": "template.spec.template"}]}
+    found = {**app_wrapper(components=[named]), "status": {}}
+    assert [each["count"] for each in APP_WRAPPER.pod_sets(found)] == [5]
 
 
 def test_a_start_adds_what_each_component_is_created_with_and_changes_no_template() -> None:
