@@ -41,7 +41,7 @@ def plane() -> Iterator[ControlPlane]:
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
         asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
-        asyncio.run(eventually(lambda: suspends_sets(started), within=120))
+        asyncio.run(eventually(lambda: suspends_sets(started), within=240))
         yield started
 
 
