@@ -113,7 +113,7 @@ class Controller:
             )
             for row in self._rows
         ]
-        self.budget = Budget(client.pressure, arriving=lambda: client.precedence.arriving)
+        self.budget = Budget(client.pressure, crowded=lambda: client.precedence.crowded)
         self._recorder = Recorder(client, budget=self.budget)
         writer = Writer(client, self.caches.stores)
         self._writer = writer

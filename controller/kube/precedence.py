@@ -8,6 +8,7 @@ on at the speed of the API server.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -18,8 +19,12 @@ LONGEST_SECONDS = 1.0
 """No write waits longer than this, even if earlier ones are not answered."""
 QUIET_SECONDS = 1.0
 """When no call has arrived for this time, writes are made immediately."""
-RECENT_SECONDS = 0.25
-"""When no call has arrived for this time, writes that can wait are as frequent as the API server permits."""
+MANY_CALLS = 40.0
+"""While more admission calls a second arrive (two for each Job), writes that can wait are rare. With fewer calls, the
+latency of writes alone says how busy the API server is: people look at the queues of a cluster that is little used.
+"""
+RATE_SECONDS = 0.5
+"""The time over which calls are counted: half of the rate is forgotten in two thirds of it."""
 
 
 class Precedence:
@@ -31,6 +36,7 @@ class Precedence:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._called_at = float("-inf")
+        self._rate = 0.0
         self._in_flight = 0
         self._in_turn: set[asyncio.Task[object] | None] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -42,13 +48,18 @@ class Precedence:
         return self._clock() - self._called_at > QUIET_SECONDS
 
     @property
-    def arriving(self) -> bool:
-        """Whether admission calls arrived just now."""
-        return self._clock() - self._called_at <= RECENT_SECONDS
+    def crowded(self) -> bool:
+        """Whether many admission calls arrive at present."""
+        return self._rate_now() > MANY_CALLS
 
     def called(self) -> None:
         """Records an admission call."""
+        self._rate = self._rate_now() + 1.0 / RATE_SECONDS
         self._called_at = self._clock()
+
+    def _rate_now(self) -> float:
+        """Admission calls a second, of which earlier ones count less."""
+        return self._rate * math.exp((self._called_at - self._clock()) / RATE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def turn(self, *, first: bool = False) -> AsyncIterator[None]:

@@ -29,8 +29,8 @@ AT_ONCE = 4
 """Deferrable writes in flight."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy."""
-ARRIVING_SECONDS = 0.1
-"""The least interval of deferrable writes while admission calls arrive."""
+CROWDED_SECONDS = 0.1
+"""The least interval of deferrable writes while many admission calls arrive."""
 URGENT_SECONDS = LONGEST_SECONDS = 1.0
 """The interval of deferrable writes while admissions wait to be written; it is never longer."""
 
@@ -102,8 +102,8 @@ class Pressure:
 class Budget:
     """Deferrable writes: each is made inside ``turn``. Lanes (kinds of writes) take turns, each first in, first out.
 
-    ``urgent`` returns whether admissions wait to be written, ``arriving`` whether admission calls arrive. Belongs to
-    one event loop.
+    ``urgent`` returns whether admissions wait to be written, ``crowded`` whether many admission calls arrive. Belongs
+    to one event loop.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Budget:
         pressure: Pressure,
         *,
         urgent: Callable[[], bool] = lambda: False,
-        arriving: Callable[[], bool] = lambda: False,
+        crowded: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pressure = pressure
         self.urgent = urgent
-        self.arriving = arriving
+        self.crowded = crowded
         self._clock = clock
         self._sleep = sleep
         self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -129,7 +129,7 @@ class Budget:
     @property
     def busy(self) -> bool:
         """Whether writes that nobody misses should not be made at present."""
-        return self._interval() >= BUSY_SECONDS
+        return self.urgent() or self.pressure.interval >= BUSY_SECONDS
 
     @contextlib.asynccontextmanager
     async def turn(self, lane: str) -> AsyncIterator[None]:
@@ -158,7 +158,7 @@ class Budget:
                 self._next()
 
     def _interval(self) -> float:
-        least = URGENT_SECONDS if self.urgent() else ARRIVING_SECONDS if self.arriving() else 0.0
+        least = URGENT_SECONDS if self.urgent() else CROWDED_SECONDS if self.crowded() else 0.0
         return max(self.pressure.interval, least)
 
     def _next(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import AT_ONCE, LONGEST_SECONDS, QUIET_SECONDS, RECENT_SECONDS, Precedence
+from controller.kube.precedence import AT_ONCE, LONGEST_SECONDS, MANY_CALLS, QUIET_SECONDS, RATE_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -98,12 +98,17 @@ async def test_writes_that_use_or_release_quota_begin_before_those_that_came_ear
     assert writers.begun == AT_ONCE + 4
 
 
-async def test_calls_arrive_until_a_moment_after_the_last_one(precedence: Precedence, clock: Clock) -> None:
-    before = precedence.arriving
-    precedence.called()
-    during = precedence.arriving
-    clock.later = 2 * RECENT_SECONDS
-    assert (before, during, precedence.arriving, precedence.free) == (False, True, False, False)
+@pytest.mark.parametrize(("calls", "crowded"), [(MANY_CALLS / 2, False), (MANY_CALLS * 2, True)])
+async def test_calls_are_many_while_more_than_so_many_arrive_in_a_second(
+    precedence: Precedence, clock: Clock, calls: float, crowded: bool
+) -> None:
+    assert not precedence.crowded
+    for _ in range(int(4 * calls)):
+        clock.later += 1 / calls
+        precedence.called()
+    assert precedence.crowded is crowded
+    clock.later += 2 * RATE_SECONDS
+    assert not precedence.crowded
 
 
 async def test_a_write_begins_in_the_end_even_if_no_earlier_one_is_answered(

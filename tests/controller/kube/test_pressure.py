@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from controller.kube.pressure import ARRIVING_SECONDS, URGENT_SECONDS, Budget, Pressure
+from controller.kube.pressure import CROWDED_SECONDS, URGENT_SECONDS, Budget, Pressure
 
 
 class Clock:
@@ -143,12 +143,12 @@ async def test_deferrable_writes_are_rare_but_not_stopped_while_admissions_wait(
     assert clock() - began == pytest.approx(3 * URGENT_SECONDS)
 
 
-async def test_deferrable_writes_are_few_while_admission_calls_arrive_and_not_afterwards(clock: Clock) -> None:
-    began, end = clock(), clock() + 10 * ARRIVING_SECONDS
-    budget = Budget(Pressure(clock), arriving=lambda: clock() < end, clock=clock, sleep=clock.sleep)
+async def test_deferrable_writes_are_few_while_many_admission_calls_arrive_and_not_afterwards(clock: Clock) -> None:
+    began, end = clock(), clock() + 10 * CROWDED_SECONDS
+    budget = Budget(Pressure(clock), crowded=lambda: clock() < end, clock=clock, sleep=clock.sleep)
     taken = [at - began for _, at in await _turns(budget, clock, {"a": 60})]
     assert len([at for at in taken if at < end - began]) <= 11
-    assert taken[-1] < 11 * ARRIVING_SECONDS
+    assert taken[-1] < 11 * CROWDED_SECONDS
 
 
 async def test_a_cancelled_turn_keeps_no_place(clock: Clock) -> None:
