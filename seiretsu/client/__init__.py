@@ -11,7 +11,7 @@ official ``kubernetes`` package::
     job = queue.submit(manifest)
     job.wait(progress=print)
 
-It works with every kind of job that is queued, and with Kueue's controller too: it reads jobs, Workloads and events.
+It works with every kind that has one Workload, and with Kueue's controller too: it reads jobs, Workloads and events.
 """
 
 from seiretsu.client.estimate import Estimate

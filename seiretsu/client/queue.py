@@ -18,6 +18,9 @@ Raw = dict[str, Any]
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 JOB_UID = "kueue.x-k8s.io/job-uid"
+POD_GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
+_MANY_WORKLOADS = ("CronJob", "Deployment", "LeaderWorkerSet")
+"""Kinds without one Workload: their Jobs, pods or groups have one each."""
 _WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads"
 _WATCH_SECONDS = 300.0
 _UNREACHABLE_SECONDS = 300.0
@@ -151,9 +154,8 @@ class Job:
     def _watched(self, left: float, version: str) -> Iterator[Raw]:
         """The changes of its Workloads since a version; ends early where the list has to be read anew."""
         path = _WORKLOADS.format(self.queue.namespace)
-        selector = f"{JOB_UID}={self.uid}"
         try:
-            for event in self.queue.api.watch(path, left, labelSelector=selector, resourceVersion=version):
+            for event in self.queue.api.watch(path, left, resourceVersion=version, **self._selector()):
                 if event["type"] == "ERROR":
                     return  # the version is too old by now
                 yield event
@@ -201,7 +203,15 @@ class Job:
 
     def _workloads(self) -> Raw:
         path = _WORKLOADS.format(self.queue.namespace)
-        return self.queue.api.get(path, labelSelector=f"{JOB_UID}={self.uid}")
+        return self.queue.api.get(path, **self._selector())
+
+    def _selector(self) -> dict[str, str]:
+        """The query for its Workload: that of its group for a pod in a group."""
+        kind = self.manifest["kind"]
+        if kind in _MANY_WORKLOADS:
+            raise ValueError(f"a {kind} has no Workload of its own: look at the jobs or pods that it makes")
+        group = (self.manifest["metadata"].get("labels") or {}).get(POD_GROUP_NAME) if kind == "Pod" else None
+        return {"fieldSelector": f"metadata.name={group}"} if group else {"labelSelector": f"{JOB_UID}={self.uid}"}
 
     def _events(self) -> list[Raw]:
         path = f"/api/v1/namespaces/{self.queue.namespace}/events"
