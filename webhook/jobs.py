@@ -128,15 +128,17 @@ def _is_elastic(kind: JobKind, job: Raw, context: Context) -> bool:
 
 
 def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldError]:
-    """Refuses to remove the scheduling gate from the pods of an elastic job: all its pods would start."""
+    """Refuses pods without the scheduling gate in an elastic job whose pods have it: they would start immediately."""
     if not _is_elastic(kind, old, context):
         return []
-    before = {path for path, gates in _gates(kind, old) if template.is_gated(gates)}
+    before = dict(_gates(kind, old))
+    if not any(map(template.is_gated, before.values())):
+        return []
     text = f"an elastic job must have the scheduling gate {elastic.GATE}"
     return [
         forbidden(dotted(path), text)
         for path, gates in _gates(kind, new)
-        if path in before and not template.is_gated(gates)
+        if not template.is_gated(gates) and (path not in before or template.is_gated(before[path]))
     ]
 
 

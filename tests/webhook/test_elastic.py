@@ -102,6 +102,24 @@ def test_each_group_of_an_elastic_raycluster_gets_the_gate() -> None:
     ]
 
 
+@pytest.mark.parametrize(("gates", "allowed"), [([GATE], True), ([], False)], ids=["with the gate", "without it"])
+def test_a_group_that_is_added_to_an_elastic_raycluster_needs_the_gate(gates: list[Raw], allowed: bool) -> None:
+    def cluster_of(*groups: list[Raw]) -> Raw:
+        pods = [{"spec": {"containers": [{"name": "ray", "image": "ray"}], "schedulingGates": each}} for each in groups]
+        workers = [{"groupName": f"g{n}", "replicas": 1, "template": pod} for n, pod in enumerate(pods)]
+        spec = {"headGroupSpec": {"template": pods[0]}, "workerGroupSpecs": workers}
+        metadata = {"name": "r", "namespace": "team-a", "uid": "u", "labels": QUEUE, "annotations": ELASTIC}
+        return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+
+    settings = Settings(frameworks=frozenset({"ray.io/raycluster"}))
+    asked = review_of(cluster_of([GATE], gates), old=cluster_of([GATE]), resource="rayclusters")
+    response = ask("/validate-ray-io-v1-raycluster", asked, settings=settings)
+    assert response["allowed"] == allowed
+    if not allowed:
+        text = "an elastic job must have the scheduling gate kueue.x-k8s.io/elastic-job"
+        assert text in response["status"]["message"]
+
+
 def test_an_elastic_rayjob_gets_the_gate_only_in_templates_that_it_has() -> None:
     """KubeRay makes the pod that submits the job, if the job has no template for it."""
     pod = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
