@@ -36,6 +36,7 @@ class RayJob(RunsCluster):
     resource = Resource("ray.io", "v1", "rayjobs", "RayJob")
     pods_path = ("spec", "rayClusterSpec")
     cluster_path = ("status", "rayClusterName")
+    runs_children = False
     form = Form(
         fields(
             metadata=METADATA,

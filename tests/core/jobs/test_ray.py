@@ -8,7 +8,7 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, Nothing, Ungate, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Nothing, Start, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
 from core.jobs.kind import Outcome
@@ -365,3 +365,17 @@ def test_the_workers_of_an_elastic_job_are_those_of_its_cluster(
     counts = {each["name"]: each["count"] for each in kind.pod_sets(found, (resized,))}
     assert counts["small"] == count
     assert kind.slice_of(found, (resized,)) == ("1_7" if of == "r-1" else "1_")
+
+
+@pytest.mark.parametrize(
+    ("admitted_above", "outcome"), [(True, Start), (False, Nothing)], ids=["admitted", "not admitted"]
+)
+def test_the_suspended_cluster_of_a_rayjob_is_started_when_the_rayjob_is_admitted(
+    admitted_above: bool, outcome: type
+) -> None:
+    """KubeRay does not resume it. A replica that had not seen the admission may have suspended it."""
+    found = ray(RAY_CLUSTER)
+    above = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "uid": "j-uid", "controller": True}
+    found["metadata"]["ownerReferences"] = [above]
+    action = decide(Situation(kind=RAY_CLUSTER, job=found, now=0.0, managed=False, ancestor_admitted=admitted_above))
+    assert isinstance(action, outcome)
