@@ -20,12 +20,16 @@ K = TypeVar("K", bound=Hashable)
 Reconcile = Callable[[K], Awaitable[float | None]]
 """Reconciles one key; returns after how many seconds to repeat it without a change, or None."""
 
+MOST_IN_A_ROW = 16
+"""After so many keys that go first, one of the others is taken, if it may be: none waits for ever."""
+
 log = structlog.get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):
     """First in, first out, or the newest first; keys that are added again while a worker has them are queued again when
-    it is done. Keys that are added with ``first`` are taken before all others.
+    it is done. Keys that are added with ``first`` are taken before all others, but at most MOST_IN_A_ROW while others
+    wait.
 
     ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
     the whole of it. Every operation is O(1), with a delay O(log delayed).
@@ -54,9 +58,11 @@ class WorkQueue(Generic[K]):
         self._in_hand: dict[K, bool] = {}
         self._again: dict[K, bool] = {}
         self._others_in_hand = 0
+        self._in_a_row = 0
         self._most_others = sys.maxsize
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
+        self._due_first: set[K] = set()
         self._heap: list[tuple[float, int, K]] = []
         self._ticket = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
@@ -93,13 +99,15 @@ class WorkQueue(Generic[K]):
         (self._first if first else self._ready)[key] = None
         self._wake()
 
-    def add_after(self, key: K, seconds: float) -> None:
-        """Adds a key after a delay. Of several delays for one key the shortest counts."""
+    def add_after(self, key: K, seconds: float, *, first: bool = False) -> None:
+        """Adds a key after a delay. Of several delays for one key the shortest counts, and ``first`` if one has it."""
         if self._closed:
             return
         if seconds <= 0:
-            self.add(key)
+            self.add(key, first=first)
             return
+        if first:
+            self._due_first.add(key)
         due = self._clock() + seconds
         if due >= self._due.get(key, float("inf")):
             return
@@ -107,14 +115,14 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (due, next(self._ticket), key))
         self._set_timer()
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, *, first: bool = False) -> float:
         """Adds a key after its backoff, which doubles each time until ``forget``; returns the wait in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.retried += 1
         longest: float = min(self._first_seconds * 2.0 ** min(failures, 40), self._longest_seconds)
         wait = longest * (0.5 + 0.5 * self._draw())
-        self.add_after(key, wait)
+        self.add_after(key, wait, first=first)
         return wait
 
     def forget(self, key: K) -> None:
@@ -135,7 +143,9 @@ class WorkQueue(Generic[K]):
             due, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == due:
                 del self._due[key]
-                self.add(key)
+                first = key in self._due_first
+                self._due_first.discard(key)
+                self.add(key, first=first)
         self._set_timer()
 
     async def at_most(self, count: int) -> None:
@@ -161,6 +171,7 @@ class WorkQueue(Generic[K]):
         """Accepts no more keys, drops delayed ones, and ends ``run`` when the queue is empty."""
         self._closed = True
         self._due.clear()
+        self._due_first.clear()
         self._heap.clear()
         self._again.clear()
         if self._timer:
@@ -176,6 +187,7 @@ class WorkQueue(Generic[K]):
         self._first.clear()
         self._ready.clear()
         self._due.clear()
+        self._due_first.clear()
         self._heap.clear()
         self._again.clear()
         self._failures.clear()
@@ -184,7 +196,7 @@ class WorkQueue(Generic[K]):
     async def _work(self, reconcile: Reconcile[K]) -> None:
         while True:
             while not self._takes():
-                if self._closed and not len(self):
+                if self._closed:  # what is left is taken by the workers that have other keys now
                     return
                 idle = asyncio.get_running_loop().create_future()
                 self._idle.append(idle)
@@ -192,29 +204,35 @@ class WorkQueue(Generic[K]):
             await self._look(self._take(), reconcile)
 
     async def _look(self, key: K, reconcile: Reconcile[K]) -> None:
+        first = self._in_hand[key]
         try:
             again_in = await reconcile(key)
         except asyncio.CancelledError:
             self._again[key] = True  # interrupted keys come first when work continues
             raise
         except Exception as error:
-            wait = self.retry(key)
+            wait = self.retry(key, first=first)
             log.warning(
                 "reconcile failed", queue=self.name, key=str(key), error=repr(error), retry_seconds=round(wait, 3)
             )
         else:
             self.forget(key)
             if again_in is not None:
-                self.add_after(key, again_in)
+                self.add_after(key, again_in, first=first)
         finally:
             self._let_go(key)
 
     def _takes(self) -> bool:
         """Whether a worker may take a key now."""
-        return bool(self._first) or (bool(self._ready) and self._others_in_hand < self._most_others)
+        return bool(self._first) or self._takes_others()
+
+    def _takes_others(self) -> bool:
+        return bool(self._ready) and self._others_in_hand < self._most_others
 
     def _take(self) -> K:
-        first = bool(self._first)
+        others = self._takes_others()
+        first = bool(self._first) and not (others and self._in_a_row >= MOST_IN_A_ROW)
+        self._in_a_row = self._in_a_row + others if first else 0
         key, _ = (self._first if first else self._ready).popitem(last=self._newest_first)
         self._in_hand[key] = first
         self._others_in_hand += not first
@@ -257,4 +275,5 @@ class WorkQueue(Generic[K]):
         assert not queued & self._in_hand.keys(), "a key in hand is in line"
         assert self._again.keys() <= self._in_hand.keys(), "a key is to come again that nobody holds"
         assert self._others_in_hand == sum(not first for first in self._in_hand.values()) <= self._most_others
+        assert self._due_first <= self._due.keys()
         assert {(due, key) for key, due in self._due.items()} <= {(due, key) for due, _, key in self._heap}

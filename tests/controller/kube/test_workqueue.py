@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from controller.kube.workqueue import WorkQueue
+from controller.kube.workqueue import MOST_IN_A_ROW, WorkQueue
 from tests.eventually import eventually
 
 
@@ -97,6 +97,69 @@ async def test_workers_that_are_kept_for_keys_that_go_first_take_no_others(queue
     async with asyncio.timeout(5):
         await running
     assert hands == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_key_that_goes_first_does_so_also_after_a_failure_or_a_delay(
+    queue: WorkQueue[str], clock: Clock, fails: bool
+) -> None:
+    looked: list[str] = []
+
+    async def look(key: str) -> float | None:
+        looked.append(key)
+        if key == "urgent" and looked.count(key) == 1:
+            asyncio.get_running_loop().call_soon(pass_the_time)
+            if fails:
+                raise ValueError("not yet")
+            return 5.0
+        if looked.count("urgent") == 2:
+            queue.close()
+        await asyncio.sleep(0)
+        return None
+
+    def pass_the_time() -> None:
+        clock.now += 30
+        queue.release_due()
+
+    for key in "abcdefg":
+        queue.add(key)
+    queue.add("urgent", first=True)
+    async with asyncio.timeout(5):
+        await queue.run(1, look)
+    assert looked.count("urgent") == 2
+    assert looked[-1] == "g"
+    assert "urgent" in looked[1:4]
+
+
+async def test_keys_that_go_first_do_not_hold_up_the_others_for_ever(queue: WorkQueue[str]) -> None:
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+        if key == "plain" or len(looked) == 10 * MOST_IN_A_ROW:
+            queue.close()
+        queue.add(key, first=True)
+
+    queue.add("plain")
+    queue.add("urgent", first=True)
+    async with asyncio.timeout(5):
+        await queue.run(1, look)
+    assert looked[: MOST_IN_A_ROW + 1] == ["urgent"] * MOST_IN_A_ROW + ["plain"]
+
+
+async def test_a_closed_queue_ends_also_if_a_kept_worker_may_not_take_what_is_left(queue: WorkQueue[str]) -> None:
+    looked: list[str] = []
+
+    async def look(key: str) -> None:
+        looked.append(key)
+        await asyncio.sleep(0)
+
+    for key in "abc":
+        queue.add(key)
+    queue.close()
+    async with asyncio.timeout(5):
+        await queue.run(2, look, kept=1)
+    assert looked == ["a", "b", "c"]
 
 
 async def test_a_key_in_hand_is_never_in_a_second_hand_and_comes_again_afterwards(queue: WorkQueue[str]) -> None:
