@@ -13,7 +13,7 @@ import structlog
 
 from controller.caches import Caches
 from controller.kube.client import Client
-from controller.kube.errors import Forbidden, NotFound, Unauthorized
+from controller.kube.errors import Forbidden, NotFound
 from controller.kube.workqueue import WorkQueue
 from core.jobs.owners import KNOWN, kind_of_owner, known, level
 from core.model import Key, Raw
@@ -22,6 +22,8 @@ from core.model.owner import Level, Owner, Reference
 log = structlog.get_logger(__name__)
 
 WORKERS = 4
+DENIED_SECONDS = 300.0
+"""An owner that may not be read is read again after this time: the right may be given, or its refusal was a mistake."""
 MOST = 10_000
 """So many owners that are not watched are remembered; then all are read again."""
 
@@ -35,6 +37,7 @@ class Owners:
         self.wake: Callable[[Owner], None] = lambda owner: None
         self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
         self._read: dict[tuple[str, Reference], Level] = {}
+        self._denied: set[tuple[str, Reference]] = set()
 
     def look(self, namespace: str, owner: Reference) -> Level | None:
         """Returns what is known of an owner; None if it is not, or not yet: then it is read."""
@@ -53,24 +56,33 @@ class Owners:
         """Reads owners until cancelled."""
         await self.queue.run(WORKERS, self._learn)
 
-    async def _learn(self, asked: tuple[str, Reference]) -> None:
+    async def _learn(self, asked: tuple[str, Reference]) -> float | None:
+        """Reads an owner; returns after how many seconds to read it again, if it may not be read now."""
         namespace, owner = asked
-        if asked in self._read or self.client is None:
-            return
+        if (asked in self._read and asked not in self._denied) or self.client is None:
+            return None
         if len(self._read) >= MOST:
             self._read.clear()
-        self._read[asked] = await self._level(self.client, namespace, owner)
-        self.wake(Owner(owner.group, owner.kind, namespace, owner.name))
+            self._denied.clear()
+        before = self._read.get(asked)
+        try:
+            found = await self._level(self.client, namespace, owner)
+            self._denied.discard(asked)
+        except Forbidden as error:
+            log.warning("an owner of a job may not be read: what is above it is ignored", error=str(error))
+            found = Level("")
+            self._denied.add(asked)
+        self._read[asked] = found
+        if found != before:
+            self.wake(Owner(owner.group, owner.kind, namespace, owner.name))
+        return DENIED_SECONDS if asked in self._denied else None
 
     async def _level(self, client: Client, namespace: str, owner: Reference) -> Level:
-        """Reads an owner; one that is gone, or may not be read, ends the way up."""
+        """Reads an owner; one that is gone ends the way up."""
         kind = kind_of_owner(owner)
         resource = KNOWN[owner.group, owner.kind]
         try:
             raw = await client.get(resource, owner.name, namespace)
         except NotFound:
-            return Level("")
-        except (Unauthorized, Forbidden) as error:
-            log.warning("an owner of a job may not be read: what is above it is ignored", error=str(error))
             return Level("")
         return level(kind if kind in self.caches.kinds else None, raw)

@@ -9,8 +9,8 @@ import pytest
 
 from api.objects import Resource
 from controller.caches import Caches
-from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.owners import Owners
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+from controller.owners import DENIED_SECONDS, Owners
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
@@ -84,8 +84,25 @@ async def test_an_owner_that_cannot_be_read_ends_the_way_up(error: ApiError) -> 
     assert owners.look("ns", SET) == Level("")
 
 
-async def test_an_owner_is_read_again_after_an_interruption() -> None:
-    owners, api = owners_of(ApiError(500, "InternalError", "later"), WRAPPED)
+async def test_an_owner_that_may_not_be_read_is_read_again_later() -> None:
+    owners, api = owners_of(Forbidden(403, "Forbidden", "no"), Forbidden(403, "Forbidden", "no"), WRAPPED)
+    woken: list[Owner] = []
+    owners.wake = woken.append
+    for _ in range(2):
+        assert await owners._learn(("ns", SET)) == DENIED_SECONDS
+        assert owners.look("ns", SET) == Level("")
+    assert len(woken) == 1
+    for _ in range(2):
+        assert await owners._learn(("ns", SET)) is None
+        found = owners.look("ns", SET)
+        assert found is not None
+        assert found.uid == "set-uid"
+    assert (len(woken), len(api.asked)) == (2, 3)
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "InternalError", "later"), Unauthorized(401, "Unauthorized", "who?")])
+async def test_an_owner_is_read_again_after_an_interruption(error: ApiError) -> None:
+    owners, api = owners_of(error, WRAPPED)
     await learn(owners, SET)
     assert len(api.asked) == 2
 
