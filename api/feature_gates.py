@@ -170,7 +170,7 @@ _NOT_BUILT: Final = {
         ),
     ),
     "frameworks": (
-        "the integration of that kind of job",
+        "what that gate changes for its kind of job",
         (
             "DeferRayServiceFinalizationForRedisCleanup",
             "FastQuotaReleaseInPodIntegration",
