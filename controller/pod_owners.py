@@ -21,7 +21,7 @@ from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import leader_worker_sets, meta, stateful_sets
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Patch
+from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
@@ -73,7 +73,8 @@ class PodOwnerReconciler:
         if owner is None or meta.deleting(owner) or not self._managed(owner):
             return None
         for step in self._steps(owner):
-            await self._apply(owner, step)
+            async with self.writer.turn(first=isinstance(step, WorkloadStatus)):
+                await self._apply(owner, step)
         return None
 
     def _steps(self, owner: Raw) -> Iterable[Step]:
@@ -131,6 +132,9 @@ class PodOwnerReconciler:
                     await self.writer.patch(step.target.resource, step.target.key, step.body)
                 except NotFound:
                     log.debug("pod is gone", pod=str(step.target.key))
+            case Delete():
+                assert step.target is not None
+                await self.writer.delete(step.target.resource, step.target.key, step.uid)
             case _:
                 assert_never(step)
 

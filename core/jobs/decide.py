@@ -172,6 +172,8 @@ def earlier(s: Situation) -> list[AwaitPods]:
 
 def follow_job(s: Situation) -> Action | None:
     """Gates and priority class of the job are copied immediately, in every state of the Workload."""
+    if meta.serving(s.job):
+        return None  # the owner of the pods copies its own
     followers = (_followed(s, raw) for raw in (s.match, s.replacement) if raw is not None)
     return next((action for action in followers if action is not None), None)
 

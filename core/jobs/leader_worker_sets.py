@@ -16,7 +16,7 @@ from core.jobs import meta, template, workload
 from core.jobs.actions import DeleteWorkload, UpdateWorkload
 from core.jobs.fields import Path, at
 from core.jobs.kinds.pod import ended
-from core.jobs.pod_owner_groups import Step, created, marked
+from core.jobs.pod_owner_groups import Step, created, followed, marked
 from core.jobs.pod_owners import LEADER_WORKER_SET, group_size, replicas
 from core.model import Key, Raw, Workload
 from core.wire.guard import guarded
@@ -101,8 +101,10 @@ def _groups(owner: Raw) -> int:
 
 
 def _followed(s: Situation, raw: Raw) -> UpdateWorkload | None:
-    """The change of a Workload that has no quota, if the set names another queue."""
+    """The change of a Workload that follows its set: gates and priority in every state, the queue without quota."""
     value, queue = s.values.get(workload.key(raw)), meta.queue_name(s.owner)
+    if value is not None and not value.holds(Condition.FINISHED) and (change := followed(s.owner, raw, s.classes)):
+        return UpdateWorkload(value.key, guarded(change, raw), "gates" if "spec" not in change else "priority")
     if value is None or not queue or value.queue == queue or value.holds(Condition.QUOTA_RESERVED):
         return None
     return UpdateWorkload(value.key, guarded({"spec": {"queueName": queue}}, raw), "queue")

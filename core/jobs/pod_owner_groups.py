@@ -8,7 +8,7 @@ from api import names
 from api.names import Annotation, Label
 from core.jobs import meta
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Patch
+from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import target
 from core.jobs.pod_owners import PodOwner
 from core.model import Raw
@@ -16,7 +16,7 @@ from core.wire.guard import guarded
 from core.workload import priority
 from core.workload.priority import Missing, PriorityClasses
 
-Step = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Problem | Patch
+Step = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Problem | Patch | Delete
 
 
 def created(
@@ -59,6 +59,15 @@ def created(
             "spec": {**({"queueName": queue} if queue else {}), "podSets": list(pod_sets), **found["spec"]},
         }
     )
+
+
+def followed(owner: Raw, raw: Raw, classes: PriorityClasses) -> Raw:
+    """Returns the change of a Workload whose owner has other gates or another priority class, in every state of it."""
+    gates = meta.annotations(owner).get(Annotation.ADMISSION_GATED_BY) or None
+    if gates != (meta.annotations(raw).get(Annotation.ADMISSION_GATED_BY) or None):
+        return {"metadata": {"annotations": {Annotation.ADMISSION_GATED_BY: gates}}}
+    patch = priority.followed(raw, meta.priority_class(owner), classes)
+    return patch if patch and not isinstance(patch, Missing) else {}
 
 
 def marked(owner: Raw, pod: Raw, group: str, *, total: int, role: str, **annotations: str) -> list[Patch]:

@@ -14,9 +14,11 @@ from api import names
 from api.names import Annotation, Condition
 from core.jobs import meta, template, workload
 from core.jobs.actions import UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Patch
+from core.jobs.fields import at
+from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
-from core.jobs.pod_owner_groups import Step, created, marked
+from core.jobs.kinds.pod_group import deletion
+from core.jobs.pod_owner_groups import Step, created, followed, marked
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
@@ -53,7 +55,7 @@ def steps(s: Situation) -> Iterator[Step]:
         yield step
     for pod in s.pods:
         if not meta.deleting(pod) and not ended(pod):
-            yield from _marked(s.owner, pod)
+            yield from _marked(s, pod)
 
 
 def _workload(s: Situation) -> Step | None:
@@ -62,7 +64,7 @@ def _workload(s: Situation) -> Step | None:
         return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s.owner), s.classes) if count else None
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
-    if change := _followed(s.owner, s.raw, s.value, count):
+    if change := followed(s.owner, s.raw, s.classes) or _followed(s.owner, s.raw, s.value, count):
         return UpdateWorkload(s.value.key, guarded(change, s.raw), "matching")
     return _held(s.value, s.now) if not count else _continued(s.value, s.now)
 
@@ -103,20 +105,26 @@ def _status(value: Workload, after: Workload) -> WorkloadStatus | None:
     return WorkloadStatus(value.key, patch, after, "hold") if patch else None
 
 
-def _marked(owner: Raw, pod: Raw) -> list[Patch]:
-    """Makes the pod one of the group; a pod of an old revision is let go, so that a rolling update can replace it."""
+def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
+    """Makes the pod one of the group. A pod of an old revision is let go, so that a rolling update can replace it;
+    while the Workload is not admitted it is deleted instead, because it must not run.
+    """
+    owner, value = s.owner, s.value
     status, revision = owner.get("status") or {}, meta.labels(pod).get(_REVISION)
     if status.get("currentRevision") != status.get("updateRevision") and revision == status.get("currentRevision"):
-        return _ungated(pod)
+        if not gated(pod):
+            return []
+        if value is not None and value.holds(Condition.ADMITTED) and not value.holds(Condition.EVICTED):
+            return _ungated(pod)
+        if not at(owner, ("spec", "updateStrategy", "rollingUpdate", "partition")):
+            return deletion(pod)  # with a partition it would be created again with the old revision
     more = {
         Annotation.POD_GROUP_FAST_ADMISSION: "true",
         Annotation.POD_GROUP_POD_INDEX_LABEL: "apps.kubernetes.io/pod-index",
     }
-    return marked(owner, pod, name(owner), total=replicas(owner), role=names.DEFAULT_POD_SET, **more)
+    return [*marked(owner, pod, name(owner), total=replicas(owner), role=names.DEFAULT_POD_SET, **more)]
 
 
-def _ungated(pod: Raw) -> list[Patch]:
-    if not gated(pod):
-        return []
+def _ungated(pod: Raw) -> list[Patch | Delete]:
     body = {"spec": {"schedulingGates": POD.release(pod).value or None}}
     return [Patch(guarded(body, pod), target=target(pod))]

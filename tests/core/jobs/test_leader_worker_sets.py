@@ -78,6 +78,15 @@ def test_waiting_workloads_follow_the_queue_of_their_set() -> None:
     assert [type(step) for step in found] == [UpdateWorkload] * 2
 
 
+def test_workloads_follow_the_gates_of_their_set() -> None:
+    owner, found = made(), workloads_of(made())
+    owner["metadata"]["annotations"] = {Annotation.ADMISSION_GATED_BY: "a.b/c"}
+    changes = decided(owner, found)
+    assert [type(step) for step in changes] == [UpdateWorkload] * 2
+    again = [merged(raw, step.patch) for raw, step in zip(found, changes, strict=True) if hasattr(step, "patch")]
+    assert decided(owner, again) == []
+
+
 @pytest.mark.parametrize(
     ("annotations", "leader", "role"),
     [({}, True, "leader"), ({LEADER_NAME: "m-1"}, True, "worker"), ({}, False, "main")],

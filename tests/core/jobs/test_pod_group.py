@@ -148,6 +148,13 @@ def test_pods_that_wait_are_in_excess_before_those_that_run() -> None:
     assert excess["metadata"]["name"] == "b"
 
 
+def test_the_gates_of_a_group_that_serves_are_left_to_the_owner_of_its_pods() -> None:
+    pods = [member(each, annotations={Annotation.POD_GROUP_SERVING: "true"}) for each in "abc"]
+    raw = workload_of(*pods)
+    raw["metadata"]["annotations"][Annotation.ADMISSION_GATED_BY] = "a.b/c"
+    assert not isinstance(decided(pods, raw), UpdateWorkload)
+
+
 def test_an_admitted_group_starts_each_pod_with_the_nodes_of_its_role() -> None:
     pods = three()
     action = decided(pods, admitted(workload_of(*pods)))

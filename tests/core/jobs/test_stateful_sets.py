@@ -10,7 +10,7 @@ import pytest
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
 from core.jobs.actions import CreateWorkload, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Patch
+from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, kind_at
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET
@@ -88,9 +88,40 @@ def test_a_pod_of_an_old_revision_is_let_go_during_a_rolling_update() -> None:
     owner = stateful_set(status={"currentRevision": "one", "updateRevision": "two"})
     old = member()
     old["metadata"]["labels"]["controller-revision-hash"] = "one"
-    (step,) = decided(owner, workload_of(owner), old)
+    (step,) = decided(owner, admitted(workload_of(owner)), old)
     assert isinstance(step, Patch)
     assert GATE not in merged(old, step.body)["spec"]["schedulingGates"]
+
+
+@pytest.mark.parametrize("evicted", [False, True], ids=["waiting", "evicted"])
+def test_a_pod_of_an_old_revision_is_deleted_and_never_runs_without_admission(evicted: bool) -> None:
+    owner = stateful_set(status={"currentRevision": "one", "updateRevision": "two"})
+    old, raw = member(), workload_of(owner)
+    old["metadata"]["labels"]["controller-revision-hash"] = "one"
+    if evicted:
+        raw = after(admitted(raw), lambda value: transitions.evicted(value, "Preempted", "preempted", NOW))
+    found = decided(owner, raw, old)
+    assert [each.uid for each in found if isinstance(each, Delete)] == [old["metadata"]["uid"]]
+    assert all("spec" not in each.body for each in found if isinstance(each, Patch))
+
+
+@pytest.mark.parametrize("has_quota", [False, True], ids=["waiting", "admitted"])
+def test_its_gates_and_priority_class_are_those_of_the_workload_in_every_state(has_quota: bool) -> None:
+    owner = stateful_set()
+    owner["metadata"]["labels"][Label.PRIORITY_CLASS] = "low"
+    raw = workload_of(owner)
+    raw = admitted(raw) if has_quota else raw
+    owner["metadata"]["annotations"] = {Annotation.ADMISSION_GATED_BY: "a.b/c"}
+    owner["metadata"]["labels"][Label.PRIORITY_CLASS] = "high"
+    (gates,) = decided(owner, raw)
+    assert isinstance(gates, UpdateWorkload)
+    raw = merged(raw, gates.patch)
+    assert raw["metadata"]["annotations"][Annotation.ADMISSION_GATED_BY] == "a.b/c"
+    (of_class,) = decided(owner, raw)
+    assert isinstance(of_class, UpdateWorkload)
+    raw = merged(raw, of_class.patch)
+    assert (raw["spec"]["priority"], raw["spec"]["priorityClassRef"]["name"]) == (100, "high")
+    assert decided(owner, raw) == []
 
 
 def test_without_replicas_the_workload_gives_its_quota_back_and_waits_until_there_are_some() -> None:
