@@ -9,7 +9,6 @@ twice while a write is in progress. Why the others wait is written by ``controll
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 
@@ -102,6 +101,7 @@ class Scheduler:
         self._unsure: dict[Key, str] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0)
+        self._unanswered = 0  # decisions whose writes were waited for in vain
         self.budget = budget or Budget(Pressure())
         self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
 
@@ -158,10 +158,13 @@ class Scheduler:
 
     async def _written(self, *, contended: bool) -> None:
         """Returns when enough decisions are written for the next cycle to begin."""
+        self._unanswered = min(self._unanswered, self._decided.outstanding)
         if contended:
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(CONTENDED_SECONDS):
-                    await self._decided.at_most(0)
+                    await self._decided.at_most(self._unanswered)
+            except TimeoutError:
+                self._unanswered = self._decided.outstanding
         await self._decided.at_most(UNWRITTEN)
 
     async def _until_woken(self) -> None:

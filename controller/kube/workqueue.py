@@ -148,9 +148,14 @@ class WorkQueue(Generic[K]):
                 self.add(key, first=first)
         self._set_timer()
 
+    @property
+    def outstanding(self) -> int:
+        """How many keys are in the queue and in workers, without delayed ones."""
+        return len(self) + len(self._in_hand)
+
     async def at_most(self, count: int) -> None:
-        """Returns when no more than ``count`` keys are in the queue and in workers; delayed ones do not count."""
-        while len(self) + len(self._in_hand) > count:
+        """Returns when no more than ``count`` keys are outstanding."""
+        while self.outstanding > count:
             self._done.clear()
             await self._done.wait()
 

@@ -325,13 +325,14 @@ class State:
         with_heads = {roots.get(name) for name in self._ready}
         late = self._wake_ups.late(now, roots, first | with_heads)
         first |= paused | {roots[head.cluster_queue] for head in heads if self._comes_first(head)}
-        woken = [
-            name
-            for due in (late, self._wake_ups.early(roots, first))
-            for root, resources in due.items()
-            for name in reservations.trees[root].queues
-            if self.pending.queues[name].wake(resources)
-        ]
+        early = self._wake_ups.early(self._cycle, roots, first)
+        woken = []
+        for due in (late, early):
+            for root, resources in due.items():
+                names = [name for name in reservations.trees[root].queues if self.pending.queues[name].wake(resources)]
+                if names and due is early:
+                    self._wake_ups.woke(root, self._cycle)
+                woken += names
         self._ready.update(woken)
         return bool(woken)
 

@@ -4,22 +4,19 @@ They are woken twice. Late, when their tree has no heads left and no victim in i
 a second, which is when Kueue wakes them: what was parked in the meantime is decided once more, and a search for flavors
 that continues where it stopped may then have another reason. And early, before the next cycle: otherwise workloads
 that have just arrived, or are behind them in their queue, would get the released quota first, and those of lower
-priority would be preempted immediately afterwards. As in Kueue, three things still come first: a preemptor whose
-victims have just stopped, a head that waited only for pods to become ready, and the head of a StrictFIFO queue.
+priority would be preempted immediately afterwards. If quota is released in every cycle, the heads that come after the
+woken ones would never be decided: so between two early times there is one cycle more each time, until the tree has no
+heads. As in Kueue, three things still come first: a preemptor whose victims have just stopped, a head that waited only
+for pods to become ready, and the head of a StrictFIFO queue.
 Separate from ``core.state.state``, which knows these times.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 
 MAX_WAIT = 1.0
 """Seconds after which parked workloads are woken regardless of their tree."""
-EARLY = 16
-"""How often a tree is woken early before it is woken late: if quota is released in every cycle, the heads that come
-after the woken ones would otherwise never be decided.
-"""
 _WakeUps = dict[str, set[str] | None]
 
 
@@ -30,8 +27,8 @@ class WakeUps:
         self._late: _WakeUps = {}
         self._early: _WakeUps = {}
         self._since: dict[str, float] = {}
-        self._times: Counter[str] = Counter()
-        """By tree: how often it was woken early since it was woken late."""
+        self._woken: dict[str, tuple[int, int]] = {}
+        """By tree: the cycle for which it was last woken early, and how often since it had no heads."""
 
     def __bool__(self) -> bool:
         """Whether any workload will be woken, now or later."""
@@ -53,20 +50,28 @@ class WakeUps:
             self._since.pop(name, None)
             self._early.pop(name, None)
         found = _by_tree(self._late, due, roots)
-        for root in found:
-            self._times.pop(root, None)
+        for root in found.keys() - busy:
+            self._woken.pop(root, None)
         return found
 
-    def early(self, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+    def early(self, cycle: int, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
         """Removes and returns what must be woken early now, by tree; in ``busy`` trees something comes first."""
         due = [
             name
             for name in sorted(self._early)
-            if (root := roots.get(name)) is not None and root not in busy and self._times[root] < EARLY
+            if (root := roots.get(name)) is not None and root not in busy and self._rested(root, cycle)
         ]
-        found = _by_tree(self._early, due, roots)
-        self._times.update(found.keys())
-        return found
+        return _by_tree(self._early, due, roots)
+
+    def woke(self, root: str, cycle: int) -> None:
+        """Records that workloads of the tree were woken early for this cycle."""
+        _, times = self._woken.get(root, (0, 0))
+        self._woken[root] = cycle, times + 1
+
+    def _rested(self, root: str, cycle: int) -> bool:
+        """Whether enough cycles have passed since the tree was last woken early: one more each time."""
+        last, times = self._woken.get(root, (cycle, -1))
+        return cycle - last > times
 
     def next(self) -> float | None:
         """Returns the latest time at which the first must be woken; None if there is none."""

@@ -530,6 +530,38 @@ async def test_while_workloads_wait_for_quota_the_next_cycle_waits_for_all_write
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_write_that_is_not_answered_delays_one_cycle_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, server, _ = scheduler()
+    update = server.update
+
+    async def first_hangs(resource: Resource, body: Raw, **more: Any) -> Raw:
+        if body["metadata"]["name"] == "w":
+            await asyncio.Event().wait()
+        return await update(resource, body, **more)
+
+    def create(name: str, cpu: str) -> None:
+        raw = workload(name, cpu)
+        server.objects[name] = copy.deepcopy(raw)
+        found.caches.workloads.observe("ADDED", raw)
+        found.wake()
+
+    monkeypatch.setattr(server, "update", first_hangs)
+    monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 0.01)
+    create("xl", "4")  # behind `w`, which uses 2 of 4
+    task = asyncio.create_task(found.run())
+    try:
+        await eventually(lambda: found.cycles == 2)
+        create("one", "1")
+        await eventually(lambda: server.holds("one"))
+        monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 600.0)
+        create("xxl", "5")
+        create("two", "1")
+        await eventually(lambda: server.holds("two"))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_other_tasks_run_during_a_cycle_over_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
     found, server, _ = scheduler()

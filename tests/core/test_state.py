@@ -23,7 +23,6 @@ from core.model import (
 from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
 from core.state.state import State
-from core.state.wake_ups import EARLY
 from core.workload import transitions
 from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 
@@ -107,17 +106,18 @@ def test_released_quota_is_offered_to_the_head_of_a_strict_queue_before_parked_w
     assert names(found) == ["high"]
 
 
-def test_workloads_of_low_priority_are_decided_although_quota_is_released_in_every_cycle() -> None:
+@pytest.mark.parametrize("seconds", [0.01, 0.1])
+def test_workloads_of_low_priority_are_decided_although_quota_is_released_in_every_cycle(seconds: float) -> None:
     found = state(cluster_queue("a", 5))
     for name, priority in (("high", 9), ("middle", 5), ("low", 0)):
         found.set_workload(Key("ns", name), workload(name, 7, priority=priority))
     decided = []
-    for number in range(2 * EARLY):
+    for number in range(32):
         found.set_workload(Key("ns", "run"), reserved("run", 5, "a"))
         found.set_workload(Key("ns", "run"), None)
-        decided += names(found, number / 100)
-        turn_away(found, number / 100)
-    assert decided.count("high") > 2 * EARLY - 8
+        decided += names(found, number * seconds)
+        turn_away(found, number * seconds)
+    assert decided.count("high") >= 16
     assert {"middle", "low"} <= set(decided)
 
 
