@@ -53,6 +53,7 @@ from core.model import (
     Workload,
 )
 from core.model import Condition as StatusCondition
+from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
@@ -81,7 +82,7 @@ class State:
         self._changed: set[str] = set()
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
-        self._replaced_by: dict[Key, Key] = {}
+        self._replaced_by: dict[tuple[Key, Owner | None], Key] = {}
         """The slices of elastic jobs that others replace, which may wait or hold quota."""
         self._cycle = 0
 
@@ -149,7 +150,7 @@ class State:
         if workload.replaces is not None and self._replaces_itself(workload):
             workload = self.workloads[key] = replace(workload, replaces=None)
         if workload.replaces is not None:
-            self._replaced_by[workload.replaces] = key
+            self._replaced_by[workload.replaces, workload.owner] = key
         if holds_quota(workload):
             self._assumed.discard(key)
             self.local_queue_usage.confirm(key)
@@ -384,7 +385,7 @@ class State:
 
     def replacement(self, workload: Workload) -> Workload | None:
         """Returns the slice of the same job that is to replace a workload; None if there is none."""
-        found = self.workloads.get(self._replaced_by.get(workload.key, workload.key))
+        found = self.workloads.get(self._replaced_by.get((workload.key, workload.owner), workload.key))
         return found if found is not None and found.replaces == workload.key and found.owner == workload.owner else None
 
     def _replaces_itself(self, workload: Workload) -> bool:
@@ -415,8 +416,11 @@ class State:
 
     def _forget_replacement(self, workload: Workload) -> None:
         """A workload is gone: what it replaced, if that still holds quota, is counted again."""
-        if workload.replaces is not None and self._replaced_by.get(workload.replaces) == workload.key:
-            del self._replaced_by[workload.replaces]
+        if workload.replaces is None:
+            return
+        pair = workload.replaces, workload.owner
+        if self._replaced_by.get(pair) == workload.key:
+            del self._replaced_by[pair]
             old = self.workloads.get(workload.replaces)
             if old is not None and holds_quota(old):
                 self.set_workload(old.key, old)

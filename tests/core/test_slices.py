@@ -101,6 +101,17 @@ def test_what_a_slice_cannot_replace_is_counted_beside_it(old: Workload, fields:
     assert used(free) == before + (8 if before + 8 <= 10 else 0)
 
 
+def test_a_workload_of_another_owner_that_names_the_old_slice_changes_nothing() -> None:
+    found = put(state(cluster_queue("cq", 20)), OLD, slice_of(OLD, 8))
+    written(found, cycle(found)["new"])
+    put(found, replace(workload("stranger", 1, created=5.0), replaces=OLD.key))
+    put(found, OLD)
+    assert used(found) == 8
+    replacement = found.replacement(OLD)
+    assert replacement is not None
+    assert replacement.key.name == "new"
+
+
 def test_a_slice_gets_the_flavor_of_the_old_one_or_waits() -> None:
     quotas = {DEFAULT: Quota(10), SPOT: Quota(6)}
     given = Admission("cq", (PodSetAssignment("main", {CPU: "spot"}, {CPU: 4}, 1),))
