@@ -336,9 +336,9 @@ CASES = [
             ),
             (
                 "key-without-effect",
-                job(annotations={f"{KUEUE}elastic-job": "true"}),
-                "kueue.x-k8s.io/elastic-job has no effect here: resizing a running job suspends and requeues it;"
-                " remove the annotation",
+                job(annotations={f"{KUEUE}podset-preferred-topology": "rack"}),
+                "kueue.x-k8s.io/podset-preferred-topology has no effect here: kube-scheduler places the pods; use pod"
+                " affinity",
             ),
             (
                 "queue-named-twice",
