@@ -19,7 +19,7 @@ LONGEST_SECONDS = 1.0
 """No write waits longer than this, even if earlier ones are not answered."""
 QUIET_SECONDS = 1.0
 """When no call has arrived for this time, writes are made immediately."""
-MANY_CALLS = 40.0
+MANY_CALLS = 80.0
 """While more admission calls a second arrive (two for each Job), writes that can wait are rare. With fewer calls, the
 latency of writes alone says how busy the API server is: people look at the queues of a cluster that is little used.
 """
