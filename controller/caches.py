@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 import orjson
+import structlog
 
 from api import names
 from api.objects import Raw, Resource, key_of
@@ -31,6 +32,8 @@ from core.wire.resource_quotas import ResourceQuota
 from core.workload.priority import PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,8 @@ class Caches:
         """Called with each change of a Workload, including the first list, after State."""
         self.in_steps: Callable[[Iterator[None]], None] = _to_the_end
         """Does work that takes long, step by step."""
+        self.later: Callable[[Callable[[], None]], object] = lambda _: None
+        """Calls a function after a while."""
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
@@ -311,12 +316,22 @@ class Caches:
             self.in_steps(self._reading_again([key_of(raw) for raw in raws]))
 
     def _reading_again(self, keys: Iterable[Key]) -> Iterator[None]:
+        """Decodes the Workloads with these keys; those for which that fails are decoded again after a while."""
+        failed: list[Key] = []
         for place, key in enumerate(keys, start=1):
             raw = self.workloads.get(key)
             if raw is not None and key in self.decoded:
-                self.workload_changed(raw, raw)
+                try:
+                    self.workload_changed(raw, raw)
+                except Exception as error:  # the others are still to be decoded
+                    if not failed:  # one stack trace for all of them
+                        log.exception("Workload not decoded again", workload=str(key), error=repr(error))
+                    failed.append(key)
             if not place % HEARD_AT_ONCE:
                 yield
+        if failed:
+            log.warning("Workloads will be decoded again later", count=len(failed))
+            self.later(lambda: self.in_steps(self._reading_again(failed)))
 
 
 def _to_the_end(steps: Iterator[None]) -> None:

@@ -57,6 +57,8 @@ log = structlog.get_logger(__name__)
 FEW_EVENTS = 20
 """Events about waiting Jobs are emitted only while fewer events than this wait to be sent."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
+AGAIN_SECONDS = 30.0
+"""After this time Workloads are decoded again for which that failed."""
 
 
 class LeadershipLostError(Exception):
@@ -83,6 +85,7 @@ class Controller:
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
         self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
         self.caches.in_steps = self._long.put_nowait
+        self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
         self.owners = Owners(self.caches, client)
         self.lookup: Lookup = cache_lookup(self.caches, self.owners)
         registry = registry or CollectorRegistry()

@@ -3,9 +3,11 @@ again.
 """
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from api.objects import Raw
 from controller import resources
@@ -132,6 +134,32 @@ def test_an_overhead_that_changes_makes_all_workloads_be_read_again_in_steps() -
         read.append(sum(asked(caches, name) == 3000 for name in names))
     assert max(after - before for before, after in pairwise(read)) <= 20, "webhooks have to wait for more than that"
     assert [asked(caches, name) for name in names] == [3000] * 100
+
+
+def test_a_workload_that_cannot_be_decoded_again_is_decoded_later_and_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caches, later = filled(), list[Callable[[], None]]()
+    for name in ("broken", "z"):
+        caches.workloads.observe("ADDED", workload(name, None))
+    caches.start()
+    caches.later = later.append
+    change, fails = caches.workload_changed, True
+
+    def changed(old: Raw | None, new: Raw | None) -> None:
+        if fails and new is not None and new["metadata"]["name"] == "broken":
+            raise ValueError("not readable")
+        change(old, new)
+
+    monkeypatch.setattr(caches, "workload_changed", changed)
+    caches.limit_ranges.observe("MODIFIED", limit_range("3", "2"))
+    assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 2000, 3000]
+    later.pop()()
+    assert len(later) == 1, "it failed again"
+    fails = False
+    later.pop()()
+    assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 3000, 3000]
+    assert not later
 
 
 def test_a_deleted_workload_leaves_its_queue() -> None:

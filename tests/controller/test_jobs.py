@@ -41,7 +41,7 @@ class Answers:
 
     def __init__(self, *errors: ApiError) -> None:
         self.errors = list(errors)
-        self.precedence = Precedence()
+        self.precedence = Precedence(lambda: 0.0)
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", **_: Any) -> Raw:
         if self.errors:

@@ -128,7 +128,7 @@ class World:
         self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "default"))
         self.caches.start()
         self.pressure = Pressure(lambda: self.now)
-        self.precedence = Precedence()
+        self.precedence = Precedence(lambda: 0.0)
         self.wrote(IDLE_SECONDS, 50)
         budget = Budget(self.pressure, clock=lambda: self.now, sleep=self.sleep)
         writer = Writer(cast(Client, self), self.caches.stores)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, cast
 
+import pytest
+
 from api.objects import Raw, Resource
 from controller import resources
 from controller.kube.client import Client
@@ -63,3 +65,11 @@ async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> No
     assert done == [0, 1, 2]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_fails_when_it_is_done_in_steps_is_done_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.run.AGAIN_SECONDS", 0.0)
+    again = asyncio.Event()
+    Controller(cast(Client, Lists([]))).caches.later(again.set)
+    assert not again.is_set()
+    await eventually(again.is_set)

@@ -41,7 +41,7 @@ class Server:
         self.faults: list[ApiError | Callable[[], ApiError]] = []
         self.denied: dict[str, ApiError] = {}
         self.silent: set[str] = set()
-        self.precedence = Precedence()
+        self.precedence = Precedence(lambda: 0.0)
         self.written: list[str] = []
         self.asked: Counter[str] = Counter()
         self.patches = self.refused = 0

@@ -63,7 +63,7 @@ class Memory:
         self.tell = tell
         self.now = now
         self.version = 0
-        self.precedence = Precedence()
+        self.precedence = Precedence(lambda: 0.0)
 
     def put(self, resource: Resource, raw: Raw) -> Raw:
         self.version += 1

@@ -168,7 +168,7 @@ async def followed(connection: Connection, namespace: str) -> AsyncIterator[Foll
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def same(client: Client, store: Store[Raw], namespace: str, within: float = 30.0) -> None:
+async def same(client: Client, store: Store[Raw], namespace: str, within: float = 60.0) -> None:
     """Wait until the store holds what the server holds, versions included."""
     items = (await client.list(MAPS, namespace))["items"]
     expected = {(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in items}
