@@ -17,6 +17,7 @@ from controller.caches import Caches
 from controller.indexes import check_names, flavor_names, leader_worker_set_of
 from controller.jobs import JobReconciler
 from controller.mirror import QueueMirror
+from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
@@ -48,12 +49,14 @@ class Dispatcher:
         jobs: Sequence[JobReconciler],
         mirror: QueueMirror,
         pod_owners: Sequence[PodOwnerReconciler] = (),
+        owners: Owners | None = None,
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
         self.workloads = workloads
         self.queues = queues
         self.mirror = mirror
+        self.owners = owners
         self.pod_owners = {(each.resource.group, each.resource.kind): each for each in pod_owners}
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
@@ -132,12 +135,18 @@ class Dispatcher:
 
     def jobs_below(self, by: Owner, levels: int = MOST_LEVELS) -> None:
         """Queues the jobs below an object, which may follow it."""
+        between = list(self.owners.below(by)) if self.owners is not None else []
         for reconciler in self.jobs.values():
             for job in reconciler.store.by_index("owner", by):
                 key = reconciler.kind.key(job)
                 reconciler.changed(key)
-                if levels > 1:
-                    self.jobs_below(owner_of(reconciler.kind, key), levels - 1)
+                between.append(owner_of(reconciler.kind, key))
+        for owners in self.pod_owners.values():
+            for each in owners.store.by_index("owner", by):
+                owners.changed(key_of(each))
+        if levels > 1:
+            for each_below in dict.fromkeys(between):
+                self.jobs_below(each_below, levels - 1)
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload that names this LocalQueue changed.

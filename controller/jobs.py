@@ -25,6 +25,7 @@ from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from controller.kube.pressure import AT_ONCE, Budget, Pressure
 from controller.kube.workqueue import WorkQueue
+from controller.managed import Managed
 from controller.metrics import QueueingMetrics
 from controller.owners import Owners
 from controller.settings import Settings
@@ -49,13 +50,11 @@ from core.jobs.actions import (
 from core.jobs.decide import decide, earlier
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
-from core.jobs.owners import Nesting, NestingError, kinds_and_groups, level_by_workload, nesting, workload_of
+from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
-from core.matching.namespaces import managed
 from core.model import Key, Raw
-from core.model.owner import Level, Reference
 from core.quota.usage import holds_quota
 from core.wire.timestamps import epoch
 
@@ -91,7 +90,7 @@ class JobReconciler:
         self.recorder = recorder
         self.metrics = metrics
         self.settings = settings
-        self.owners = owners or Owners(caches)
+        self.managed = Managed(caches, settings, owners or Owners(caches))
         self.clock = clock
         self.departures = Departures(caches, writer, clock)
         self.store = caches.stores[self.resource]
@@ -100,7 +99,6 @@ class JobReconciler:
         self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
         self._refused: dict[Key, tuple[str, str]] = {}
         self._problems: dict[Key, tuple[str, str]] = {}
-        self._external = kinds_and_groups(settings.external_frameworks)
 
     def changed(self, key: Key) -> None:
         """Queues this job; before others if its Workload has quota, which it uses or releases next."""
@@ -188,7 +186,7 @@ class JobReconciler:
             brought, named = "", meta.pod_group(job)
         above, nested_wrongly = Nesting(), ""
         try:
-            above = self._nesting(job)
+            above = self.managed.above(job)
         except NestingError as error:
             nested_wrongly = str(error)
         return Situation(
@@ -197,8 +195,8 @@ class JobReconciler:
             now=self.clock(),
             workloads=self.caches.workloads_of(owner_of(self.kind, key)),
             decoded=self.caches.decoded,
-            managed=self._managed(self.kind, job),
-            ancestor_admitted=self._admitted(above.ancestor, key.namespace),
+            managed=self.managed.selects(job) and kind.covers(job, self.settings.frameworks) and not kind.skip(job),
+            ancestor_admitted=self.managed.admitted(above.ancestor, key.namespace),
             elastic_jobs=self.settings.reading.elastic_jobs,
             owner_unread=above.unread is not None,
             nested_wrongly=nested_wrongly,
@@ -213,44 +211,6 @@ class JobReconciler:
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
         )
-
-    def _managed(self, kind: JobKind, job: Raw) -> bool:
-        """Whether the job is managed: it has a queue name, or all jobs of its namespace are managed."""
-        if (
-            kind.skip(job)
-            or not kind.covers(job, self.settings.frameworks)
-            or not self._manages(job["metadata"]["namespace"])
-        ):
-            return False
-        return bool(meta.queue_name(job)) or self.settings.manage_jobs_without_queue_name
-
-    def _manages(self, name: str) -> bool:
-        """Whether jobs of a namespace are managed."""
-        namespace = self.caches.namespaces.get(Key("", name))
-        if namespace is None:  # its event comes later than that of the job, and queues the job again
-            return False
-        labels = namespace["metadata"].get("labels") or {}
-        return managed(name, labels, self.settings.managed_namespaces, own=self.settings.namespace)
-
-    def _admitted(self, ancestor: Reference | None, namespace: str) -> bool | None:
-        """Whether the object that is queued instead of a job is admitted; None for no object."""
-        if ancestor is None:
-            return None
-        found = workload_of(ancestor, namespace, self.caches.workload_of)
-        return found is not None and found.holds(names.Condition.ADMITTED)
-
-    def _nesting(self, job: Raw) -> Nesting:
-        """What is queued instead of the job."""
-        namespace = job["metadata"]["namespace"]
-        if not self.kind.nested or not self._manages(namespace):
-            return Nesting()
-
-        def look(owner: Reference) -> Level | None:
-            known = self.owners.look(namespace, owner)
-            return known or level_by_workload(owner, namespace, self.caches.workload_of)
-
-        without = self.settings.manage_jobs_without_queue_name
-        return nesting(job, look, self._external, without_queue_name=without)
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
         """Lists the pods of a deleted job; the rules are called again immediately if there are none."""

@@ -7,7 +7,7 @@ admission calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -15,7 +15,9 @@ from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound
 from controller.kube.workqueue import WorkQueue
-from core.jobs.owners import KNOWN, kind_of_owner, known, level
+from core.jobs.kind import JobKind
+from core.jobs.owners import KNOWN, known, level
+from core.jobs.pod_owners import GROUP_OWNERS, PodOwner
 from core.model import Key, Raw
 from core.model.owner import Level, Owner, Reference
 
@@ -38,11 +40,11 @@ class Owners:
         self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
         self._read: dict[tuple[str, Reference], Level] = {}
         self._denied: set[tuple[str, Reference]] = set()
+        self._below: dict[Owner, set[Owner]] = {}
 
     def look(self, namespace: str, owner: Reference) -> Level | None:
         """Returns what is known of an owner; None if it is not, or not yet: then it is read."""
-        kind = kind_of_owner(owner)
-        kind = kind if kind in self.caches.kinds else None
+        kind = self._enabled(owner)
         if kind is not None:
             raw: Raw | None = self.caches.stores[kind.resource].get(Key(namespace, owner.name))
             if raw is not None:
@@ -51,6 +53,10 @@ class Owners:
         if found is None and known(owner):
             self.queue.add((namespace, owner))
         return found
+
+    def below(self, above: Owner) -> Sequence[Owner]:
+        """The objects that an object controls, of those that are not watched and were read."""
+        return sorted(self._below.get(above, ()))
 
     async def run(self) -> None:
         """Reads owners until cancelled."""
@@ -64,6 +70,7 @@ class Owners:
         if len(self._read) >= MOST:
             self._read.clear()
             self._denied.clear()
+            self._below.clear()
         before = self._read.get(asked)
         try:
             found = await self._level(self.client, namespace, owner)
@@ -73,16 +80,24 @@ class Owners:
             found = Level("")
             self._denied.add(asked)
         self._read[asked] = found
+        this = Owner(owner.group, owner.kind, namespace, owner.name)
+        if (above := found.above) is not None:
+            self._below.setdefault(Owner(above.group, above.kind, namespace, above.name), set()).add(this)
         if found != before:
-            self.wake(Owner(owner.group, owner.kind, namespace, owner.name))
+            self.wake(this)
         return DENIED_SECONDS if asked in self._denied else None
 
     async def _level(self, client: Client, namespace: str, owner: Reference) -> Level:
         """Reads an owner; one that is gone ends the way up."""
-        kind = kind_of_owner(owner)
         resource = KNOWN[owner.group, owner.kind]
         try:
             raw = await client.get(resource, owner.name, namespace)
         except NotFound:
             return Level("")
-        return level(kind if kind in self.caches.kinds else None, raw)
+        return level(self._enabled(owner), raw)
+
+    def _enabled(self, owner: Reference) -> JobKind | PodOwner | None:
+        """The kind of an owner if its objects are queued, or their pods as groups."""
+        watched = (each for each in GROUP_OWNERS if each.resource in self.caches.stores)
+        found = (each for each in (*self.caches.kinds, *watched) if each.resource.kind == owner.kind)
+        return next((each for each in found if each.resource.group == owner.group), None)

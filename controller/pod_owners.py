@@ -17,15 +17,17 @@ from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue
+from controller.managed import Managed
+from controller.owners import Owners
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import leader_worker_sets, meta, stateful_sets
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD
+from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
-from core.matching.namespaces import managed
 from core.model import Key, Raw
 from core.model.owner import Owner
 
@@ -47,13 +49,14 @@ class PodOwnerReconciler:
         recorder: Recorder,
         settings: Settings,
         *,
+        owners: Owners | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
         self.caches = caches
         self.writer = writer
         self.recorder = recorder
-        self.settings = settings
+        self.managed = Managed(caches, settings, owners or Owners(caches))
         self.clock = clock
         self.resource = kind.resource
         self.store = caches.stores[self.resource]
@@ -100,14 +103,13 @@ class PodOwnerReconciler:
         return self.caches.stores[POD.resource].by_index("leader-worker-set", key_of(owner))
 
     def _managed(self, owner: Raw) -> bool:
-        name = owner["metadata"]["namespace"]
-        namespace = self.caches.namespaces.get(Key("", name))
-        if namespace is None:
+        """Whether this object is queued, and none above it."""
+        if not self.managed.selects(owner):
             return False
-        labels = namespace["metadata"].get("labels") or {}
-        if not managed(name, labels, self.settings.managed_namespaces, own=self.settings.namespace):
+        try:
+            return self.managed.above(owner) == Nesting()
+        except NestingError:
             return False
-        return bool(meta.queue_name(owner)) or self.settings.manage_jobs_without_queue_name
 
     async def _apply(self, owner: Raw, step: Step) -> None:
         match step:

@@ -151,12 +151,24 @@ class Controller:
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
-                each, self.caches, writer, Events(self._recorder, job_component(each.framework)), self.settings
+                each,
+                self.caches,
+                writer,
+                Events(self._recorder, job_component(each.framework)),
+                self.settings,
+                owners=self.owners,
             )
             for each in owners
         ]
         self._dispatcher = Dispatcher(
-            self.caches, self.scheduler, self.workloads, self.queues, self.jobs, self.mirror, self.pod_owners
+            self.caches,
+            self.scheduler,
+            self.workloads,
+            self.queues,
+            self.jobs,
+            self.mirror,
+            self.pod_owners,
+            self.owners,
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
 

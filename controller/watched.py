@@ -215,6 +215,16 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
     )
 
 
+def of_pod_owner(kind: PodOwner) -> Watched:
+    """Returns the row of a kind whose pods form groups."""
+    return Watched(
+        resource=kind.resource,
+        optional=kind.optional,
+        indexes={"owner": indexes.owner_of},
+        wakes=_owner_changed(kind),
+    )
+
+
 def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     """Returns the row of a kind that is not queued itself, whose objects belong to jobs of these kinds."""
     return Watched(
@@ -233,7 +243,7 @@ def rows(kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = ()) -> tuple
     others = dict.fromkeys(served for kind in kinds for served in kind.related if served not in queued)
     return (
         *WATCHED,
-        *(Watched(resource=each.resource, optional=each.optional, wakes=_owner_changed(each)) for each in pod_owners),
+        *map(of_pod_owner, pod_owners),
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
     )

@@ -14,7 +14,7 @@ import orjson
 
 from api import names
 from api.errors import FieldError, forbidden
-from api.names import Condition, Label
+from api.names import Annotation, Condition, Label
 from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
 from core.feedback.fixed import fixed, of_pods
@@ -73,9 +73,9 @@ def _default_queue(kind: JobKind, job: Raw, request: Request, context: Context) 
 
 
 def _queue(job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
-    if meta.queue_name(job) or _queued_by_owner(job, request, context):
+    if meta.queue_name(job) or not (default_queue(request.namespace, context) and managed(request.namespace, context)):
         return ()
-    if not (default_queue(request.namespace, context) and managed(request.namespace, context)):
+    if _queued_by_owner(job, request, context) or Annotation.POD_SUSPENDING_PARENT in meta.annotations(job):
         return ()
     return patch.add(job, ("metadata", "labels", Label.QUEUE_NAME), names.DEFAULT_LOCAL_QUEUE)
 

@@ -30,6 +30,7 @@ from core.jobs.actions import (
 )
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized
 from core.jobs.groups import members
+from core.jobs.kinds.pod import freed
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
 from core.jobs.situation import Situation
@@ -123,6 +124,8 @@ def child(s: Situation) -> Action | None:
     """
     if s.ancestor_admitted is None:
         return None
+    if not s.kind.nested:
+        return _pods_below(s)
     if not s.ancestor_admitted and not s.suspended and s.outcome is None:
         return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
     if s.suspended and not s.active and (own := deleted(s.workloads)):
@@ -131,6 +134,20 @@ def child(s: Situation) -> Action | None:
         pods = [Injection(each["name"], each["count"]) for each in s.pod_sets]
         return Start(s.start(pods), "of its parent job")
     return Nothing()
+
+
+def _pods_below(s: Situation) -> Action | None:
+    """Pods that were gated before it was known that an object above them is queued: they run while that is admitted.
+
+    Pods that already run with a Workload of their own keep it.
+    """
+    if s.workloads:
+        waits = s.kind.held(s.job) and not s.active
+        return deleted(s.workloads) if waits else None
+    writes = [write for pod in s.kind.parts(s.job) for write in freed(pod)]
+    if s.kind.held(s.job):
+        return Start(writes, "of its parent job") if s.ancestor_admitted else Nothing()
+    return LetGo(writes) if writes else Nothing()
 
 
 def without_match(s: Situation) -> Action | None:

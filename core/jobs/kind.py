@@ -146,7 +146,7 @@ class JobKind(ABC):
     selector: ClassVar[str] = ""
     """The label selector of the jobs that are watched; '' for all."""
     nested: ClassVar[bool] = True
-    """Whether a job below a queued job follows that one; False for pods, which admission leaves as they are."""
+    """Whether a job below a queued job is suspended and started with it; False for pods, which are left as they are."""
     grouped: ClassVar[bool] = False
     """Whether a job may consist of several objects (``key``, ``whole``)."""
     marks: ClassVar[tuple[str, ...]] = ()

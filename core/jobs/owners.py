@@ -16,10 +16,12 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from api import names
+from api.names import Annotation
 from api.objects import Resource
 from core.jobs import meta
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
+from core.jobs.pod_owners import PodOwner
 from core.model import Raw, Workload
 from core.model.owner import Level, Owner, Reference, reference
 
@@ -69,6 +71,8 @@ def nesting(
 
     Raises ``NestingError`` for owners that own each other, and for more levels than ``MOST_LEVELS``.
     """
+    if Annotation.POD_SUSPENDING_PARENT in meta.annotations(job):
+        return Nesting()  # a pod that is queued because its owner is
     seen, ancestor, above = {meta.uid(job)}, None, reference(job)
     while above is not None and (known(above) or (above.kind, above.group) in external):
         if above.uid in seen:
@@ -94,9 +98,10 @@ def known(owner: Reference) -> bool:
     return (owner.group, owner.kind) in KNOWN
 
 
-def level(kind: JobKind | None, raw: Raw) -> Level:
-    """Returns what is known of an owner that was read; ``kind`` is its kind of job if that is enabled."""
-    queueable = kind is not None and not kind.skip(raw) and kind.finished(raw) is None
+def level(kind: JobKind | PodOwner | None, raw: Raw) -> Level:
+    """Returns what is known of an owner that was read; ``kind`` is its kind if that is enabled."""
+    over = isinstance(kind, JobKind) and (kind.skip(raw) or kind.finished(raw) is not None)
+    queueable = kind is not None and not over
     return Level(meta.uid(raw), reference(raw), named=bool(meta.queue_name(raw)), queueable=queueable)
 
 

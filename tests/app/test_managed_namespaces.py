@@ -68,7 +68,7 @@ def _controller(rules: Rules, namespace: str, labels: dict[str, str]) -> bool:
     known = made("Namespace", namespace)
     known["metadata"]["labels"] = labels
     caches.namespaces.observe("ADDED", known)
-    return found._managed(BATCH_JOB, _in(namespace))
+    return found.managed.selects(_in(namespace))
 
 
 def _reconciler(rules: Rules) -> tuple[JobReconciler, Caches]:
@@ -86,4 +86,4 @@ def _in(namespace: str) -> Raw:
 def test_a_job_whose_namespace_is_not_known_yet_is_left_alone_until_it_is(config: str) -> None:
     rules = Rules(from_configuration(load(config).configuration, elect=False))
     found, _ = _reconciler(rules)
-    assert not found._managed(BATCH_JOB, _in("ns"))
+    assert not found.managed.selects(_in("ns"))

@@ -7,13 +7,15 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.objects import key_of
+from api.objects import Resource, key_of
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.events import Recorder
 from controller.jobs import JobReconciler
+from controller.kube.client import Client
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
+from controller.owners import Owners
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
@@ -24,7 +26,7 @@ from core.jobs import workload
 from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Problem, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kind import Delete, JobKind
-from core.jobs.kinds import BATCH_JOB, JOB_SET
+from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.jobs.release import awaits_pods
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.model.owner import Level, reference
@@ -33,6 +35,7 @@ from core.workload import transitions
 from tests.controller.test_caches import made
 from tests.core.jobs.samples import FLAVORS, job, read, with_status
 from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_pod import pod
 
 JOBS, SETS = BATCH_JOB.resource, JOB_SET.resource
 KEY = Key("ns", "set")
@@ -54,10 +57,11 @@ class World:
         writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
         settings = Settings()
         common = (self.caches, writer, recorder)
-        self.jobs = {kind: JobReconciler(kind, *common, metrics, settings) for kind in kinds}
+        self.owners = Owners(self.caches)
+        self.jobs = {kind: JobReconciler(kind, *common, metrics, settings, owners=self.owners) for kind in kinds}
         rest = (WorkloadReconciler(*common, settings), QueueStatuses(self.caches, writer), [*self.jobs.values()])
         scheduler, mirror = Scheduler(*common, metrics), QueueMirror(self.caches, writer)
-        Dispatcher(self.caches, scheduler, *rest, mirror).connect(dispatch_of(table))
+        Dispatcher(self.caches, scheduler, *rest, mirror, owners=self.owners).connect(dispatch_of(table))
 
     def admit(self, *, admitted: bool) -> Raw:
         raw = workload.manifest(JOB_SET, queued_set(), {"spec": {"priority": 0}})
@@ -112,8 +116,34 @@ def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself_when_its_owne
     assert world.decided(BATCH_JOB, found) == Nothing(), "an owner of the JobSet may be queued instead"
     above = reference(found)
     assert above is not None
-    world.jobs[BATCH_JOB].owners._read["ns", above] = Level(above.uid, named=True)
+    world.owners._read["ns", above] = Level(above.uid, named=True)
     assert isinstance(world.decided(BATCH_JOB, found), CreateWorkload if suspend else Stop)
+
+
+class JobsOf:
+    """An API server that has one Job of the JobSet."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", **_: Any) -> Raw:
+        return child("set-driver-0", suspend=False)
+
+
+async def test_a_pod_below_a_jobset_is_not_queued_when_its_job_is_not_watched() -> None:
+    world = World(JOB_SET, POD)
+    world.owners.client = cast(Client, JobsOf())
+    raw = world.admit(admitted=True)
+    between = {"apiVersion": "batch/v1", "kind": "Job", "name": "set-driver-0", "uid": "set-driver-0-uid"}
+    found = pod(ownerReferences=[{**between, "controller": True}])
+    world.caches.stores[POD.resource].observe("ADDED", found)
+    assert world.decided(POD, found) == Nothing(), "the Job may be below a queued object"
+    above = reference(found)
+    assert above is not None
+    await world.owners._learn(("ns", above))
+    assert isinstance(world.decided(POD, found), Start)
+    pods = world.jobs[POD].queue
+    pods._ready.clear()
+    world.caches.workloads.observe("DELETED", raw)
+    assert list(pods._ready) == [key_of(found)], "it follows the JobSet"
+    assert world.decided(POD, found) == Nothing()
 
 
 def test_owners_that_own_each_other_are_reported_and_nothing_is_done() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -290,6 +291,14 @@ def without_finalizer(pod: Raw) -> list[Patch]:
         return []
     left = [each for each in finalizers if each != Finalizer.MANAGED]
     return [Patch(guarded({"metadata": {"finalizers": left or None}}, pod), target=target(pod))]
+
+
+def freed(pod: Raw) -> list[Patch]:
+    """Returns the patch that removes Seiretsu's gates and finalizer from a pod; none if it has neither."""
+    before, after = at(pod, POD.suspend_path) or [], POD.release(pod).value
+    gates = {"spec": {"schedulingGates": after or None}} if before != after else {}
+    patches = without_finalizer(pod) or ([Patch(guarded({}, pod), target=target(pod))] if gates else [])
+    return [replace(each, body={**each.body, **gates}) for each in patches]
 
 
 def target(pod: Raw) -> Target:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
 from core.jobs.owners import KNOWN, MOST_LEVELS, Nesting, NestingError, level, nesting
+from core.jobs.pod_owners import LEADER_WORKER_SET
 from core.model import Raw
 from core.model.owner import Level, Reference
 from tests.core.jobs.samples import job
@@ -133,6 +134,17 @@ def test_a_job_that_owns_itself_is_an_error() -> None:
     found, read = below(owner("j", "batch/Job", "job-uid"))
     with pytest.raises(NestingError, match="owns itself"):
         nesting(found, read.get)
+
+
+def test_a_pod_that_is_queued_because_its_owner_is_follows_none() -> None:
+    found, read = below(SET, set=known("set", NAMED))
+    found["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
+    assert nesting(found, read.get) == Nesting()
+
+
+def test_an_object_whose_pods_are_queued_as_groups_is_queued_instead_of_what_is_below_it() -> None:
+    metadata = {"uid": "u", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    assert level(LEADER_WORKER_SET, {"metadata": metadata}) == Level("u", named=True, queueable=True)
 
 
 def test_a_job_is_queued_until_it_ends_and_if_its_kind_is_enabled() -> None:

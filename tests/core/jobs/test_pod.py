@@ -10,7 +10,16 @@ import pytest
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, LetGo, Nothing, RemoveFinalizer, Start, Stop, WorkloadStatus
+from core.jobs.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    LetGo,
+    Nothing,
+    RemoveFinalizer,
+    Start,
+    Stop,
+    WorkloadStatus,
+)
 from core.jobs.decide import decide
 from core.jobs.kind import Delete, Patch, Target
 from core.jobs.kinds import POD
@@ -292,3 +301,45 @@ def test_the_label_by_which_a_pod_is_watched_stays_until_it_has_ended(phase: str
     text = "cannot be removed: a pod that runs would give its quota back"
     refused = f"metadata.labels[{Label.MANAGED}]: Forbidden: {text}"
     assert errors == ([refused] if phase == "Running" else [])
+
+
+def freed(found: Raw, action: Any) -> Raw:
+    (write,) = action.writes
+    assert isinstance(write, Patch)
+    assert (write.target, write.body["metadata"]["resourceVersion"]) == (TARGET, "5")
+    return merged(found, write.body)
+
+
+@pytest.mark.parametrize("admitted_above", [True, False], ids=["admitted", "waiting"])
+def test_a_gated_pod_below_a_queued_job_loses_its_workload_and_runs_while_that_job_is_admitted(
+    admitted_above: bool,
+) -> None:
+    found, raw = pod(), workload_of(pod())
+    assert isinstance(decided(found, raw, ancestor_admitted=admitted_above), DeleteWorkload)
+    action = decided(found, ancestor_admitted=admitted_above)
+    if not admitted_above:
+        assert action == Nothing()
+        return
+    assert isinstance(action, Start)
+    left = freed(found, action)
+    assert left["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
+    assert left["metadata"]["finalizers"] == ["example.com/own"]
+    assert decided(left, ancestor_admitted=True) == Nothing()
+
+
+def test_a_pod_without_workload_below_a_queued_job_loses_our_finalizer() -> None:
+    action = decided(pod(gated=False), ancestor_admitted=False)
+    assert isinstance(action, LetGo)
+    assert freed(pod(gated=False), action)["metadata"]["finalizers"] == ["example.com/own"]
+
+
+def test_a_pod_that_runs_with_its_own_workload_keeps_it_when_an_owner_is_queued_later() -> None:
+    raw = admitted(workload_of(pod()))
+    found = running(pod(), raw)
+    assert decided(found, raw, ancestor_admitted=False) == Nothing()
+    ended = {**found, "status": {"phase": "Succeeded"}}
+    assert isinstance(decided(ended, raw, ancestor_admitted=False), WorkloadStatus)
+
+
+def test_a_pod_whose_owner_is_not_known_yet_gets_no_workload() -> None:
+    assert decided(pod(), owner_unread=True) == Nothing()
