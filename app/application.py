@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Page
 from starlette.types import Receive, Scope, Send
 
-from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, refuse
+from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, in_time, refuse
 from app.metrics import ProcessMetrics
 from webhook.routes import Route
 
@@ -44,6 +44,8 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request within the limits, or refuses it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})  # answers 403
         if scope["type"] != "http":
             return
         try:
@@ -65,8 +67,9 @@ class Application:
         status, body = 0, bytearray()
         try:
             check_call(scope, self.limits)
-            await self.bodies.read(receive, body)
-            await self._places.take()
+            async with in_time(scope["query_string"], self.limits):
+                await self.bodies.read(receive, body)
+                await self._places.take()
             try:
                 status, content = await route(body)
                 await _answer(send, status, content)

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import enum
 import logging
+import time
 import traceback
 from dataclasses import dataclass
 from typing import cast
@@ -101,6 +102,7 @@ class Connection:
         self._unsent: list[bytes] = []
         self._protocol: H11Protocol | None = None
         self.state = State.IDLE
+        self.since = 0.0  # when it entered the state; the loop's own time has only milliseconds
 
     async def run(self) -> None:
         """Serves until either side closes. Never raises: an error on one socket must not affect the server."""
@@ -204,7 +206,7 @@ class Connection:
         """
         if self.state is State.CLOSING and self._deadline:
             return
-        self.state = state
+        self.state, self.since = state, time.monotonic()
         self._deadline = self._loop.time() + self._allowed(state)
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()

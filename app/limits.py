@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
+
+from api import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +24,20 @@ class Limits:
     """The limits of one listener.
 
     `body_bytes` is controller-runtime's limit: enough for a review with two objects of 3 MiB, the most that the API
-    server takes. `held_bytes` is for all bodies together. `body_seconds` is the time for a body to arrive,
-    `wait_seconds` the time that a call may wait for one of `calls` places, `linger_seconds` the time that a client gets
-    to read a refusal.
+    server takes. `head_bytes` is for a request's path and headers. `held_bytes` is for all bodies together. `body_seconds` is
+    the time for a body to arrive, `wait_seconds` the time that a call may wait for one of `calls` places,
+    `linger_seconds` the time that a client gets to read a refusal. `answer_seconds` is kept of the time for which a
+    client waits (`?timeout=`): the rest is the time in which its call must begin.
     """
 
+    head_bytes: int = 16 * 1024
     body_bytes: int = 7 * 1024 * 1024
     held_bytes: int = 128 * 1024 * 1024
     body_seconds: float = 5.0
     calls: int = 64
     wait_seconds: float = 1.0
     linger_seconds: float = 1.0
+    answer_seconds: float = 0.5
 
 
 class RefusedError(Exception):
@@ -101,6 +109,34 @@ class Places:
         self._free.release()
 
 
+@lru_cache(maxsize=64)
+def client_seconds(query: bytes) -> float | None:
+    """Returns for how long the client waits for its answer: the API server says it with each admission call, as
+    `?timeout=5s`. None if the query does not say it.
+    """
+    try:
+        given = parse_qs(query.decode()).get("timeout", [""])[-1]
+        return duration.parse(given).total_seconds() if given else None
+    except ValueError:
+        return None
+
+
+@contextlib.asynccontextmanager
+async def in_time(query: bytes, limits: Limits) -> AsyncIterator[None]:
+    """Returns a context in which a call is read and gets its place. It ends while the client still waits for an answer:
+    a call that begins later would be answered to nobody, and delay the calls behind it.
+    """
+    waits = client_seconds(query)
+    if waits is None:
+        yield
+        return
+    try:
+        async with asyncio.timeout(max(waits - limits.answer_seconds, 0.0)):
+            yield
+    except TimeoutError:
+        raise RefusedError(504, f"the call could not begin within the {waits:g} s for which its client waits") from None
+
+
 def check_page(scope: Scope, limits: Limits) -> None:
     """Refuses a request for a page that has another method than GET or HEAD, or a body."""
     length, headers = _length(scope, limits)
@@ -124,7 +160,15 @@ def check_call(scope: Scope, limits: Limits) -> None:
 
 
 def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
+    """Returns the Content-Length and the headers. A request with both a length and a Transfer-Encoding is refused: a
+    proxy before this server may use the other one of them, and take the rest of the body for the next request.
+    """
+    head = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if head + len(scope["path"]) + len(scope["query_string"]) > limits.head_bytes:
+        raise RefusedError(431, f"the head of the request is larger than {limits.head_bytes} bytes")
     headers: dict[bytes, bytes] = dict(scope["headers"])
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        raise RefusedError(400, "send either Content-Length or Transfer-Encoding")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > limits.body_bytes:
         raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")

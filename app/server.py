@@ -23,9 +23,12 @@ from app.connection import Connection, Deadlines, Protocol, State, release
 log = structlog.get_logger("seiretsu.http")
 
 BACKLOG = 1024
-GREETING_SECONDS = 0.002
-"""How long the next connection waits at most for the handshake of the previous one. A handshake costs as much as one or
-two calls: hundreds at once would delay the calls of all other connections."""
+CONNECTIONS = 2048
+"""The number of open connections of a listener: 33 KB each while idle. An API server keeps fewer than it has calls."""
+PASSES = 4
+"""For how many passes of the event loop a handshake has its turn: in them its expensive step is done, which costs as
+much as one or two calls. Hundreds of these steps in one pass would delay the calls of all other connections.
+"""
 AGAIN_SECONDS = 0.1
 """The pause after a connection could not be accepted (no file descriptor is free, or the client has closed it)."""
 
@@ -71,20 +74,24 @@ class Listener:
     address: Address
     tls: ssl.SSLContext | None = None
     bound: Address | None = field(default=None, init=False)
+    open: dict[asyncio.Task[None], Connection | None] = field(default_factory=dict, init=False)
+    """The connections by their tasks, the oldest first; None before the end of the handshake."""
 
 
 class Server:
     """Serves its listeners from `start()` to `stop()`. `draining` is true from the beginning of `stop()`."""
 
-    def __init__(self, listeners: Sequence[Listener], deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self, listeners: Sequence[Listener], deadlines: Deadlines | None = None, *, connections: int = CONNECTIONS
+    ) -> None:
         self.listeners = tuple(listeners)
         self.draining = False
         self._deadlines = deadlines or Deadlines()
+        self._most = connections
         self._protocol = Protocol()
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
-        self._greeting: set[asyncio.Task[None]] = set()
-        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         """Listens on every address. Raises an `OSError` that names an unavailable address; then nothing listens."""
@@ -102,27 +109,33 @@ class Server:
         await asyncio.sleep(farewell.lame_duck)
         await self._close_doors()
         await self._protocol.end()
-        for connection in self._connections.values():
-            if connection.state is State.IDLE:
+        for _, connection in self._open():
+            if connection is not None and connection.state is State.IDLE:
                 connection.close()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=farewell.calls)
-        for connection in list(self._connections.values()):
-            connection.cut()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=1)
+        await self._ended(farewell.calls)
+        for _, connection in self._open():
+            if connection is not None:
+                connection.cut()
+        await self._ended(1)
+
+    def _open(self) -> list[tuple[asyncio.Task[None], Connection | None]]:
+        return [each for listener in self.listeners for each in listener.open.items()]
+
+    async def _ended(self, seconds: float) -> None:
+        if tasks := [task for task, _ in self._open()]:
+            await asyncio.wait(tasks, timeout=seconds)
 
     async def _listen(self, listener: Listener) -> None:
         opened = _open(listener.address)
         self._sockets.append(opened)
         listener.bound = Address(*opened.getsockname()[:2])
-        self._accepting.append(asyncio.create_task(self._accept(opened, listener.app, listener.tls)))
+        self._accepting.append(asyncio.create_task(self._accept(opened, listener)))
 
     async def _close_doors(self) -> None:
         """Accepts no more connections. The event loop must release a socket before it is closed, because its descriptor
         number is soon used again.
         """
-        ending = [*self._accepting, *self._greeting]
+        ending = [*self._accepting, *(task for task, connection in self._open() if connection is None)]
         for task in ending:
             task.cancel()
         if ending:
@@ -130,7 +143,7 @@ class Server:
         for opened in self._sockets:
             opened.close()
 
-    async def _accept(self, opened: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None) -> None:
+    async def _accept(self, opened: socket.socket, listener: Listener) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -139,36 +152,74 @@ class Server:
                 log.warning("A connection could not be accepted", error=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
-            greeted = asyncio.Event()
-            task = asyncio.create_task(self._serve(app, accepted, tls, greeted))
-            self._greeting.add(task)
-            task.add_done_callback(self._greeting.discard)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GREETING_SECONDS):
-                    await greeted.wait()
+            if not self._room(listener):
+                accepted.close()
+                continue
+            task = asyncio.create_task(self._serve(listener, accepted))
+            listener.open[task] = None
+            task.add_done_callback(lambda ended: listener.open.pop(ended, None))
 
-    async def _serve(
-        self, app: ASGIApp, accepted: socket.socket, tls: ssl.SSLContext | None, greeted: asyncio.Event
-    ) -> None:
+    def _room(self, listener: Listener) -> bool:
+        """Makes room for one more connection: the oldest one without a handshake is closed, else the one that has done
+        nothing for the longest time. False if all of them are being answered.
+        """
+        if len(listener.open) < self._most:
+            return True
+        waiting = next((task for task, connection in listener.open.items() if connection is None), None)
+        if waiting is not None:
+            waiting.cancel()
+            del listener.open[waiting]
+            return True
+        idle = [(each.since, task) for task, each in listener.open.items() if each and each.state is not State.CALL]
+        if not idle:
+            return False
+        _, task = min(idle, key=lambda found: found[0])
+        connection = listener.open.pop(task)
+        assert connection is not None
+        connection.cut()
+        return True
+
+    async def _serve(self, listener: Listener, accepted: socket.socket) -> None:
         """Serves one connection, from its handshake to its end."""
         task = asyncio.current_task()
         assert task is not None
         try:
-            streams = await self._greet(accepted, tls)
+            streams = await self._greet(accepted, listener.tls)
         except OSError as error:
             release(error)
             return  # the client spoke no TLS, another version of it, or nothing in time: not an error of the server
-        finally:
-            greeted.set()
-            self._greeting.discard(task)
-        connection = Connection(app, self._protocol, streams, self._deadlines)
-        self._connections[task] = connection
-        try:
-            await connection.run()
-        finally:
-            del self._connections[task]
+        connection = Connection(listener.app, self._protocol, streams, self._deadlines)
+        listener.open[task] = connection
+        await connection.run()
 
     async def _greet(
+        self, accepted: socket.socket, tls: ssl.SSLContext | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Waits for the first bytes of a handshake, which costs nothing, and does it when its turn comes."""
+        if tls is None:
+            return await self._connected(accepted, None)
+        try:
+            async with asyncio.timeout(self._deadlines.handshake):
+                await _readable(accepted)
+                await self._turn.acquire()
+        except BaseException:
+            accepted.close()
+            raise
+        try:
+            handshake = asyncio.create_task(self._connected(accepted, tls))
+            try:
+                for _ in range(PASSES):
+                    if handshake.done():
+                        break
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                handshake.cancel()
+                raise
+        finally:
+            self._turn.release()
+        return await handshake
+
+    async def _connected(
         self, accepted: socket.socket, tls: ssl.SSLContext | None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
@@ -182,6 +233,17 @@ class Server:
             ssl_shutdown_timeout=self._deadlines.closing if tls else None,
         )
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def _readable(accepted: socket.socket) -> None:
+    """Waits until the socket has data, or its end."""
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    loop.add_reader(accepted, arrived.set)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(accepted)
 
 
 def _open(address: Address) -> socket.socket:

@@ -18,7 +18,7 @@ from app.application import Application
 from app.connection import Deadlines
 from app.limits import Limits
 from app.metrics import ProcessMetrics
-from app.server import Address, Farewell, Listener, Server
+from app.server import CONNECTIONS, Address, Farewell, Listener, Server
 from certs import pki
 from certs.live import LiveContext
 from certs.plan import RenewalPolicy
@@ -61,7 +61,11 @@ Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 @asynccontextmanager
 async def serving(
-    *, limits: Limits | None = None, deadlines: Deadlines | None = None, tls: bool = False
+    *,
+    limits: Limits | None = None,
+    deadlines: Deadlines | None = None,
+    tls: bool = False,
+    connections: int = CONNECTIONS,
 ) -> AsyncIterator[Served]:
     served: Served
 
@@ -81,14 +85,14 @@ async def serving(
 
     hooks = {"/echo": echo, "/slow": slow, "/broken": broken}
     app = Application(hooks, [Route("/page", page)], ProcessMetrics(), limits)
-    async with listening(app, deadlines=deadlines, tls=tls) as (server, listener, trust):
+    async with listening(app, deadlines=deadlines, tls=tls, connections=connections) as (server, listener, trust):
         served = Served(server, listener, app, trust)
         yield served
 
 
 @asynccontextmanager
 async def listening(
-    app: ASGIApp, *, deadlines: Deadlines | None = None, tls: bool = True
+    app: ASGIApp, *, deadlines: Deadlines | None = None, tls: bool = True, connections: int = CONNECTIONS
 ) -> AsyncIterator[tuple[Server, Listener, ssl.SSLContext | None]]:
     """A server of one app on a free port, and what its clients are to trust."""
     live, trust = LiveContext(), None
@@ -98,7 +102,7 @@ async def listening(
         live.load(pki.new_leaf(authority, NAMES, now, policy.leaf_life), authority.chain_pem, "localhost", now)
         trust = ssl.create_default_context(cadata=authority.chain_pem.decode())
     listener = Listener(app, Address("127.0.0.1", 0), live.context if tls else None)
-    server = Server([listener], deadlines)
+    server = Server([listener], deadlines, connections=connections)
     await server.start()
     try:
         yield server, listener, trust

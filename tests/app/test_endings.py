@@ -85,8 +85,9 @@ async def test_nothing_is_left_of_a_connection_that(serve: Serve, end: End) -> N
         gc.disable()
         try:
             async with served.wire() as wire:
-                await eventually(lambda: len(served.server._connections) == 1)
-                (connection,) = served.server._connections.values()
+                await eventually(lambda: any(served.listener.open.values()))
+                (connection,) = served.listener.open.values()
+                assert connection is not None
                 left: list[Callable[[], object]] = [
                     weakref.ref(each) for each in (connection, connection._reader, connection._writer)
                 ]
@@ -108,9 +109,10 @@ async def test_nothing_is_left_of_a_failed_handshake(serve: Serve, said: bytes) 
         try:
             before = handshakes()
             async with Wire(served.wire().address) as wire:
-                await eventually(lambda: handshakes() == before + 1)
+                await eventually(lambda: len(served.listener.open) == 1)
+                assert handshakes() == before, "a client that has sent nothing has no buffers yet"
                 await wire.send(said)
                 assert await wire.closed()
-            await eventually(lambda: handshakes() == before)
+            await eventually(lambda: not served.listener.open and handshakes() == before)
         finally:
             gc.enable()

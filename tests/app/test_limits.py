@@ -7,13 +7,14 @@ import pytest
 import structlog.testing
 
 from app.connection import Deadlines
-from app.limits import Limits
+from app.limits import Limits, client_seconds
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import get, post
 from tests.eventually import eventually
 
 SMALL = Limits(body_bytes=1000, held_bytes=2500, body_seconds=0.3, calls=2, wait_seconds=0.1, linger_seconds=0.3)
 
+KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 REFUSED = [
     ("a body over the limit by its own account", post("/echo", b"x" * 1001), 413),
     (
@@ -34,6 +35,10 @@ REFUSED = [
     ("no HTTP at all", b"\x00\x01\x02\x03\r\n\r\n", 400),
     ("a head of 100 KiB", get("/page", "X: " + "y" * 100_000), 431),
     ("two lengths", post("/echo", b"{}", "Content-Length: 3"), 400),
+    ("a head of 17 KiB in one piece", get("/page", *(f"X-{number}: {'y' * 1000}" for number in range(17))), 431),
+    ("a length and chunks", post("/echo", b"0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("a page with a length and chunks", get("/page", "Content-Length: 0", "Transfer-Encoding: chunked"), 400),
+    ("a websocket", get("/page", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY), 403),
 ]
 
 
@@ -193,3 +198,45 @@ async def test_http_2_is_not_spoken(serve: Serve, request_bytes: bytes) -> None:
         answer = await wire.call(request_bytes)
         assert answer.status in (0, 101)
         assert await wire.closed()
+
+
+PATIENT = Limits(body_seconds=60, calls=1, wait_seconds=60, linger_seconds=0.3)
+"""Without the time for which a client waits, its call would wait for a minute."""
+
+
+async def test_a_call_whose_body_does_not_arrive_while_its_client_waits_is_refused(serve: Serve) -> None:
+    async with serve(limits=PATIENT) as served, served.wire() as wire:
+        unfinished = post("/echo?timeout=600ms", b"x").replace(b"Length: 1", b"Length: 10")
+        assert (await wire.call(unfinished)).status == 504
+    assert served.app.bodies.held == 0
+
+
+async def test_a_call_that_gets_no_place_while_its_client_waits_is_never_begun(serve: Serve) -> None:
+    async with serve(limits=PATIENT) as served, served.wire() as first, served.wire() as second:
+        await first.send(post("/slow?timeout=600ms", b"{}"))
+        await served.entered.wait()
+        served.entered.clear()
+        refused = await second.call(post("/slow?timeout=600ms", b"{}"))
+        assert (refused.status, refused.body) == (
+            504,
+            b"the call could not begin within the 0.6 s for which its client waits\n",
+        )
+        assert not served.entered.is_set()
+        served.release.set()
+        assert (await first.answer()).body == b"at last", "a call that has begun is answered"
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        (b"timeout=5s", 5.0),
+        (b"a=b&timeout=1m30s", 90.0),
+        (b"timeout=1500ms", 1.5),
+        (b"timeout=soon", None),
+        (b"timeout=", None),
+        (b"timeout=\xff", None),
+        (b"", None),
+    ],
+)
+def test_the_time_for_which_a_client_waits(query: bytes, seconds: float | None) -> None:
+    assert client_seconds(query) == seconds

@@ -1,6 +1,7 @@
 """The listening sockets: calls in flight at the end are answered, and not one of 20,000 under load fails."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -85,3 +86,50 @@ async def test_a_caller_that_hangs_up_during_its_call_leaves_nothing_behind(serv
         served.release.set()
         async with served.wire() as other:
             assert (await other.call(post("/echo", b"{}"))).status == 200
+
+
+async def test_connections_that_send_nothing_delay_no_handshake(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.PASSES", 10**9)  # whoever has the turn keeps it until its handshake is done
+    async with serve(tls=True) as served, contextlib.AsyncExitStack() as silent:
+        assert served.listener.bound is not None
+        for _ in range(20):
+            await silent.enter_async_context(Wire(served.listener.bound))
+        async with served.wire() as wire:
+            assert (await wire.call(get("/page"))).status == 200
+            assert len(served.listener.open) == 21
+
+
+async def test_too_many_connections_end_those_without_a_handshake_first(serve: Serve) -> None:
+    async with serve(tls=True, connections=3) as served, served.wire() as old, contextlib.AsyncExitStack() as silent:
+        assert served.listener.bound is not None
+        wires = [await silent.enter_async_context(Wire(served.listener.bound)) for _ in range(20)]
+        for wire in wires[:18]:
+            assert await wire.closed()
+        assert (await old.call(get("/page"))).status == 200
+        async with served.wire() as new:
+            assert (await new.call(get("/page"))).status == 200
+
+
+async def test_too_many_connections_end_the_one_that_is_idle_for_the_longest_time(serve: Serve) -> None:
+    async with serve(tls=True, connections=3) as served, served.wire() as busy, served.wire() as old:
+        await busy.send(post("/slow", b"{}"))
+        await served.entered.wait()
+        async with served.wire() as idle:
+            await idle.call(get("/page"))
+            await old.call(get("/page"))
+            async with served.wire() as new:
+                assert (await new.call(get("/page"))).status == 200
+                assert await idle.closed()
+                assert (await old.call(get("/page"))).status == 200
+        served.release.set()
+        assert (await busy.answer()).body == b"at last"
+
+
+async def test_a_connection_is_refused_while_all_others_are_being_answered(serve: Serve) -> None:
+    async with serve(connections=1) as served, served.wire() as busy:
+        await busy.send(post("/slow", b"{}"))
+        await served.entered.wait()
+        async with served.wire() as refused:
+            assert await refused.closed()
+        served.release.set()
+        assert (await busy.answer()).body == b"at last"
