@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -15,14 +16,15 @@ from starlette.responses import Response
 from starlette.routing import Route as Page
 from starlette.types import Receive, Scope, Send
 
+from app.access import Access
 from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, in_time, refuse
 from app.metrics import ProcessMetrics
 from webhook.routes import Route
 
 
 class Application:
-    """Serves `hooks`, which take reviews by POST, and `pages`, which are read with GET. `called` gets the path of each
-    call of a hook when it arrives.
+    """Serves `hooks`, which take reviews by POST, and `pages`, which are read with GET; those in `guarded` only by
+    clients that their `Access` allows. `called` gets the path of each call of a hook when it arrives.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Application:
         metrics: ProcessMetrics,
         limits: Limits | None = None,
         *,
+        guarded: Mapping[str, Access] | None = None,
         called: Callable[[str], None] = lambda path: None,
     ) -> None:
         self.limits = limits or Limits()
@@ -39,6 +42,7 @@ class Application:
         self._places = Places(self.limits)
         self._hooks = hooks
         self._pages = Starlette(routes=[*pages])
+        self._guarded = guarded or {}
         self._metrics = metrics
         self._called = called
 
@@ -53,7 +57,9 @@ class Application:
             if route is not None:
                 await self._call(route, scope, receive, send)
                 return
-            check_page(scope, self.limits)
+            headers = check_page(scope, self.limits)
+            if (access := self._guarded.get(scope["path"])) is not None:
+                await access.check(headers.get(b"authorization", b""))
             await self._pages(scope, receive, send)
         except RefusedError as refusal:
             await refuse(refusal, receive, send, self.limits.linger_seconds)
@@ -96,10 +102,13 @@ async def _answer(send: Send, status: int, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
+METRICS: Final = "/metrics"
+
+
 def metrics_page(metrics: ProcessMetrics) -> Page:
-    """Returns the page `/metrics`."""
+    """Returns the page of the metrics."""
 
     async def endpoint(request: Request) -> Response:
         return Response(await metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
-    return Page("/metrics", endpoint)
+    return Page(METRICS, endpoint)

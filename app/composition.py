@@ -10,7 +10,8 @@ import structlog
 
 from api.crds import CONVERSION_PATH
 from api.objects import Raw, Resource
-from app.application import Application, metrics_page
+from app.access import Access
+from app.application import METRICS, Application, metrics_page
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
@@ -107,7 +108,8 @@ class Composition:
             self.certificates.add_target(self._target())
             self.certificates.add_target(Converted(self.client))
         await self.server.start()
-        log.info("Listening", address=str(self.bound))
+        others = [str(listener.bound) for listener in self.server.listeners[1:]]
+        log.info("Listening", address=str(self.bound), **({"others": others} if others else {}))
         if self.setup.install:
             await persistently("installing the CRDs", self._define)
             await persistently("taking a name", lambda: take_name(self.controller.client))
@@ -198,11 +200,18 @@ class Composition:
         exposed = [metrics_page(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
         main = [*probes, *(exposed if self.setup.install else [])]
-        app = Application({**hooks, CONVERSION_PATH: convert}, main, self.metrics, called=self._called)
+        access = Access(self.client, METRICS)
+        guarded = {} if self.setup.bind.local else {METRICS: access}
+        routed = {**hooks, CONVERSION_PATH: convert}
+        app = Application(routed, main, self.metrics, guarded=guarded, called=self._called)
         found = [Listener(app, self.setup.bind, self.live.context)]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]
-            found.append(Listener(Application({}, served, self.metrics), address))
+            if address.local or address != self.setup.metrics:
+                found.append(Listener(Application({}, served, self.metrics), address))
+            else:
+                app = Application({}, served, self.metrics, guarded={METRICS: access})
+                found.append(Listener(app, address, self.live.context))
         return found
 
     def _called(self, path: str) -> None:

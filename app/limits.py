@@ -23,11 +23,11 @@ from api import duration
 class Limits:
     """The limits of one listener.
 
-    `body_bytes` is controller-runtime's limit: enough for a review with two objects of 3 MiB, the most that the API
-    server takes. `head_bytes` is for a request's path and headers. `held_bytes` is for all bodies together. `body_seconds` is
-    the time for a body to arrive, `wait_seconds` the time that a call may wait for one of `calls` places,
-    `linger_seconds` the time that a client gets to read a refusal. `answer_seconds` is kept of the time for which a
-    client waits (`?timeout=`): the rest is the time in which its call must begin.
+    `head_bytes` is for a request's path and headers. `body_bytes` is controller-runtime's limit: enough for a review
+    with two objects of 3 MiB, the most that the API server takes. `held_bytes` is for all bodies together.
+    `body_seconds` is the time for a body to arrive, `wait_seconds` the time that a call may wait for one of `calls`
+    places, `linger_seconds` the time that a client gets to read a refusal. `answer_seconds` is kept of the time for
+    which a client waits (`?timeout=`): the rest is the time in which its call must begin.
     """
 
     head_bytes: int = 16 * 1024
@@ -137,13 +137,14 @@ async def in_time(query: bytes, limits: Limits) -> AsyncIterator[None]:
         raise RefusedError(504, f"the call could not begin within the {waits:g} s for which its client waits") from None
 
 
-def check_page(scope: Scope, limits: Limits) -> None:
-    """Refuses a request for a page that has another method than GET or HEAD, or a body."""
+def check_page(scope: Scope, limits: Limits) -> dict[bytes, bytes]:
+    """Returns the headers. Refuses a request for a page that has another method than GET or HEAD, or a body."""
     length, headers = _length(scope, limits)
     if scope["method"] not in ("GET", "HEAD"):
         raise RefusedError(405, "this path is read with GET", allow="GET, HEAD")
     if length.strip(b"0") or b"transfer-encoding" in headers:
         raise RefusedError(413, "this path takes no body")
+    return headers
 
 
 def check_call(scope: Scope, limits: Limits) -> None:

@@ -9,7 +9,7 @@ for the calls in flight.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import ipaddress
 import socket
 import ssl
 from collections.abc import Sequence
@@ -48,6 +48,14 @@ class Address:
             raise ValueError(f"{text!r} is not an address: write HOST:PORT, e.g. 127.0.0.1:9443")
         host = host.removeprefix("[").removesuffix("]")
         return cls(host or "0.0.0.0", int(port))
+
+    @property
+    def local(self) -> bool:
+        """Whether only clients on this machine (in this pod) reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

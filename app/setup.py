@@ -21,8 +21,8 @@ from webhook.policy import policy
 from webhook.settings import Settings
 
 LOCAL_FAREWELL = Farewell(lame_duck=1.0, calls=4.0)
-CLUSTER_FAREWELL = Farewell(lame_duck=4.0, calls=4.0)
-"""In a cluster an endpoint is still called for some seconds after it was withdrawn. Both end within ten seconds."""
+CLUSTER_FAREWELL = Farewell(lame_duck=10.0, calls=4.0)
+"""In a cluster an endpoint is still called for some seconds after it was withdrawn."""
 
 CALLS_PER_SECOND, CALLS_AT_ONCE = 2000.0, 4000
 """The rate of calls if the Configuration does not set it. Kueue's 300 and 500 limit admission to a hundred a second;
@@ -30,6 +30,7 @@ the API server has its own fairness and answers 429 when it is overloaded, and t
 """
 
 SERVICE_SUFFIX = "-webhook-service"
+METRICS_SUFFIX = "-controller-manager-metrics-service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ class Options:
 class Setup:
     """Everything that is known before the port is open.
 
-    `health` and `metrics` are separate ports with plain HTTP; without them, the main port answers probes, and outside
-    of a cluster metrics too: inside it, clients of the webhooks should not read them. `mounted` is whether `cert_dir`
+    `health` is a separate port with plain HTTP, `metrics` one with TLS for clients with the right to read them; on a
+    local address it has plain HTTP for any client. Without them, the main port answers probes, and outside of a cluster
+    metrics too: inside it, clients of the webhooks should not read them. `mounted` is whether `cert_dir`
     has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret has it.
     """
 
@@ -87,7 +89,8 @@ class Setup:
             host = _reachable(self.bind.host)
             return tuple(dict.fromkeys((host, *local, socket.gethostname().lower())))
         qualified = f"{self.service}.{self.namespace}.svc"
-        return (qualified, f"{qualified}.cluster.local", f"{self.service}.{self.namespace}", *local)
+        metrics = f"{self.configuration_prefix}{METRICS_SUFFIX}.{self.namespace}.svc"
+        return (qualified, f"{qualified}.cluster.local", f"{self.service}.{self.namespace}", metrics, *local)
 
     @property
     def configuration_prefix(self) -> str:
@@ -114,6 +117,19 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
     management = configuration.internal_cert_management
     ciphers, _ = tls.ciphers(configuration.tls.cipher_suites if configuration.tls else ())
     connection = configuration.client_connection
+    health = _own_port(
+        configuration.health.health_probe_bind_address,
+        wanted=not options.install or "health_probe_bind_address" in configuration.health.model_fields_set,
+    )
+    metrics = _own_port(
+        configuration.metrics.bind_address,
+        wanted=not options.install or "bind_address" in configuration.metrics.model_fields_set,
+    )
+    if metrics is not None and metrics == health and not metrics.local:
+        raise ValueError(
+            f"health.healthProbeBindAddress and metrics.bindAddress are both {metrics}: metrics are served with TLS,"
+            " probes without it, so give them different ports"
+        )
     return Setup(
         bind=Address.parse(options.bind or _default_bind(options, configuration)),
         install=options.install,
@@ -122,14 +138,8 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         secret=management.webhook_secret_name,
         cert_dir=_cert_dir(options, configuration, environment),
         mounted=not management.enable,
-        health=_own_port(
-            configuration.health.health_probe_bind_address,
-            wanted=not options.install or "health_probe_bind_address" in configuration.health.model_fields_set,
-        ),
-        metrics=_own_port(
-            configuration.metrics.bind_address,
-            wanted=not options.install or "bind_address" in configuration.metrics.model_fields_set,
-        ),
+        health=health,
+        metrics=metrics,
         readiness=configuration.health.readiness_endpoint_name.strip("/") or "readyz",
         liveness=configuration.health.liveness_endpoint_name.strip("/") or "healthz",
         tls_minimum=tls.minimum(configuration.tls),

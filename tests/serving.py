@@ -76,13 +76,13 @@ class Served:
         """Where it listens."""
         return Address.parse(self.logged("Listening")["address"])
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 10.0) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 30.0) -> int:
         """Send a signal and wait for the end; the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.wait(within)
 
-    def wait(self, within: float = 10.0) -> int:
+    def wait(self, within: float = 30.0) -> int:
         """Wait for the end; the exit code."""
         code = self.process.wait(timeout=within)
         for reader in self._readers:

@@ -7,7 +7,7 @@ import pytest
 
 from api.configuration import ConfigurationError, load
 from app import tls
-from app.server import Address
+from app.server import Address, Farewell
 from app.setup import Options, Setup, decide
 
 HOME = {"XDG_STATE_HOME": "/state"}
@@ -59,9 +59,21 @@ def test_externally_managed_certificates_are_read_from_the_mount() -> None:
     assert (found.mounted, found.cert_dir) == (True, Path("/tmp/k8s-webhook-server/serving-certs"))
 
 
-def test_either_farewell_ends_within_ten_seconds() -> None:
+def test_an_endpoint_of_a_cluster_is_served_for_ten_seconds_after_sigterm() -> None:
     assert decided().farewell.total < 8
-    assert decided(install=False).farewell.total <= 8
+    assert decided(install=False).farewell == Farewell(lame_duck=10, calls=4)
+
+
+def test_a_port_for_probes_and_metrics_with_tls_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"are both 0\.0\.0\.0:8081: metrics are served with TLS"):
+        decided("health: {healthProbeBindAddress: ':8081'}\nmetrics: {bindAddress: ':8081'}\n")
+    local = decided("health: {healthProbeBindAddress: '127.0.0.1:1'}\nmetrics: {bindAddress: '127.0.0.1:1'}\n")
+    assert local.health == local.metrics
+
+
+def test_the_serving_certificate_has_the_name_of_the_metrics_service() -> None:
+    found = decided("internalCertManagement: {webhookServiceName: my-seiretsu-webhook-service}\n", install=False)
+    assert "my-seiretsu-controller-manager-metrics-service.kueue-system.svc" in found.names
 
 
 def test_what_was_given_wins() -> None:

@@ -35,7 +35,8 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     (tmp_path / "config.yaml").write_text("leaderElection: {leaderElect: false}\n")
-    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml"), install=False) as process:
+    words = ("--config", str(tmp_path / "config.yaml"), "--lame-duck", "0")
+    with serving(plane.kubeconfig, tmp_path, *words, install=False) as process:
         process.ready()
         absent = [event["resource"] for event in process.events if event["event"] == "not served yet: used when it is"]
         assert sorted(absent) == ["admissionchecks", "cohorts", "queues", "workloadpriorityclasses"]

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from app.server import Address
 from certs.directory import FILE, DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane, Spec
-from tests.app.http import Wire, get, post
+from tests.app.http import Answer, Wire, get, post
 from tests.eventually import eventually
 from tests.faults import proxied, status
 from tests.serving import Served, serving
@@ -69,6 +70,38 @@ async def test_ready_is_printed_once_and_from_then_on_jobs_wait(plane: ControlPl
             assert b"seiretsu_webhook_requests_total" in (await wire.call(get("/metrics"))).body
         assert process.stop() == 0
         assert process.lines == ["ready"]
+
+
+async def test_metrics_are_given_to_clients_that_the_api_server_authorizes(plane: ControlPlane, tmp_path: Path) -> None:
+    plane.kubectl("create", "serviceaccount", "prometheus", "-n", "default", check=True)
+    token = plane.kubectl("create", "token", "prometheus", "-n", "default", check=True).stdout.strip()
+    (tmp_path / "config.yaml").write_text("metrics: {bindAddress: ':0'}\n")
+    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
+        process.ready()
+        (metrics,) = process.logged("Listening")["others"]
+        address = Address("127.0.0.1", Address.parse(metrics).port)
+
+        async def asked(*headers: str) -> Answer:
+            async with Wire(address, trust(tmp_path)) as wire:
+                return await wire.call(get("/metrics", *headers))
+
+        assert (await asked()).status == 401
+        assert (await asked("Authorization: Bearer nonsense")).status == 401
+        denied = await asked(f"Authorization: Bearer {token}")
+        user = "system:serviceaccount:default:prometheus"
+        assert (denied.status, denied.body.decode()) == (
+            403,
+            f"{user} may not get /metrics: it needs the right get on the nonResourceURL /metrics\n",
+        )
+        plane.kubectl("create", "clusterrole", "reader", "--verb=get", "--non-resource-url=/metrics", check=True)
+        role = ("--clusterrole=reader", "--serviceaccount=default:prometheus")
+        plane.kubectl("create", "clusterrolebinding", "reader", *role, check=True)
+        allowed = Answer(0, {})
+        async with asyncio.timeout(60):
+            while allowed.status != 200:  # the API server's caches of rights, and that of denials
+                await asyncio.sleep(0.5)
+                allowed = await asked(f"Authorization: Bearer {token}")
+        assert b"seiretsu_webhook_requests_total" in allowed.body
 
 
 async def test_without_an_api_server_it_waits_and_says_why_and_is_ready_once_there_is_one(
