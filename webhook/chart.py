@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from webhook.configurations import Endpoint, Options, webhook
+from webhook.configurations import Endpoint, Options, match_conditions, webhook
 from webhook.hooks import HOOKS, Hook, Phase
 from webhook.settings import Account, Settings
 
@@ -75,8 +76,8 @@ def _entry(hook: Hook, options: Options) -> str:
     """One webhook, with the conditions under which it, its selector and its match conditions are there."""
     found = webhook(hook, options)
     selected = found.pop("namespaceSelector", None) is not None
-    conditions = found.pop("matchConditions", [])
-    text = _item(found) + (_SELECTOR if selected else "") + _conditions(conditions)
+    found.pop("matchConditions", None)
+    text = _item(found) + (_SELECTOR if selected else "") + _match_conditions(hook, options)
     needed = _needed(hook)
     return f"{{{{- if {needed} }}}}\n{text}{{{{- end }}}}\n" if needed else text
 
@@ -84,6 +85,19 @@ def _entry(hook: Hook, options: Options) -> str:
 def _item(value: Any) -> str:
     text = yaml.safe_dump([value], sort_keys=False, width=1000)
     return re.sub(r": '?(65001|65002)'?$", r": \1", text, flags=re.MULTILINE)
+
+
+def _match_conditions(hook: Hook, options: Options) -> str:
+    """Returns ``matchConditions``, which for a kind that others imply depend on which of them are enabled."""
+    kind = hook.job_kind
+    if kind is None or not kind.implied_by or hook.framework:
+        return _conditions(match_conditions(hook, options))
+    itself, implied = (
+        match_conditions(hook, replace(options, settings=replace(options.settings, frameworks=frozenset({each}))))
+        for each in (kind.framework, kind.implied_by[0])
+    )
+    has = f'has "{kind.framework}" $frameworks'
+    return f"  {{{{- if {has} }}}}\n{_conditions(itself)}  {{{{- else }}}}\n{_conditions(implied)}  {{{{- end }}}}\n"
 
 
 def _conditions(conditions: list[Any]) -> str:
@@ -110,7 +124,9 @@ def _needed(hook: Hook) -> str:
         return f'not (has "{hook.instead_of}" $frameworks)'
     if hook.job_kind is None and not hook.framework:
         return ""
-    has = hook.job_kind.enabled_in_helm if hook.job_kind is not None else f'has "{hook.framework}" $frameworks'
+    has = f'has "{hook.framework}" $frameworks'
+    if hook.job_kind is not None and not hook.framework:
+        has = hook.job_kind.enabled_in_helm
     return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
 
 

@@ -10,7 +10,7 @@ Good Practices".
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -150,9 +150,15 @@ def namespace_selector(settings: Settings) -> Raw:
 def match_conditions(hook: Hook, options: Options) -> list[Raw]:
     """Returns the CEL conditions that must all be true for an object to be sent."""
     conditions = []
-    if hook.reach is Reach.UNQUEUED_JOBS:
+    kind, queued_jobs = hook.job_kind, hook.reach is Reach.QUEUED_JOBS
+    if queued_jobs and kind is not None and kind.selector and "UPDATE" in hook.operations:
+        conditions.append({"name": "watched", "expression": _created_or_watched(kind)})
+    if queued_jobs and kind is not None and kind.only_marked(options.settings.frameworks):
+        marked = now_or_before(hook.operations, _annotated(kind.marks))
+        conditions.append({"name": "owner-queued", "expression": marked})
+    elif hook.reach is Reach.UNQUEUED_JOBS:
         conditions.append({"name": "not-queued", "expression": f"!({queued('object', _marks(hook))})"})
-    elif hook.reach is Reach.QUEUED_JOBS and not options.settings.manage_jobs_without_queue_name:
+    elif queued_jobs and not options.settings.manage_jobs_without_queue_name:
         conditions.append({"name": "queued", "expression": queued_now_or_before(hook.operations, _marks(hook))})
     elif hook.reach is Reach.CHECKED_WORKLOADS:
         conditions.append({"name": "to-be-checked", "expression": workload_changes.TO_BE_CHECKED})
@@ -175,6 +181,14 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
             ours = f"request.operation == 'UPDATE' && {ours}"
         conditions.append({"name": "not-ourselves", "expression": f"!({ours})"})
     return conditions
+
+
+def _created_or_watched(kind: JobKind) -> str:
+    """CEL: the object is created, or it has the label by which objects of this kind are watched, or had it."""
+    key, _, value = kind.selector.partition("=")
+    labels = (f"{variable}.metadata.labels" for variable in ("object", "oldObject"))
+    has = [f"(has({each}) && '{key}' in {each} && {each}['{key}'] == {_text(value)})" for each in labels]
+    return f"request.operation != 'UPDATE' || {' || '.join(has)}"
 
 
 _UNCONTROLLED: Final = (
@@ -229,20 +243,37 @@ def _near_queue(kind: str) -> str:
     return " || ".join(places)
 
 
+Places = Sequence[tuple[str, str]]
+"""Keys, each with ``labels`` or ``annotations``."""
+
+_NAMES: Final[Places] = (("labels", Label.QUEUE_NAME), ("annotations", Label.QUEUE_NAME))
+
+
 def queued(variable: str, marks: Iterable[str] = ()) -> str:
     """CEL: the object names a queue, by label or by v0.1's annotation, or has one of these annotations."""
-    places = [("labels", Label.QUEUE_NAME), ("annotations", Label.QUEUE_NAME), *(("annotations", key) for key in marks)]
+    return _has_one(variable, (*_NAMES, *_annotated(marks)))
+
+
+def queued_now_or_before(operations: Iterable[str], marks: Iterable[str] = ()) -> str:
+    """CEL: ``queued``, on update also of the old object, else removing the label would escape validation."""
+    return now_or_before(operations, (*_NAMES, *_annotated(marks)))
+
+
+def now_or_before(operations: Iterable[str], places: Places) -> str:
+    """CEL: the object has one of these keys; on update also if the old object has one."""
+    if "UPDATE" not in operations:
+        return _has_one("object", places)
+    return f"{_has_one('object', places)} || (oldObject != null && ({_has_one('oldObject', places)}))"
+
+
+def _has_one(variable: str, places: Places) -> str:
     return " || ".join(
         f"(has({variable}.metadata.{holder}) && '{key}' in {variable}.metadata.{holder})" for holder, key in places
     )
 
 
-def queued_now_or_before(operations: Iterable[str], marks: Iterable[str] = ()) -> str:
-    """CEL: on update the old object counts too, else removing the label would escape validation."""
-    marks = tuple(marks)
-    if "UPDATE" not in operations:
-        return queued("object", marks)
-    return f"{queued('object', marks)} || (oldObject != null && ({queued('oldObject', marks)}))"
+def _annotated(marks: Iterable[str]) -> Places:
+    return [("annotations", key) for key in marks]
 
 
 def _marks(hook: Hook) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook. ``job_kind`` or ``framework`` must be enabled for it, and ``instead_of`` must not be;
+    """One webhook. ``job_kind`` and ``framework`` must be enabled for it, and ``instead_of`` must not be;
     ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows; if it
     fails, the request is allowed all the same.
     """
@@ -108,6 +108,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         path=f"/mutate-{at}-default",
         reach=Reach.UNQUEUED_JOBS,
         failure_policy="Ignore",
+        framework=kind.framework,
         needed=by_label,
     )
     validating = replace(
@@ -133,6 +134,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         operations=("CREATE",),
         reach=Reach.UNMANAGED_JOBS,
         failure_policy="Ignore",
+        framework=kind.framework,
         handler=strangers.advise,
     )
     if kind is POD:  # pods cannot be changed so that another start is possible

@@ -257,7 +257,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    if kind.skip(new) or not kind.covers(new, context.settings.frameworks):
+    covered = any(kind.covers(job, settings.frameworks) for job in (new, old) if job is not None)
+    if kind.skip(new) or not covered:
         return allow()
     lookup = context.lookup
     queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()

@@ -150,7 +150,8 @@ class JobKind(ABC):
     grouped: ClassVar[bool] = False
     """Whether a job may consist of several objects (``key``, ``whole``)."""
     marks: ClassVar[tuple[str, ...]] = ()
-    """Annotations with which a job is sent to admission although it names no queue."""
+    """Annotations with which a job is sent to admission although it names no queue; where ``implied_by`` enables the
+    kind, only such jobs are managed."""
     run_labels: ClassVar[frozenset[str]] = frozenset()
     """Labels in the templates that belong to one run, and are not part of the Workload."""
     kept_labels: ClassVar[frozenset[str]] = frozenset()
@@ -206,6 +207,10 @@ class JobKind(ABC):
     def enabled(self, frameworks: Collection[str]) -> bool:
         """Whether these frameworks enable the kind."""
         return any(each in frameworks for each in (self.framework, *self.implied_by))
+
+    def only_marked(self, frameworks: Collection[str]) -> bool:
+        """Whether these frameworks enable the kind only for jobs that have one of its ``marks``."""
+        return self.framework not in frameworks and self.enabled(frameworks)
 
     @property
     def enabled_in_helm(self) -> str:

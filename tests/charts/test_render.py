@@ -62,8 +62,20 @@ def configured(text: str) -> dict[str, str]:
             "featureGates: {PartialAdmission: false}",
             Settings(namespace="queues", gates={"PartialAdmission": False}),
         ),
+        ("integrations: {frameworks: [pod]}", Settings(namespace="queues", frameworks=frozenset({"pod"}))),
+        (
+            "integrations: {frameworks: [deployment]}",
+            Settings(namespace="queues", frameworks=frozenset({"deployment"})),
+        ),
     ],
-    ids=["defaults", "all Jobs are managed", "some namespaces are managed", "no partial admission"],
+    ids=[
+        "defaults",
+        "all Jobs are managed",
+        "some namespaces are managed",
+        "no partial admission",
+        "pods",
+        "pods of Deployments",
+    ],
 )
 def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settings: Settings) -> None:
     documents = render(**{key: value.replace(",", "\\,") for key, value in configured(text).items()})

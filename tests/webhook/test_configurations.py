@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import cel
 import orjson
 import pytest
 
-from api.names import Label
+from api.names import Annotation, Label
 from core.model import Raw
 from tests.webhook.cluster import job, review
 from webhook.configurations import Endpoint, Options, mutating, validating, written_by
@@ -67,6 +68,46 @@ def test_every_job_of_managed_namespaces_is_sent_if_all_jobs_are_managed() -> No
     assert _reaches("mjob.kb.io", {}, options=options)
     assert _reaches("vjob.kb.io", {}, {}, options=options)
     assert "mjob-default.kb.io" not in [webhook["name"] for webhook in mutating(options)["webhooks"]]
+
+
+PODS = Settings(frameworks=frozenset({"pod"}))
+PODS_OF_OWNERS = Settings(frameworks=frozenset({"deployment", "statefulset"}))
+MARKED = {"annotations": {Annotation.POD_SUSPENDING_PARENT: "deployment"}}
+WATCHED = {"labels": {Label.MANAGED: "true"}}
+
+
+@pytest.mark.parametrize("without_queue_name", [False, True], ids=["named queues", "all jobs are managed"])
+@pytest.mark.parametrize(
+    ("hook", "new", "old", "of_pods", "of_owners"),
+    [
+        pytest.param("mpod.kb.io", {"labels": QUEUE}, None, True, False, id="a new pod that names a queue"),
+        pytest.param("mpod.kb.io", MARKED, None, True, True, id="a new pod of a queued owner"),
+        pytest.param("vpod.kb.io", {"labels": QUEUE}, None, True, False, id="so, to be validated"),
+        pytest.param("vpod.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, False, False, id="a pod that is not watched"),
+        pytest.param("vpod.kb.io", MARKED, MARKED, False, False, id="so, of a queued owner"),
+        pytest.param("vpod.kb.io", WATCHED | MARKED, MARKED, True, True, id="a pod that becomes watched"),
+        pytest.param("vpod.kb.io", MARKED, WATCHED | MARKED, True, True, id="a pod that loses the label"),
+        pytest.param("vpod.kb.io", WATCHED, WATCHED | MARKED, True, True, id="a pod that loses its annotation"),
+    ],
+)
+def test_pods_reach_us_when_they_are_queued_and_their_changes_while_they_are_watched(
+    hook: str, new: Raw, old: Raw | None, of_pods: bool, of_owners: bool, without_queue_name: bool
+) -> None:
+    for settings, reaches in ((PODS, of_pods), (PODS_OF_OWNERS, of_owners)):
+        options = Options(replace(settings, manage_jobs_without_queue_name=without_queue_name))
+        assert _reaches(hook, new, old, options=options) is reaches
+
+
+@pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])
+def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(settings: Settings) -> None:
+    options = Options(settings)
+    names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
+    expected = {"mpod.kb.io", "vpod.kb.io"}
+    if settings is PODS:
+        expected |= {"mpod-default.kb.io", "pod-unmanaged-feedback.kb.io"}
+    else:
+        expected |= {"pod-feedback.kb.io"}
+    assert {name for name in names if "pod" in name} == expected
 
 
 def test_a_hook_that_may_refuse_gets_only_queued_jobs_and_seiretsus_kinds() -> None:

@@ -102,8 +102,7 @@ class Pod(JobKind):
 
     def covers(self, job: Raw, frameworks: Collection[str]) -> bool:
         """Whether the frameworks enable this pod: with ``deployment`` alone only those of Deployments."""
-        implied = self.framework not in frameworks and self.enabled(frameworks)
-        return not implied or bool(parent(job))
+        return not self.only_marked(frameworks) or bool(parent(job))
 
     def key(self, raw: Raw) -> Key:
         """Returns the key of the pod, or of its group."""
