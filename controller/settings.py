@@ -136,6 +136,7 @@ def _copied(configuration: Configuration) -> Copied:
     return Copied(
         labels=frozenset({*configuration.integrations.label_keys_to_copy, *labels}),
         annotations=frozenset(each.annotation_key for each in sources if each.annotation_key),
+        topology_requests=enabled("TopologyAwareScheduling", configuration.feature_gates),
     )
 
 

@@ -257,9 +257,11 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     errors = kind.form.errors(new) or kind.form.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
-    covered = any(kind.covers(job, settings.frameworks) for job in (new, old) if job is not None)
-    if kind.skip(new) or not covered:
+    if not any(kind.covers(job, settings.frameworks) for job in (new, old) if job is not None):
         return allow()
+    if kind.skip(new):
+        excluded = kind.skip_errors(new)
+        return refuse(excluded) if excluded else allow()
     lookup = context.lookup
     queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()
     errors = metadata.on_create(new, settings.enabled, meant=lambda name: closest(name, queues))

@@ -406,7 +406,7 @@ def _update_to_match(s: Situation, raw: Raw) -> Action:
     followed = priority.followed(raw, meta.priority_class(s.job), s.classes)
     if isinstance(followed, Missing):
         return _missing(followed)
-    patch = workload.matching_patch(s.kind, s.job, raw, followed, s.related)
+    patch = workload.matching_patch(s.kind, s.job, raw, followed, s.copied, related=s.related)
     return UpdateWorkload(workload.key(raw), patch, "matching")
 
 

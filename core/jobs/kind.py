@@ -9,7 +9,8 @@ How other forms of jobs are supported:
 
 * Several pod sets: ``slots`` names one template each. A list that holds templates is patched as a whole.
 * A job is kept from running by one field and its value (``hold``, ``release``): by default ``spec.suspend``; for pods
-  the list ``spec.schedulingGates`` with and without Seiretsu's gate; ``managedBy`` if it selects the controller.
+  the list ``spec.schedulingGates`` with and without Seiretsu's gate. ``managedBy`` is read by no rule: as in Kueue
+  without MultiKueue, a job of another controller is queued and started like others.
 * Counts, readiness or templates of another object: its kind is in ``related``, ``belongs_to`` returns its job, and it
   is passed to every function. Until the needed objects exist, ``pod_sets`` returns nothing, and no Workload is created.
 * Start and stop of more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion of
@@ -40,6 +41,7 @@ from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
 from core.jobs.fields import Path, Setting, at, changed, dotted
 from core.jobs.template import ConflictError, Injection, merge_diff
+from core.jobs.topology_request import NOT_INDEXED, PodIndex, topology_request
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.wire.guard import guarded
@@ -97,7 +99,7 @@ class Slot:
     """A pod template of a job and for how many pods it is; with ``min_count`` the job may start with fewer.
 
     ``called`` is what messages call it, where ``{}`` is its name, and ``field`` the field that its number of pods is
-    changed in, '' for the kind's (``pods_field``).
+    changed in, '' for the kind's (``pods_field``). ``index`` is how the kind's controller numbers the pods.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Slot:
     min_count: int | None = None
     called: str = "pod set {}"
     field: str = ""
+    index: PodIndex = NOT_INDEXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +304,14 @@ class JobKind(ABC):
             if (found := self.template_of(job, slot, related))
         ]
 
+    def topology_requests(self, job: Raw, related: Sequence[Raw] = ()) -> dict[str, Raw]:
+        """Returns ``topologyRequest`` by the names of the pod sets that have one."""
+        found = {
+            slot.name: topology_request(meta.annotations(self.template_of(job, slot, related) or {}), slot.index)
+            for slot in self.slots(job, related)
+        }
+        return {name: request for name, request in found.items() if request is not None}
+
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template of a slot."""
         found: Raw | None = at(job, slot.path)
@@ -311,6 +322,10 @@ class JobKind(ABC):
         cluster.
         """
         return False
+
+    def skip_errors(self, job: Raw) -> list[FieldError]:
+        """Returns the errors of a job that ``skip`` excludes, if it names a queue."""
+        return []
 
     def priority_class(self, job: Raw) -> str:
         """The PriorityClass that the job names outside of its pod templates, '' for none."""

@@ -25,10 +25,13 @@ _MAX_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Keys of the labels and annotations that a Workload gets from its job."""
+    """What a Workload gets from its job in addition to its pod sets: labels and annotations with these keys, and the
+    topology requests of its pod templates (feature gate TopologyAwareScheduling).
+    """
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
+    topology_requests: bool = False
 
 
 NOTHING_COPIED: Final = Copied()
@@ -92,7 +95,7 @@ def manifest(
             "finalizers": [names.Finalizer.RESOURCE_IN_USE],
             "ownerReferences": [owner_reference(kind, job)],
         },
-        "spec": {**_spec(kind, job, related), **priority["spec"]},
+        "spec": {**_spec(kind, job, related, copied), **priority["spec"]},
     }
     return kind.own(job, made)
 
@@ -127,12 +130,20 @@ def owner_reference(kind: JobKind, job: Raw) -> Raw:
     }
 
 
-def matching_patch(kind: JobKind, job: Raw, workload: Raw, priority: Raw | None, related: Sequence[Raw] = ()) -> Raw:
+def matching_patch(
+    kind: JobKind,
+    job: Raw,
+    workload: Raw,
+    priority: Raw | None,
+    copied: Copied = NOTHING_COPIED,
+    *,
+    related: Sequence[Raw] = (),
+) -> Raw:
     """Returns the patch with which a Workload without reservation matches its changed job; ``priority`` is the result
     of ``core.workload.priority.followed``.
     """
     followed = priority or {}
-    spec = {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related)}
+    spec = {"queueName": None, "maximumExecutionTimeSeconds": None, **_spec(kind, job, related, copied)}
     patch = {"metadata": followed.get("metadata", {}), "spec": {**spec, **followed.get("spec", {})}}
     return guarded(patch, workload)
 
@@ -207,11 +218,15 @@ def key(raw: Raw) -> Key:
     return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
 
 
-def _spec(kind: JobKind, job: Raw, related: Sequence[Raw]) -> Raw:
+def _spec(kind: JobKind, job: Raw, related: Sequence[Raw], copied: Copied) -> Raw:
     queue, seconds = meta.queue_name(job), max_execution_seconds(job)
+    asked = kind.topology_requests(job, related) if copied.topology_requests else {}
     return {
         **({"queueName": queue} if queue else {}),
-        "podSets": kind.pod_sets(job, related),
+        "podSets": [
+            {**each, "topologyRequest": asked[each["name"]]} if each["name"] in asked else each
+            for each in kind.pod_sets(job, related)
+        ],
         **({"maximumExecutionTimeSeconds": seconds} if seconds is not None else {}),
     }
 

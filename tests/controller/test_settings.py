@@ -96,6 +96,7 @@ metrics: {customLabels: [{name: team}]}
         "ReclaimablePods",
         "RecomputeAssignmentUponPreemptionTargetsOverlap",
         "SchedulingEquivalenceHashing",
+        "TopologyAwareScheduling",
         "UnadmittedWorkloadsExplicitStatus",
         "UnadmittedWorkloadsObservability",
     ],
@@ -118,10 +119,10 @@ metrics:
     - {name: cost, sourceAnnotationKey: example.com/cost, sourceKind: Workload, trackedValues: [a]}
     - {name: region}
 """
-    without = Copied(labels=frozenset({"team"}))
+    without = Copied(labels=frozenset({"team"}), topology_requests=True)
     assert read(text).copied == without
     found = read(text + "featureGates: {CustomMetricLabels: true}\n").copied
-    assert found == Copied(frozenset({"team", "example.com/stage", "own"}), frozenset({"example.com/cost"}))
+    assert found == Copied(frozenset({"team", "example.com/stage", "own"}), frozenset({"example.com/cost"}), True)
     submitted = job()
     submitted["metadata"]["labels"] |= {"own": "a", "other": "b"}
     submitted["metadata"]["annotations"] = {"example.com/cost": "12", "example.com/other": "x"}

@@ -45,6 +45,9 @@ class Careful(Gang):
     def skip(self, job: Raw) -> bool:
         return bool(job["spec"].get("borrowed"))
 
+    def skip_errors(self, job: Raw) -> list[FieldError]:
+        return [forbidden("spec.borrowed", "it has its own")] if job["spec"].get("owned") else []
+
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
         return [] if job["spec"].get("size") else [Setting(("spec", "size"), 2)]
 
@@ -142,6 +145,12 @@ def test_a_job_that_its_kind_skips_is_not_touched() -> None:
     assert created(queued(borrowed=True)).patch == ()
     review = review_of(queued(borrowed=True, size=99), resource="gangs")
     assert jobs.validate(CAREFUL, parse(orjson.dumps(review)), context()).allowed
+
+
+def test_a_kind_refuses_a_skipped_job_that_contradicts_itself() -> None:
+    review = review_of(queued(borrowed=True, owned=True), resource="gangs")
+    refused = jobs.validate(CAREFUL, parse(orjson.dumps(review)), context())
+    assert [str(cause) for cause in refused.causes] == ["spec.borrowed: Forbidden: it has its own"]
 
 
 def test_a_kind_adds_validation_rules_and_warnings() -> None:

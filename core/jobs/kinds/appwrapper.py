@@ -16,6 +16,7 @@ from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, 
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
+from core.jobs.admission.literals import integer
 from core.jobs.fields import Path, at, changed
 from core.jobs.kind import JobKind, Outcome, Slot, count, holds
 from core.jobs.kinds.job import BATCH_JOB
@@ -24,12 +25,15 @@ from core.jobs.kinds.kubeflow import PY_TORCH_JOB
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.template import ConflictError, Injection
+from core.jobs.topology_request import NOT_INDEXED, PodIndex
 from core.model import Raw
 
 _KNOWN: Final[tuple[JobKind, ...]] = (BATCH_JOB, JOB_SET, PY_TORCH_JOB, RAY_CLUSTER, RAY_JOB)
 _REPLICATED: Final = Form(fields(spec=fields(replicas=INTEGER, template=POD_TEMPLATE)))
 _TEMPLATE: Final = Form(POD_TEMPLATE)
-_POD_SETS: Final = list_of(fields(replicas=INTEGER, path=TEXT))
+_POD_SETS: Final = list_of(fields(replicas=INTEGER, path=TEXT, annotations=map_of(TEXT)))
+_INDEX: Final = "workload.codeflare.dev.appwrapper/tas-"
+_INDEX_PARTS: Final = ("pod-index-label", "sub-group-index-label", "sub-group-count")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
 _OF_CONTAINERS: Final = ("name", "image", "command", "args", "resources", "restartPolicy", "securityContext")
 _OF_PODS: Final = (
@@ -86,9 +90,10 @@ class AppWrapper(JobKind):
             parts = _named(statuses[place] if known else component)
             if not known and not parts:
                 parts = _inferred(component.get("template") or {})
-            for number, (pods, path) in enumerate(parts):
+            for number, (pods, path, index) in enumerate(parts):
                 info = (*here, "podSetInfos", number)
-                found.append(Wrapped(f"{name}-{len(found)}", pods, (*here, *path), called=called, info=info))
+                set_name = f"{name}-{len(found)}"
+                found.append(Wrapped(set_name, pods, (*here, *path), called=called, index=index, info=info))
         return found if all(_is_template(at(job, slot.path)) for slot in found) else []
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
@@ -151,24 +156,34 @@ class AppWrapper(JobKind):
 APP_WRAPPER: Final = AppWrapper()
 
 
-def _named(holder: Raw) -> list[tuple[int, Path]]:
-    """The pod sets that a component, or its status, names: the number of pods and the path of the template."""
-    return [(count(each), _path(each.get("path") or "")) for each in holder.get("podSets") or ()]
+def _named(holder: Raw) -> list[tuple[int, Path, PodIndex]]:
+    """The pod sets that a component, or its status, names: number of pods, path of the template, index of a pod."""
+    return [(count(each), _path(each.get("path") or ""), _index(each)) for each in holder.get("podSets") or ()]
 
 
-def _inferred(wrapped: Raw) -> list[tuple[int, Path]]:
+def _index(pod_set: Raw) -> PodIndex:
+    """The index that the annotations of a pod set define; a number that cannot be parsed is left out."""
+    given = pod_set.get("annotations") or {}
+    pod, replica, count = (given.get(f"{_INDEX}{part}") or "" for part in _INDEX_PARTS)
+    try:
+        return PodIndex(pod, replica, integer(count))
+    except ValueError:
+        return PodIndex(pod, replica)
+
+
+def _inferred(wrapped: Raw) -> list[tuple[int, Path, PodIndex]]:
     """The pod sets of an object of a kind that the operator knows; none of any other."""
     named = (wrapped.get("apiVersion"), wrapped.get("kind"))
     if named == ("v1", "Pod"):
-        return [(1, ("template",))]
+        return [(1, ("template",), NOT_INDEXED)]
     if named in (("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")) and not _REPLICATED.errors(wrapped):
-        return [(count(wrapped.get("spec") or {}), ("template", "spec", "template"))]
+        return [(count(wrapped.get("spec") or {}), ("template", "spec", "template"), NOT_INDEXED)]
     kind = next((each for each in _KNOWN if (each.api_version, each.kind) == named), None)
     if kind is None or kind.form.errors(wrapped):
         return []
     # Its operator does not count the submitter of a RayJob, which is outside of the cluster.
     slots = [slot for slot in kind.slots(wrapped) if slot.path[: len(kind.pods_path)] == kind.pods_path]
-    return [(slot.count, ("template", *slot.path)) for slot in slots]
+    return [(slot.count, ("template", *slot.path), slot.index) for slot in slots]
 
 
 def _path(text: str) -> Path:

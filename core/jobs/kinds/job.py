@@ -23,12 +23,14 @@ from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
 from core.jobs.fields import changed
 from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
+from core.jobs.topology_request import PodIndex
 from core.model import Raw
 from core.wire.guard import guarded
 
 MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"
 SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]"
 _JOB_NAME = "batch.kubernetes.io/job-name"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _PARALLELISM_IN_CEL: Final = "(has({job}.spec.parallelism) ? {job}.spec.parallelism : 1)"
 
 
@@ -66,7 +68,8 @@ class BatchJob(JobKind):
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns one pod set ``main`` with as many pods as run at the same time."""
-        return [Slot(names.DEFAULT_POD_SET, _count(job), self.pods_path, min_parallelism(job))]
+        index = PodIndex(INDEX)
+        return [Slot(names.DEFAULT_POD_SET, _count(job), self.pods_path, min_parallelism(job), index=index)]
 
     def suspended(self, job: Raw) -> bool:
         """A Job that is still being stopped (by Kueue, which sets this annotation) is not suspended yet."""

@@ -16,8 +16,9 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
-from core.jobs.kinds.job import BATCH_JOB
+from core.jobs.kinds.job import BATCH_JOB, INDEX
 from core.jobs.template import Injection
+from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 
 
@@ -59,6 +60,7 @@ class JobSet(JobKind):
                 _replicas(each) * _pods_of_one(each),
                 (*self.pods_path, index, "template", "spec", "template"),
                 called="replicated Job {}",
+                index=PodIndex(INDEX, "jobset.sigs.k8s.io/job-index", _replicas(each)),
             )
             for index, each in enumerate(_replicated_jobs(job))
         ]

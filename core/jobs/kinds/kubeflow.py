@@ -16,6 +16,7 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at, dotted
 from core.jobs.kind import JobKind, Outcome, Slot, count, holds, outcome
+from core.jobs.topology_request import PodIndex
 from core.model import Raw
 
 
@@ -45,6 +46,7 @@ class KubeflowJob(JobKind):
                 (*self.pods_path, each, "template"),
                 called=f"replica type {each}",
                 field=f"replicas of {each}",
+                index=PodIndex("training.kubeflow.org/replica-index"),
             )
             for each in self.types
             if given.get(each) is not None

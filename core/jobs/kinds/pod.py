@@ -26,6 +26,7 @@ from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS, shape
+from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 from core.model.owner import GROUP
 from core.wire.guard import guarded
@@ -42,6 +43,7 @@ _READ: Final = ("Ready", "ContainersReady", TERMINATION_TARGET)
 MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
 TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
 RETRIABLE: Final = f"metadata.annotations[{Annotation.RETRIABLE_IN_GROUP}]"
+INDEX: Final = PodIndex(Label.POD_GROUP_POD_INDEX)
 
 
 class Pod(JobKind):
@@ -112,7 +114,7 @@ class Pod(JobKind):
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns one pod set ``main`` of one pod; none while its owner has not set the group of the pod."""
         awaits_group = parent(job) in OF_GROUPS and not meta.pod_group(job)
-        return [] if awaits_group else [Slot(DEFAULT_POD_SET, 1, ())]
+        return [] if awaits_group else [Slot(DEFAULT_POD_SET, 1, (), index=INDEX)]
 
     def pod_sets(self, job: Raw, related: Sequence[Raw] = ()) -> list[Raw]:
         """Returns the pod set: the spec of the pod, without its metadata and its node."""

@@ -18,6 +18,7 @@ from core.jobs import meta, template
 from core.jobs.fields import changed
 from core.jobs.kind import Cause, Delete, Outcome, Slot, Write
 from core.jobs.kinds.pod import (
+    INDEX,
     POD,
     TERMINATION_TARGET,
     WORKLOAD_DELETED,
@@ -84,10 +85,10 @@ class PodGroup(Pod):
             return []
         if meta.annotations(job).get(Annotation.POD_GROUP_FAST_ADMISSION) == "true":
             place, pod = usable[0]
-            return [Slot(role(pod), total_count(job), ("members", place))]
+            return [Slot(role(pod), total_count(job), ("members", place), index=INDEX)]
         counts = _counted(pod for _, pod in usable)
         first = {role(pod): place for place, pod in reversed(usable)}
-        return [Slot(name, counts[name], ("members", first[name])) for name in sorted(counts)]
+        return [Slot(name, counts[name], ("members", first[name]), index=INDEX) for name in sorted(counts)]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether a pod runs, except for pods that should have ended."""

@@ -15,16 +15,18 @@ from api import quantity
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, Schema, fields, list_of, map_of
 from api.errors import FieldError, forbidden, invalid, too_many
 from api.feature_gates import Enabled
-from api.names import Annotation
+from api.names import MULTIKUEUE_CONTROLLER, Annotation
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
+from core.jobs.admission import metadata
 from core.jobs.fields import Path, at, dotted
 from core.jobs.kind import JobKind, Outcome, Slot, count, holds
 from core.model import Raw
 
 MOST_POD_SETS: Final = 18
 HEAD: Final = "head"
+_AUTOSCALED: Final = ("spec", "enableInTreeAutoscaling")
 _FAULT_TOLERANT: Final = "ray.io/ft-enabled"
 _AUTOSCALER: Final = {"cpu": "500m", "memory": "512Mi"}
 _REDIS_CLEANUP: Final = {"cpu": "200m", "memory": "256Mi"}
@@ -149,9 +151,18 @@ class RayCluster(RayKind):
         status = job.get("status") or {}
         return state(job) != "ready" or status.get("desiredWorkerReplicas", 0) > status.get("readyWorkerReplicas", 0)
 
+    def cluster_errors(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Returns the errors of the cluster; an autoscaler in another cluster cannot resize it."""
+        errors = super().cluster_errors(job, enabled)
+        elsewhere = at(job, ("spec", "managedBy")) == MULTIKUEUE_CONTROLLER and at(job, _AUTOSCALED)
+        if elsewhere and metadata.elastic(job, enabled):
+            detail = "in-tree autoscaling is not supported for a MultiKueue-managed elastic RayCluster"
+            errors.append(forbidden(dotted(_AUTOSCALED), detail))
+        return errors
+
     def may_scale(self, job: Raw, enabled: Enabled) -> bool:
         """Whether it is an elastic job, where those exist."""
-        return meta.elastic(job) and enabled("ElasticJobsViaWorkloadSlices")
+        return metadata.elastic(job, enabled)
 
 
 RAY_CLUSTER: Final = RayCluster()

@@ -15,7 +15,7 @@ from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
-from core.jobs.fields import at, changed
+from core.jobs.fields import at, changed, dotted
 from core.jobs.kind import Outcome, Slot
 from core.jobs.kinds.raycluster import CLUSTER, RunsCluster
 from core.jobs.template import Injection
@@ -24,6 +24,7 @@ from core.model import Raw
 MADE: Final = "seiretsu.dev/submitter-template"
 """On a submitter template that a start added to a job without one: a stop removes it."""
 _SUBMITTER: Final = ("spec", "submitterPodTemplate")
+_SELECTOR: Final = ("spec", "clusterSelector")
 _CONTAINER: Final = "ray-job-submitter"
 _RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 """Those with which KubeRay runs a submitter of its own."""
@@ -89,9 +90,15 @@ class RayJob(RunsCluster):
         return super().without_injection(job, slot, original) if at(job, slot.path) else job
 
     def skip(self, job: Raw) -> bool:
-        """Whether it uses an existing cluster."""
-        spec = job.get("spec") or {}
-        return bool(spec.get("clusterSelector")) and spec.get("rayClusterSpec") is None
+        """Whether it uses an existing cluster; KubeRay then ignores the one that it describes."""
+        return bool(at(job, _SELECTOR))
+
+    def skip_errors(self, job: Raw) -> list[FieldError]:
+        """Returns the error of a job that describes a cluster and uses another one."""
+        if at(job, self.pods_path) is None:
+            return []
+        detail = "a kueue managed job should not use an existing cluster"
+        return [invalid(dotted(_SELECTOR), at(job, _SELECTOR), detail)]
 
     def on_hold(self, job: Raw) -> str:
         """Whether KubeRay found it invalid: it does nothing until the job is changed."""
@@ -118,9 +125,6 @@ class RayJob(RunsCluster):
         if spec.get("rayClusterSpec") is None:
             detail = "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector"
             return [required("spec.rayClusterSpec", detail)]
-        if spec.get("clusterSelector"):
-            detail = "a kueue managed job should not use an existing cluster"
-            return [invalid("spec.clusterSelector", spec["clusterSelector"], detail)]
         errors = []
         if not spec.get("shutdownAfterJobFinishes"):
             detail = "a kueue managed job should delete the cluster after finishing"
@@ -140,13 +144,16 @@ def _deployment(job: Raw) -> str:
 
 
 def _submitter(job: Raw) -> Raw | None:
-    """The template that KubeRay uses for a job that has none: with the image of the head; None without a head."""
-    image = at(job, ("spec", "rayClusterSpec", "headGroupSpec", "template", "spec", "containers", 0, "image"))
-    if image is None:
+    """The template that KubeRay uses for a job that has none, with the image of the head, if that has one; None without
+    a head.
+    """
+    head = at(job, ("spec", "rayClusterSpec", "headGroupSpec", "template", "spec", "containers", 0))
+    if head is None:
         return None
+    image = {"image": head["image"]} if head.get("image") else {}
     return {
         "spec": {
-            "containers": [{"name": _CONTAINER, "image": image, "resources": _RESOURCES}],
+            "containers": [{"name": _CONTAINER, **image, "resources": _RESOURCES}],
             "restartPolicy": "Never",
         }
     }

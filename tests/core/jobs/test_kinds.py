@@ -198,6 +198,34 @@ def test_a_job_without_metadata_or_templates_has_no_pod_sets(kind: JobKind) -> N
     assert kind.pod_sets(found) == []
 
 
+MANAGED_BY = {
+    kind: path
+    for kind in EXAMPLES
+    for path in (("spec", "managedBy"), ("spec", "runPolicy", "managedBy"))
+    if kind.form.errors(changed({}, path, 5))
+}
+"""Where a kind names the controller of a job."""
+
+
+@pytest.mark.parametrize("kind", MANAGED_BY, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("name", ["kueue.x-k8s.io/multikueue", "example.com/controller"])
+def test_a_job_of_another_controller_is_queued_and_started_like_others(kind: JobKind, name: str) -> None:
+    found, related = EXAMPLES[kind], RELATED.get(kind, ())
+    other = changed(found, MANAGED_BY[kind], name)
+    assert kind.pod_sets(other, related) == kind.pod_sets(found, related)
+    started_job = started(kind, other, Injection("any", 1, node_selector={"pool": "a"}))
+    assert started_job == changed(
+        started(kind, found, Injection("any", 1, node_selector={"pool": "a"})), MANAGED_BY[kind], name
+    )
+    assert not kind.held(started_job)
+    assert not kind.skip(other)
+
+
+def test_the_kinds_whose_jobs_may_have_another_controller() -> None:
+    without = {GANG, SPARK_APPLICATION}
+    assert set(MANAGED_BY) == set(EXAMPLES) - without
+
+
 @EACH
 def test_the_form_accepts_the_job_and_refuses_a_template_that_is_none(kind: JobKind) -> None:
     found = EXAMPLES[kind]

@@ -143,6 +143,12 @@ def test_a_submitter_without_a_template_gets_one_at_the_start_that_the_stop_remo
     assert "submitterPodTemplate" not in merged(running, stop.body)["spec"]
 
 
+def test_a_submitter_is_counted_although_the_head_names_no_image() -> None:
+    found = changed(ray(RAY_JOB), ("spec", "rayClusterSpec", "headGroupSpec", "template", "spec", "containers"), [{}])
+    *_, submitter = RAY_JOB.pod_sets(found)
+    assert submitter["template"]["spec"]["containers"] == [{"name": "ray-job-submitter", "resources": SUBMITTER}]
+
+
 def test_a_submitter_template_of_the_user_is_kept() -> None:
     own = {"spec": {"containers": [{"name": "mine", "image": "i"}], "nodeSelector": {"disk": "ssd"}}}
     found = changed(ray(RAY_JOB), ("spec", "submitterPodTemplate"), own)
@@ -246,10 +252,6 @@ def test_the_rules_for_a_cluster_in_a_queue(kind: RayKind, groups: list[Raw], sp
     ("change", "errors"),
     [
         (
-            {"clusterSelector": {"a": "b"}},
-            ['spec.clusterSelector: Invalid value: {"a":"b"}: a kueue managed job should not use an existing cluster'],
-        ),
-        (
             {"rayClusterSpec": None},
             [
                 "spec.rayClusterSpec: Required value: rayClusterSpec is required for Kueue-managed jobs that don't use"
@@ -264,17 +266,43 @@ def test_the_rules_for_a_cluster_in_a_queue(kind: RayKind, groups: list[Raw], sp
             ],
         ),
     ],
-    ids=["an existing cluster and its own", "no cluster", "its cluster is not deleted"],
+    ids=["no cluster", "its cluster is not deleted"],
 )
 def test_the_rules_for_the_cluster_of_a_ray_job(change: Raw, errors: list[str]) -> None:
     found = RAY_JOB.validate_create(merged(ray(RAY_JOB), {"spec": change}), DEFAULTS.__getitem__)
     assert [str(each) for each in found] == errors
 
 
-def test_a_ray_job_that_uses_an_existing_cluster_is_not_managed() -> None:
-    found = merged(ray(RAY_JOB), {"spec": {"clusterSelector": {"a": "b"}, "rayClusterSpec": None}})
-    assert RAY_JOB.skip(found)
+@pytest.mark.parametrize(
+    ("managed_by", "errors"),
+    [
+        ("ray.io/kuberay-operator", []),
+        (
+            "kueue.x-k8s.io/multikueue",
+            [
+                "spec.enableInTreeAutoscaling: Forbidden: in-tree autoscaling is not supported for a MultiKueue-managed"
+                " elastic RayCluster"
+            ],
+        ),
+    ],
+)
+def test_an_elastic_cluster_of_another_cluster_has_no_autoscaler(managed_by: str, errors: list[str]) -> None:
+    spec: Raw = {"enableInTreeAutoscaling": True, "managedBy": managed_by}
+    found = ray(RAY_CLUSTER, annotations={"kueue.x-k8s.io/elastic-job": "true"}, **spec)
+    assert [str(each) for each in RAY_CLUSTER.validate_create(found, DEFAULTS.__getitem__)] == errors
+
+
+@pytest.mark.parametrize("change", [{"rayClusterSpec": None}, {}], ids=["another cluster", "another and its own"])
+def test_a_ray_job_that_uses_an_existing_cluster_is_not_managed(change: Raw) -> None:
+    assert RAY_JOB.skip(merged(ray(RAY_JOB), {"spec": {"clusterSelector": {"a": "b"}, **change}}))
     assert not RAY_JOB.skip(ray(RAY_JOB))
+
+
+def test_a_ray_job_that_describes_a_cluster_and_uses_another_one_is_refused() -> None:
+    both = merged(ray(RAY_JOB), {"spec": {"clusterSelector": {"a": "b"}}})
+    text = 'spec.clusterSelector: Invalid value: {"a":"b"}: a kueue managed job should not use an existing cluster'
+    assert [str(each) for each in RAY_JOB.skip_errors(both)] == [text]
+    assert RAY_JOB.skip_errors(changed(both, ("spec", "rayClusterSpec"), None)) == []
 
 
 def held(found: Raw, raw: Raw) -> Any:
