@@ -24,7 +24,8 @@ from webhook.routes import Route
 
 class Application:
     """Serves `hooks`, which take reviews by POST, and `pages`, which are read with GET; those in `guarded` only by
-    clients that their `Access` allows. `called` gets the path of each call of a hook when it arrives.
+    clients that their `Access` allows. `client` raises `RefusedError` for the scope of a call that its client may not
+    make. `called` gets the path of each call of a hook when it arrives.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Application:
         limits: Limits | None = None,
         *,
         guarded: Mapping[str, Access] | None = None,
+        client: Callable[[Scope], None] = lambda scope: None,
         called: Callable[[str], None] = lambda path: None,
     ) -> None:
         self.limits = limits or Limits()
@@ -44,6 +46,7 @@ class Application:
         self._pages = Starlette(routes=[*pages])
         self._guarded = guarded or {}
         self._metrics = metrics
+        self._client = client
         self._called = called
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,6 +75,7 @@ class Application:
         self._metrics.in_flight.inc()
         status, body = 0, bytearray()
         try:
+            self._client(scope)
             check_call(scope, self.limits)
             async with in_time(scope["query_string"], self.limits):
                 await self.bodies.read(receive, body)

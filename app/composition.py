@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import structlog
+from starlette.types import Scope
 
 from api.crds import CONVERSION_PATH
 from api.objects import Raw, Resource
@@ -14,7 +15,9 @@ from app.access import Access
 from app.application import METRICS, Application, metrics_page
 from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
+from app.connection import CLIENT
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
+from app.limits import check_client
 from app.metrics import ProcessMetrics
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
@@ -87,7 +90,7 @@ class Composition:
         self.account = Account()
         self.heartbeat = Heartbeat(self.metrics)
         self.watchdog = Watchdog(self.heartbeat.late)
-        self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers)
+        self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers, client_ca=setup.client_ca)
         self.certificates = self._certificates()
         self.published = self._published_configurations()
         self.server = Server(self._listeners())
@@ -203,7 +206,7 @@ class Composition:
         access = Access(self.client, METRICS)
         guarded = {} if self.setup.bind.local else {METRICS: access}
         routed = {**hooks, CONVERSION_PATH: convert}
-        app = Application(routed, main, self.metrics, guarded=guarded, called=self._called)
+        app = Application(routed, main, self.metrics, guarded=guarded, client=self._client, called=self._called)
         found = [Listener(app, self.setup.bind, self.live.context)]
         for address in dict.fromkeys(address for address, _ in own_ports if address is not None):
             served = [route for wanted, pages in own_ports if wanted == address for route in pages]
@@ -213,6 +216,11 @@ class Composition:
                 app = Application({}, served, self.metrics, guarded={METRICS: access})
                 found.append(Listener(app, address, self.live.context))
         return found
+
+    def _client(self, scope: Scope) -> None:
+        # The API server has no certificate for conversions, which also depend on nothing but the objects in the call.
+        if self.setup.client_ca and scope["path"] != CONVERSION_PATH:
+            check_client(scope["state"].get(CLIENT), self.setup.client_names)
 
     def _called(self, path: str) -> None:
         if path != CONVERSION_PATH:  # those are caused by the process's own writes, too

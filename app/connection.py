@@ -16,8 +16,9 @@ import enum
 import logging
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, Final, cast
 
 import h11
 import structlog
@@ -33,6 +34,8 @@ from starlette.types import ASGIApp
 
 log = structlog.get_logger("seiretsu.http")
 
+CLIENT: Final = "client"
+"""The key in the state of a scope that has the name in the client's certificate."""
 READ_SIZE = 2**16
 DRIPPED = 1024
 """After its answer, a client that sends fewer bytes at a time is cut off: it is not just finishing a large body."""
@@ -160,7 +163,7 @@ class Connection:
                 self._shared.config,
                 self._shared.context,
                 tasks,
-                ConnectionState({}),
+                ConnectionState({CLIENT: common_name(self._writer.get_extra_info("peercert"))}),
                 self._writer.get_extra_info("ssl_object") is not None,
                 parse_socket_addr(socket.family, socket.getpeername()),
                 parse_socket_addr(socket.family, socket.getsockname()),
@@ -235,6 +238,14 @@ class Connection:
             self.close()
         else:
             self.cut()
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """Returns the common name of a verified client certificate, as `ssl` describes it; None without a certificate."""
+    if not certificate:
+        return None
+    names = (value for part in certificate.get("subject", ()) for name, value in part if name == "commonName")
+    return next(names, "")
 
 
 async def _unheard(event: Event) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qs
@@ -135,6 +135,14 @@ async def in_time(query: bytes, limits: Limits) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise RefusedError(504, f"the call could not begin within the {waits:g} s for which its client waits") from None
+
+
+def check_client(name: str | None, names: Sequence[str]) -> None:
+    """Refuses a client by the name in its certificate, which TLS has verified; None if it has sent none."""
+    if name is None:
+        raise RefusedError(403, "this call needs a client certificate of the CA in --client-ca")
+    if names and name not in names:
+        raise RefusedError(403, f"the name in the client certificate, {name[:100]!r}, is none of {', '.join(names)}")
 
 
 def check_page(scope: Scope, limits: Limits) -> dict[bytes, bytes]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from api.configuration import Configuration, Loaded
 from app import tls
 from app.server import Address, Farewell
+from certs import pki
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from webhook.configurations import Endpoint
@@ -44,6 +45,8 @@ class Options:
     cert_dir: Path | None = None
     namespace: str | None = None
     lame_duck: float | None = None
+    client_ca: Path | None = None
+    client_names: tuple[str, ...] = ()
     log_level: str = "info"
 
 
@@ -54,7 +57,8 @@ class Setup:
     `health` is a separate port with plain HTTP, `metrics` one with TLS for clients with the right to read them; on a
     local address it has plain HTTP for any client. Without them, the main port answers probes, and outside of a cluster
     metrics too: inside it, clients of the webhooks should not read them. `mounted` is whether `cert_dir`
-    has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret has it.
+    has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret has it. With
+    `client_ca` only clients with a certificate of this CA (and one of `client_names`, if there are any) may call hooks.
     """
 
     bind: Address
@@ -71,6 +75,8 @@ class Setup:
     liveness: str = "healthz"
     tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     tls_ciphers: tuple[str, ...] = ()
+    client_ca: bytes = b""
+    client_names: tuple[str, ...] = ()
     farewell: Farewell = field(default_factory=lambda: LOCAL_FAREWELL)
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     calls_per_second: float = CALLS_PER_SECOND
@@ -144,6 +150,8 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         liveness=configuration.health.liveness_endpoint_name.strip("/") or "healthz",
         tls_minimum=tls.minimum(configuration.tls),
         tls_ciphers=ciphers,
+        client_ca=_client_ca(options),
+        client_names=options.client_names,
         farewell=farewell,
         controller=from_configuration(
             configuration, elect=_others_may_run(options, configuration), namespace=options.namespace
@@ -187,6 +195,20 @@ def _cert_dir(options: Options, configuration: Configuration, environment: Mappi
     if not configuration.internal_cert_management.enable:
         return Path(configuration.webhook.cert_dir)
     return state_directory(environment) / "certs" if options.install else None
+
+
+def _client_ca(options: Options) -> bytes:
+    if options.client_ca is None:
+        if options.client_names:
+            raise ValueError("--client-name has no effect without --client-ca")
+        return b""
+    text = options.client_ca.read_bytes()
+    try:
+        if pki.read_certificates(text):
+            return text
+    except pki.CertificateError as error:
+        raise ValueError(f"--client-ca {options.client_ca}: {error}") from None
+    raise ValueError(f"--client-ca {options.client_ca}: there is no certificate in it")
 
 
 def _own_port(text: str, *, wanted: bool) -> Address | None:

@@ -21,9 +21,18 @@ TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSV
 
 
 class LiveContext:
-    """The server's `ssl` context, HTTP/1.1 only in ALPN, and the pair it serves (None until the first `load`)."""
+    """The server's `ssl` context, HTTP/1.1 only in ALPN, and the pair it serves (None until the first `load`).
 
-    def __init__(self, *, minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, ciphers: Sequence[str] = ()) -> None:
+    With `client_ca` (PEM) a client may send a certificate; one that this CA has not signed ends the handshake.
+    """
+
+    def __init__(
+        self,
+        *,
+        minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+        ciphers: Sequence[str] = (),
+        client_ca: bytes = b"",
+    ) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = minimum
         self.context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
@@ -33,6 +42,9 @@ class LiveContext:
         self.context.set_alpn_protocols(["http/1.1"])
         if ciphers:
             self.context.set_ciphers(":".join(ciphers))
+        if client_ca:
+            self.context.verify_mode = ssl.CERT_OPTIONAL
+            self.context.load_verify_locations(cadata=client_ca.decode())
         self.pair: Pair | None = None
         self.bundle = b""
 

@@ -25,9 +25,27 @@ def command(
     lame_duck: Annotated[
         float | None, typer.Option(min=0, help="Seconds to go on answering new calls after SIGTERM.")
     ] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="Refuse admission calls without a client certificate of this CA (PEM).")
+    ] = None,
+    client_name: Annotated[
+        list[str] | None, typer.Option(help="With --client-ca: a name that the certificate may have; may be repeated.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="One of " + ", ".join(LEVELS) + ".")] = "info",
 ) -> None:
     """Serve webhooks and controller until SIGTERM; prints `ready` once it does."""
     if log_level not in LEVELS:
         raise typer.BadParameter(f"{log_level!r} is none of {', '.join(LEVELS)}", param_hint="--log-level")
-    sys.exit(run(Options(kubeconfig, config, bind, install, cert_dir, namespace, lame_duck, log_level)))
+    options = Options(
+        kubeconfig=kubeconfig,
+        config=config,
+        bind=bind,
+        install=install,
+        cert_dir=cert_dir,
+        namespace=namespace,
+        lame_duck=lame_duck,
+        client_ca=client_ca,
+        client_names=tuple(client_name or ()),
+        log_level=log_level,
+    )
+    sys.exit(run(options))

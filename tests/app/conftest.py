@@ -12,11 +12,11 @@ import uvloop
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from app.application import Application
-from app.connection import Deadlines
-from app.limits import Limits
+from app.connection import CLIENT, Deadlines
+from app.limits import Limits, check_client
 from app.metrics import ProcessMetrics
 from app.server import CONNECTIONS, Address, Farewell, Listener, Server
 from certs import pki
@@ -66,6 +66,8 @@ async def serving(
     deadlines: Deadlines | None = None,
     tls: bool = False,
     connections: int = CONNECTIONS,
+    client_ca: bytes = b"",
+    client_names: tuple[str, ...] = (),
 ) -> AsyncIterator[Served]:
     served: Served
 
@@ -84,18 +86,29 @@ async def serving(
         raise RuntimeError("a mistake of ours")
 
     hooks = {"/echo": echo, "/slow": slow, "/broken": broken}
-    app = Application(hooks, [Route("/page", page)], ProcessMetrics(), limits)
-    async with listening(app, deadlines=deadlines, tls=tls, connections=connections) as (server, listener, trust):
+
+    def client(scope: Scope) -> None:
+        if client_ca:
+            check_client(scope["state"][CLIENT], client_names)
+
+    app = Application(hooks, [Route("/page", page)], ProcessMetrics(), limits, client=client)
+    listens = listening(app, deadlines=deadlines, tls=tls, connections=connections, client_ca=client_ca)
+    async with listens as (server, listener, trust):
         served = Served(server, listener, app, trust)
         yield served
 
 
 @asynccontextmanager
 async def listening(
-    app: ASGIApp, *, deadlines: Deadlines | None = None, tls: bool = True, connections: int = CONNECTIONS
+    app: ASGIApp,
+    *,
+    deadlines: Deadlines | None = None,
+    tls: bool = True,
+    connections: int = CONNECTIONS,
+    client_ca: bytes = b"",
 ) -> AsyncIterator[tuple[Server, Listener, ssl.SSLContext | None]]:
     """A server of one app on a free port, and what its clients are to trust."""
-    live, trust = LiveContext(), None
+    live, trust = LiveContext(client_ca=client_ca), None
     if tls:
         now, policy = datetime.now(UTC), RenewalPolicy()
         authority = pki.new_authority(now, policy.authority_life)

@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import ssl
+from pathlib import Path
 
 import pytest
 
 from app.server import Address, Farewell, Listener, Server
+from devcluster.certificates import Authority
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import Wire, get, post
 
@@ -133,3 +136,32 @@ async def test_a_connection_is_refused_while_all_others_are_being_answered(serve
             assert await refused.closed()
         served.release.set()
         assert (await busy.answer()).body == b"at last"
+
+
+async def test_with_a_client_ca_only_its_clients_may_call_hooks(serve: Serve, tmp_path: Path) -> None:
+    authority, stranger = Authority("clients"), Authority("others")
+    names = ("kube-apiserver",)
+    async with serve(tls=True, client_ca=authority.pair.certificate, client_names=names) as served:
+        assert served.trust is not None
+        async with served.wire() as nobody:
+            refused = await nobody.call(post("/echo", b"{}"))
+            assert (refused.status, b"needs a client certificate" in refused.body) == (403, True)
+        async with served.wire() as nobody:
+            assert (await nobody.call(get("/page"))).status == 200, "pages have no such limit"
+        for signer, name, expected in (
+            (authority, "kube-apiserver", 200),
+            (authority, "somebody", 403),
+            (stranger, "kube-apiserver", 0),
+        ):
+            trust = ssl.create_default_context()
+            trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+            pair = signer.client(name)
+            pair.write(tmp_path / name)
+            trust.load_cert_chain(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
+            assert served.listener.bound is not None
+            try:
+                async with Wire(served.listener.bound, trust) as wire:
+                    status = (await wire.call(post("/echo", b"{}"))).status
+            except OSError:
+                status = 0  # the handshake failed
+            assert status == expected, name

@@ -9,6 +9,7 @@ from api.configuration import ConfigurationError, load
 from app import tls
 from app.server import Address, Farewell
 from app.setup import Options, Setup, decide
+from devcluster.certificates import Authority
 
 HOME = {"XDG_STATE_HOME": "/state"}
 
@@ -118,3 +119,15 @@ def test_tls(text: str, minimum: ssl.TLSVersion, ciphers: tuple[str, ...]) -> No
 
 def test_ciphers_without_forward_secrecy_are_left_out() -> None:
     assert tls.ciphers(["TLS_RSA_WITH_AES_128_CBC_SHA"]) == ((), ("TLS_RSA_WITH_AES_128_CBC_SHA",))
+
+
+def test_a_client_ca_is_read_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "ca.crt"
+    path.write_bytes(Authority("clients").pair.certificate)
+    found = decide(Options(install=True, client_ca=path, client_names=("kube-apiserver",)), load(""), HOME)
+    assert (found.client_ca, found.client_names) == (path.read_bytes(), ("kube-apiserver",))
+    path.write_text("nothing")
+    with pytest.raises(ValueError, match=r"--client-ca .*: not a PEM certificate"):
+        decide(Options(install=True, client_ca=path), load(""), HOME)
+    with pytest.raises(ValueError, match="--client-name has no effect without --client-ca"):
+        decide(Options(install=True, client_names=("a",)), load(""), HOME)
