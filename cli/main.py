@@ -34,6 +34,7 @@ COMMANDS = (
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
     Command("explain", "cli.explain", "Show why a Job waits, and what would let it start."),
+    Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
 )
 
 _COMPLETION = "_SEIRETSU_COMPLETE"

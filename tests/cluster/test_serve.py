@@ -5,6 +5,7 @@ import base64
 import json
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -285,3 +286,69 @@ async def test_the_controllers_writes_are_not_sent_to_the_webhooks(
     assert any("/validate-batch-v1-job" in line for line in counted)
     assert not any("-workload" in line for line in counted)
     assert 'rest_client_requests_total{code="201",method="create",resource="workloads"}' in page
+
+
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: all}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 0}]}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: leaving}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: leaving}
+spec: {clusterQueue: all}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: waiting, namespace: leaving, labels: {kueue.x-k8s.io/queue-name: main}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x, resources: {requests: {cpu: 1}}}]}}}
+"""
+
+
+def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_path: Path) -> None:
+    def uninstall(*options: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "cli.main", "uninstall", "--kubeconfig", str(plane.kubeconfig), *options]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    def suspended() -> str:
+        words = ("get", "job", "waiting", "-n", "leaving", "-o", "jsonpath={.spec.suspend}")
+        return plane.kubectl(*words, check=True).stdout
+
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        plane.kubectl("apply", "-f", "-", stdin=QUEUES, check=True)
+        plane.kubectl("wait", "workloads", "--all", "-n", "leaving", "--for=create", "--timeout=60s", check=True)
+        refused = uninstall()
+        assert (refused.returncode, "stop seiretsu serve first" in refused.stderr) == (1, True)
+        assert json.loads(create(plane).stdout)["spec"]["suspend"] is True, "nothing was removed"
+        assert process.stop() == 0
+    assert "failed calling webhook" in create(plane).stderr
+    done = uninstall()
+    assert (done.returncode, done.stdout.count("deleted the ")) == (0, 2), done.stdout + done.stderr
+    assert not json.loads(create(plane).stdout)["spec"].get("suspend")
+    assert plane.kubectl("get", "clusterqueues.v1beta2.kueue.x-k8s.io", "all", "-o", "name", check=True).stdout
+    assert "NotFound" in plane.kubectl("get", "--raw", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues").stderr
+    assert suspended() == "true", "waiting jobs stay as they are"
+    assert uninstall("--start-jobs").stdout.startswith("started ")
+    assert suspended() == "false"
+    released = uninstall("--release")
+    assert "removed the finalizer of 1 workloads" in released.stdout, released.stdout + released.stderr
+    plane.kubectl("delete", "namespace", "leaving", "--timeout=60s", check=True)
+    plane.kubectl("delete", "clusterqueue/all", "resourceflavor/default", "--timeout=60s", check=True)
+    assert uninstall("--release").stdout == "nothing of Seiretsu was found to remove\n"
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()  # and it can be installed again
+        assert plane.kubectl("get", "--raw", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues").returncode == 0
