@@ -15,7 +15,7 @@ import structlog
 from api.objects import Key, Raw, Resource
 from controller import resources
 from controller.kube.client import Client
-from controller.kube.errors import Forbidden, NotFound, Unauthorized
+from controller.kube.errors import Forbidden, NotFound, Terminating, Unauthorized
 from controller.kube.store import Store
 from core.wire.merge import replacement
 
@@ -124,6 +124,8 @@ class Writer:
     def _noting(self, what: str) -> Iterator[None]:
         try:
             yield
+        except Terminating:
+            raise
         except (Unauthorized, Forbidden) as error:
             if what not in self.refused:
                 log.error("The API server denies a write", what=what, error=str(error))

@@ -55,6 +55,10 @@ class Forbidden(ApiError):
     """The account lacks the right, or an admission check refused it."""
 
 
+class Terminating(Forbidden):
+    """The namespace is being deleted, so nothing can be created in it; no right is missing."""
+
+
 class Unauthorized(ApiError):
     """The server does not accept the credentials, even with a new token."""
 
@@ -123,7 +127,15 @@ def from_status(answer: Mapping[str, Any], http_status: int = 0, retry_after: fl
     kind = _BY_REASON.get(reason) or _BY_CODE.get(status, ApiError)
     if status == 504 and "too large resource version" in str(answer.get("message", "")).lower():
         kind = Gone
+    if kind is Forbidden and _terminating(details.get("causes")):
+        kind = Terminating
     return kind(status, reason, str(answer.get("message") or "no message"), details, retry_after)
+
+
+def _terminating(causes: object) -> bool:
+    """Whether a cause of the refusal is that the namespace is being deleted."""
+    found = causes if isinstance(causes, list) else []
+    return any(isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in found)
 
 
 def from_answer(status: int, content_type: str, body: bytes, retry_after: float | None = None) -> ApiError:

@@ -7,7 +7,7 @@ import pytest
 from api.objects import Raw, Resource
 from controller import resources
 from controller.caches import Caches
-from controller.kube.errors import Forbidden, NotFound
+from controller.kube.errors import Forbidden, NotFound, Terminating, from_status
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -125,4 +125,22 @@ async def test_a_denied_write_is_reported_until_a_write_of_its_kind_succeeds() -
     await writer.patch(resources.WORKLOADS, KEY, {})
     assert writer.refused, "it was of another kind"
     await writer.patch(resources.WORKLOADS, KEY, {}, subresource="status")
+    assert not writer.refused
+
+
+async def test_a_write_in_a_namespace_that_is_being_deleted_is_no_missing_right() -> None:
+    writer, _ = cached(version(7))
+    status: Raw = {
+        "kind": "Status",
+        "status": "Failure",
+        "message": "unable to create new content in namespace ns because it is being terminated",
+        "reason": "Forbidden",
+        "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]},
+        "code": 403,
+    }
+    error = from_status(status)
+    assert isinstance(error, Terminating)
+    writer.client = Denies(error)  # type: ignore[assignment]
+    with pytest.raises(Forbidden):
+        await writer.patch(resources.WORKLOADS, KEY, {})
     assert not writer.refused
