@@ -48,6 +48,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
+from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
 from core.jobs.owners import Nesting, NestingError
@@ -105,7 +106,11 @@ class JobReconciler:
         self.queue.add(key, first=self._has_quota(key))
 
     def _made_ahead(self, raw: Raw) -> bool:
-        """Whether a Workload has no pods at present and belongs to an object that will have pods."""
+        """Whether a Workload has no pods at present, and will have: a user created it first, or an object will have
+        pods.
+        """
+        if created_before_its_pods(raw):
+            return True
         name = meta.annotations(raw).get(names.Annotation.JOB_OWNER_NAME)
         if not name or meta.deleting(raw):
             return False
@@ -115,10 +120,8 @@ class JobReconciler:
         return any(each["uid"] in there for each in owners)
 
     def every_key(self) -> Iterable[Key]:
-        """The keys of all jobs."""
-        if not self.kind.grouped:
-            return self.store.keys()
-        return dict.fromkeys(self.kind.key(raw) for raw in self.store)
+        """Yields the keys of all jobs; of a job that consists of several objects several times."""
+        return map(self.kind.key, self.store) if self.kind.grouped else self.store.keys()
 
     def _job(self, key: Key) -> Raw | None:
         """The job with this key; None if no object of it is there."""

@@ -6,7 +6,7 @@ The reasons and messages are those of Kueue's pod integration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -105,7 +105,29 @@ def _incomplete(s: Situation) -> str:
         if total_count(pod) != total:
             counts = f"'{Annotation.POD_GROUP_TOTAL_COUNT}' values: {total}!={total_count(pod)}"
             return f"pods '{mine}' and '{other}' has different {counts}"
+    return _different(s, "label", meta.labels, s.copied.labels) or _different(
+        s, "annotation", meta.annotations, s.copied.annotations
+    )
+
+
+def _different(s: Situation, what: str, values: Callable[[Raw], Mapping[str, str]], keys: Iterable[str]) -> str:
+    """Why the Workload cannot get a label or annotation from the pods: they have different values; '' if it can."""
+    for key in sorted(keys):
+        having = [pod for pod in s.job["members"] if phase(pod) != "Failed" and key in values(pod)]
+        for pod in having[1:]:
+            first, other = values(having[0])[key], values(pod)[key]
+            if first != other:
+                one, two = having[0]["metadata"]["name"], pod["metadata"]["name"]
+                return f"pods '{one}' and '{two}' has different values of {what} '{key}': {first}!={other}"
     return ""
+
+
+def created_before_its_pods(raw: Raw) -> bool:
+    """Whether this is a Workload that a user created for a group of pods, none of which has existed yet."""
+    metadata = raw["metadata"]
+    for_group = meta.annotations(raw).get(Annotation.IS_GROUP_WORKLOAD) == "true"
+    ours = names.Finalizer.RESOURCE_IN_USE in (metadata.get("finalizers") or ())
+    return for_group and not ours and not metadata.get("ownerReferences")
 
 
 def _ended(s: Situation) -> list[Raw]:

@@ -6,7 +6,7 @@ The same for every kind of job. Names and labels are Kueue's, so either program 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,10 +73,11 @@ def manifest(
     of an elastic job may replace another one.
     """
     metadata, own = job["metadata"], name(kind, job, elastic=elastic, related=related)
-    labels = _chosen(metadata.get("labels"), copied.labels)
+    parts = kind.parts(job)
+    labels = _chosen(map(meta.labels, parts), copied.labels)
     if not label_value(metadata["uid"]):
         labels[names.Label.JOB_UID] = metadata["uid"]
-    annotations = _chosen(metadata.get("annotations"), copied.annotations) | {
+    annotations = _chosen(map(meta.annotations, parts), copied.annotations) | {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()
         if key.startswith(names.Annotation.PROVISIONING_PARAMETER_PREFIX)
@@ -114,8 +115,12 @@ def slice_name(raw: Raw) -> str:
     return str(meta.annotations(raw).get(names.Annotation.WORKLOAD_SLICE_NAME) or "")
 
 
-def _chosen(found: Mapping[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
-    return {key: found[key] for key in sorted(keys) if key in found} if found else {}
+def _chosen(found: Iterable[Mapping[str, str]], keys: Collection[str]) -> dict[str, str]:
+    """Returns the values of these keys, each from the first object that has it."""
+    chosen: dict[str, str] = {}
+    for each in found:
+        chosen |= {key: each[key] for key in sorted(keys) if key in each and key not in chosen}
+    return chosen
 
 
 def owner_reference(kind: JobKind, job: Raw) -> Raw:

@@ -21,6 +21,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.decide import decide
+from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import sort_out
@@ -130,6 +131,38 @@ def test_with_fast_admission_the_first_pod_stands_for_all() -> None:
 )
 def test_the_pods_of_a_group_must_agree(other: Raw, message: str) -> None:
     assert decided([*three()[:2], member("c", **other)]) == Problem("ErrWorkloadCompose", message)
+
+
+COPIED = workload.Copied(labels=frozenset({"team", "app"}), annotations=frozenset({"note"}))
+
+
+def test_the_workload_of_a_group_gets_copied_labels_from_whichever_pod_has_them() -> None:
+    pods = [*three()[:2], member("c", labels={"team": "red"}, annotations={"note": "n"})]
+    action = decided(pods, copied=COPIED)
+    assert isinstance(action, CreateWorkload)
+    assert action.manifest["metadata"]["labels"] == {"app": "x", "team": "red"}
+    assert action.manifest["metadata"]["annotations"]["note"] == "n"
+
+
+def test_pods_with_different_values_of_a_copied_label_get_no_workload() -> None:
+    pods = [*three()[:1], member("b", labels={"team": "red"}), member("c", labels={"team": "blue"})]
+    text = "pods 'b' and 'c' has different values of label 'team': red!=blue"
+    assert decided(pods, copied=COPIED) == Problem("ErrWorkloadCompose", text)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({}, True),
+        ({"ownerReferences": [{"kind": "Pod", "name": "a", "uid": "a"}]}, False),
+        ({"finalizers": ["kueue.x-k8s.io/resource-in-use"]}, False),
+        ({"annotations": {}}, False),
+    ],
+    ids=["by a user", "a pod owns it", "by Seiretsu", "not of a group"],
+)
+def test_a_workload_of_a_group_may_be_created_before_its_pods(metadata: Raw, expected: bool) -> None:
+    base: Raw = {"name": GROUP, "annotations": {Annotation.IS_GROUP_WORKLOAD: "true"}}
+    assert created_before_its_pods({"metadata": base | metadata}) is expected
 
 
 def test_excess_pods_lose_their_finalizer_and_are_deleted_the_newest_first() -> None:
