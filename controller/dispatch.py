@@ -31,7 +31,8 @@ from core.model.owner import Owner, owner
 from core.quota.tree import above
 from core.state.queue_status import shows
 
-AT_ONCE = 500
+AT_ONCE = 200
+"""So many objects are visited before other tasks may run."""
 
 Wake = Callable[["Dispatcher", Raw | None, Raw | None], None]
 """Called with the object before and after its change."""
@@ -75,8 +76,7 @@ class Dispatcher:
 
         Jobs that were deleted while no process led are visible only in their Workloads.
         """
-        for reconciler in self.jobs.values():
-            yield from _each(reconciler.changed, reconciler.every_key())
+        yield from self._jobs()
         for owners in self.pod_owners.values():
             yield from _each(owners.changed, owners.store.keys())
         yield from _each(self._workload_and_job, self.caches.workloads.keys())
@@ -262,27 +262,43 @@ class Dispatcher:
         name = (new or old or {})["metadata"]["name"]
         if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
             return  # one that was created after its first jobs affects them too
-        for reconciler in self.jobs.values():
-            for key in reconciler.every_key():
-                if key.namespace == name:
-                    reconciler.changed(key)
+        self.caches.in_steps(self._jobs_in(name))
         self.scheduler.wake()
+
+    def _jobs_in(self, namespace: str) -> Iterator[None]:
+        """Queues the jobs of a namespace, and the objects whose pods form groups."""
+
+        def look(changed: Callable[[Key], None], key: Key) -> None:
+            if key.namespace == namespace:
+                changed(key)
+
+        for reconciler in self.jobs.values():
+            yield from _each(partial(look, reconciler.changed), reconciler.every_key())
+        for owners in self.pod_owners.values():
+            yield from _each(partial(look, owners.changed), owners.store.keys())
 
     def priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """A WorkloadPriorityClass changed."""
         raw = new or old or {}
-        for workload in self.caches.workloads.by_index("priority-class", f"{raw['kind']}/{raw['metadata']['name']}"):
-            self._workload_and_job(key_of(workload))
+        self.caches.in_steps(self._jobs_of_class(raw["kind"], raw["metadata"]["name"]))
+
+    def _jobs_of_class(self, kind: str, name: str) -> Iterator[None]:
+        """Queues the Workloads with a class, and the jobs that name it."""
+        found = self.caches.workloads.by_index("priority-class", f"{kind}/{name}")
+        yield from _each(self._workload_and_job, map(key_of, found))
         for reconciler in self.jobs.values():
-            for job in reconciler.store.by_index("priority-class", raw["metadata"]["name"]):
-                reconciler.changed(reconciler.kind.key(job))
+            jobs = reconciler.store.by_index("priority-class", name)
+            yield from _each(reconciler.changed, map(reconciler.kind.key, jobs))
 
     def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """Queues jobs that could not be read without it; a change affects no other job, as with pods."""
         if old is None:
-            for reconciler in self.jobs.values():
-                for key in reconciler.every_key():
-                    reconciler.changed(key)
+            self.caches.in_steps(self._jobs())
+
+    def _jobs(self) -> Iterator[None]:
+        """Queues all jobs."""
+        for reconciler in self.jobs.values():
+            yield from _each(reconciler.changed, reconciler.every_key())
 
     def rules(self, old: Raw | None, new: Raw | None) -> None:
         """Something that effective requests depend on changed."""

@@ -1,7 +1,7 @@
 """Which reconciler gets which key when an object changes."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from api.objects import Resource
 from controller import resources
 from controller.caches import Caches
-from controller.dispatch import Dispatcher
+from controller.dispatch import AT_ONCE, Dispatcher
 from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import QueueingMetrics
@@ -21,12 +21,13 @@ from controller.settings import Settings
 from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kinds import BATCH_JOB, POD
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
+from tests.core.jobs.test_pod import pod
 from tests.cost import times
 
 
@@ -63,6 +64,36 @@ def test_a_new_leader_reconciles_queued_jobs_that_were_deleted_without_a_leader(
     for _ in Dispatcher(caches, scheduler, looked_after, queues, [jobs], mirror).everything():
         pass
     assert len(jobs.queue) == woken
+
+
+@pytest.mark.parametrize("changed", ["Namespace", "PriorityClass", "WorkloadPriorityClass"])
+def test_a_change_that_concerns_many_jobs_queues_them_in_steps(changed: str) -> None:
+    caches, many = Caches(State(), table := rows([BATCH_JOB, POD])), 2 * AT_ONCE
+    caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+    labels = {"kueue.x-k8s.io/priority-class": "high"}
+    for place in range(many):
+        found = pod(name=f"p{place}", uid=f"p{place}", labels=labels)
+        caches.stores[POD.resource].observe("ADDED", found)
+    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
+    pods = JobReconciler(POD, caches, writer, recorder, metrics, Settings())
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
+    looked_after, mirror = WorkloadReconciler(caches, writer, recorder, Settings()), QueueMirror(caches, writer)
+    scheduler, queues = Scheduler(caches, writer, recorder, metrics), QueueStatuses(caches, writer)
+    caches.start()
+    Dispatcher(caches, scheduler, looked_after, queues, [jobs, pods], mirror).connect(dispatch_of(table))
+    steps: list[Iterator[None]] = []
+    caches.in_steps = steps.append
+    if changed == "Namespace":
+        after = made("Namespace", "ns")
+        after["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "2"}
+        caches.namespaces.observe("MODIFIED", after)
+    elif changed == "PriorityClass":
+        caches.priority_classes.observe("ADDED", made("PriorityClass", "low", value=1))
+    else:
+        caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=1))
+    (step,) = steps
+    assert len(pods.queue) == 0
+    assert [len(pods.queue) for _ in step] == [AT_ONCE, many]
 
 
 def test_a_withdrawn_reservation_updates_the_queue_statuses_although_no_object_changed() -> None:
