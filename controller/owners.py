@@ -8,6 +8,7 @@ admission calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -24,10 +25,20 @@ from core.model.owner import Level, Owner, Reference
 log = structlog.get_logger(__name__)
 
 WORKERS = 4
-DENIED_SECONDS = 300.0
-"""An owner that may not be read is read again after this time: the right may be given, or its refusal was a mistake."""
+FIRST_DENIED_SECONDS, LONGEST_DENIED_SECONDS = 5.0, 60.0
+"""An owner that may not be read is read again after this time, which doubles: the right may be given meanwhile."""
 MOST = 10_000
 """So many owners that are not watched are remembered; then all are read again."""
+
+
+_Place = tuple[str, str, str]
+"""Namespace, group and kind of owners: the right to read them is given for these."""
+
+
+@dataclass(slots=True)
+class _Denied:
+    owners: dict[tuple[str, Reference], None] = field(default_factory=dict)
+    tries: int = 0
 
 
 class Owners:
@@ -39,7 +50,7 @@ class Owners:
         self.wake: Callable[[Owner], None] = lambda owner: None
         self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
         self._read: dict[tuple[str, Reference], Level] = {}
-        self._denied: set[tuple[str, Reference]] = set()
+        self._denied: dict[_Place, _Denied] = {}
         self._below: dict[Owner, set[Owner]] = {}
 
     def look(self, namespace: str, owner: Reference) -> Level | None:
@@ -65,27 +76,47 @@ class Owners:
     async def _learn(self, asked: tuple[str, Reference]) -> float | None:
         """Reads an owner; returns after how many seconds to read it again, if it may not be read now."""
         namespace, owner = asked
-        if (asked in self._read and asked not in self._denied) or self.client is None:
+        place = (namespace, owner.group, owner.kind)
+        denied = self._denied.get(place)
+        if (asked in self._read and (denied is None or asked not in denied.owners)) or self.client is None:
             return None
         if len(self._read) >= MOST:
             self._read.clear()
             self._denied.clear()
             self._below.clear()
-        before = self._read.get(asked)
+        before, again = self._read.get(asked), None
         try:
             found = await self._level(self.client, namespace, owner)
-            self._denied.discard(asked)
+            self._allowed(place)
         except Forbidden as error:
-            log.warning("an owner of a job may not be read: what is above it is ignored", error=str(error))
+            again = self._refused(place, asked, str(error))
             found = Level("")
-            self._denied.add(asked)
         self._read[asked] = found
         this = Owner(owner.group, owner.kind, namespace, owner.name)
         if (above := found.above) is not None:
             self._below.setdefault(Owner(above.group, above.kind, namespace, above.name), set()).add(this)
         if found != before:
             self.wake(this)
-        return DENIED_SECONDS if asked in self._denied else None
+        return again
+
+    def _refused(self, place: _Place, asked: tuple[str, Reference], error: str) -> float | None:
+        """Notes that owners of this kind may not be read in this namespace; one of them is read again after a time."""
+        denied = self._denied.setdefault(place, _Denied())
+        denied.owners[asked] = None
+        if next(iter(denied.owners)) != asked:
+            return None
+        if not denied.tries:
+            log.warning("an owner of a job may not be read: what is above it is ignored", error=error)
+        denied.tries += 1
+        wait: float = FIRST_DENIED_SECONDS * 2 ** min(denied.tries - 1, 10)
+        return min(wait, LONGEST_DENIED_SECONDS)
+
+    def _allowed(self, place: _Place) -> None:
+        """Reads all owners of this kind and namespace again that could not be read before."""
+        denied = self._denied.pop(place, None)
+        for each in denied.owners if denied is not None else ():
+            self._read.pop(each, None)
+            self.queue.add(each)
 
     async def _level(self, client: Client, namespace: str, owner: Reference) -> Level:
         """Reads an owner; one that is gone ends the way up."""

@@ -10,7 +10,7 @@ import pytest
 from api.objects import Resource
 from controller.caches import Caches
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
-from controller.owners import DENIED_SECONDS, Owners
+from controller.owners import Owners
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
@@ -84,20 +84,34 @@ async def test_an_owner_that_cannot_be_read_ends_the_way_up(error: ApiError) -> 
     assert owners.look("ns", SET) == Level("")
 
 
-async def test_an_owner_that_may_not_be_read_is_read_again_later() -> None:
-    owners, api = owners_of(Forbidden(403, "Forbidden", "no"), Forbidden(403, "Forbidden", "no"), WRAPPED)
+DENIED = Forbidden(403, "Forbidden", "no")
+OTHER = SET._replace(name="other")
+
+
+async def test_an_owner_that_may_not_be_read_is_read_again_after_waits_that_double() -> None:
+    owners, api = owners_of(*[DENIED] * 6, WRAPPED)
     woken: list[Owner] = []
     owners.wake = woken.append
-    for _ in range(2):
-        assert await owners._learn(("ns", SET)) == DENIED_SECONDS
-        assert owners.look("ns", SET) == Level("")
+    assert [await owners._learn(("ns", SET)) for _ in range(6)] == [5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+    assert owners.look("ns", SET) == Level("")
     assert len(woken) == 1
     for _ in range(2):
         assert await owners._learn(("ns", SET)) is None
         found = owners.look("ns", SET)
         assert found is not None
         assert found.uid == "set-uid"
-    assert (len(woken), len(api.asked)) == (2, 3)
+    assert (len(woken), len(api.asked)) == (2, 7)
+
+
+async def test_of_many_owners_that_may_not_be_read_one_is_read_again_and_the_others_when_that_succeeds() -> None:
+    owners, api = owners_of(DENIED, DENIED, WRAPPED, WRAPPED)
+    assert await owners._learn(("ns", SET)) is not None
+    assert await owners._learn(("ns", OTHER)) is None
+    assert await owners._learn(("ns", SET)) is None
+    assert ("ns", OTHER) in owners.queue._ready
+    assert owners.look("ns", OTHER) is None, "a job below it is decided when it was read"
+    assert await owners._learn(("ns", OTHER)) is None
+    assert [path.rpartition("/")[2] for path in api.asked] == ["set", "other", "set", "other"]
 
 
 @pytest.mark.parametrize("error", [ApiError(500, "InternalError", "later"), Unauthorized(401, "Unauthorized", "who?")])
