@@ -76,7 +76,8 @@ class Departures:
         subresource = "status" if isinstance(action, WorkloadStatus) else ""
         if isinstance(action, WorkloadStatus | RemoveFinalizer):
             with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
-                await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
+                async with self.writer.turn(first=bool(subresource)):
+                    await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
         return None
 
     async def look(self, action: AwaitPods) -> float:

@@ -7,6 +7,7 @@ queues the Workload again.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import assert_never
@@ -22,11 +23,12 @@ from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
+from core.jobs.release import holds_quota
 from core.model import Key, Raw, Workload
 from core.state.surroundings import surroundings
 from core.wire.finalizers import released
 from core.wire.guard import guarded
-from core.workload.actions import Deactivate, Delete, Evict, Idle, LifecycleAction, ReleaseOrphan, Update
+from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Update
 from core.workload.lifecycle import next_step
 from core.workload.priority import Missing, followed
 
@@ -78,10 +80,18 @@ class WorkloadReconciler:
         if await self._followed(key):
             return None  # the answer is a change: it is queued again
         step = next_step(workload, surroundings(self.caches.state, workload, self.clock(), self.settings.life))
-        try:
-            return await self._apply(workload, step)
-        except NotFound:  # it was deleted meanwhile; the watch will report it
-            return None
+        if isinstance(step, Idle):
+            return step.requeue_after
+        if isinstance(step, ReleaseOrphan):
+            raw = self.caches.workloads.get(key)
+            return await self.departures.release(raw) if raw is not None else None
+        async with self.writer.turn(first=holds_quota(workload)):
+            if self.caches.get(key) is not workload or self.caches.state.assumed(key):
+                self.changed(key)  # it is decided again
+                return None
+            with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
+                await self._apply(workload, step)
+        return None
 
     async def _followed(self, key: Key) -> bool:
         """Updates the priority of a Workload without a supported job from its WorkloadPriorityClass; returns whether
@@ -98,10 +108,8 @@ class WorkloadReconciler:
         await self.writer.patch(resources.WORKLOADS, key, guarded(patch, raw))
         return True
 
-    async def _apply(self, workload: Workload, step: LifecycleAction) -> float | None:
+    async def _apply(self, workload: Workload, step: Update | Evict | Deactivate | Delete) -> None:
         match step:
-            case Idle():
-                return step.requeue_after
             case Update():
                 await self._patch(workload, step.patch, "status")
                 self._updated(workload, step)
@@ -114,12 +122,8 @@ class WorkloadReconciler:
                 await self._release(workload)
                 await self.writer.delete(resources.WORKLOADS, workload.key, workload.uid)
                 self._tell(workload, events.deleted_finished())
-            case ReleaseOrphan():
-                raw = self.caches.workloads.get(workload.key)
-                return await self.departures.release(raw) if raw is not None else None
             case _:
                 assert_never(step)
-        return None
 
     async def _patch(self, workload: Workload, patch: Raw, subresource: str = "") -> None:
         await self.writer.patch(resources.WORKLOADS, workload.key, patch, subresource=subresource)

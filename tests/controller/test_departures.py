@@ -16,6 +16,7 @@ from controller.departures import (
     Departures,
 )
 from controller.kube.errors import ApiError, Forbidden
+from controller.kube.precedence import Precedence
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.actions import AwaitPods
@@ -39,6 +40,7 @@ class Api:
         self.read = 0
         self.patches: list[tuple[str, Raw]] = []
         self.workload: Raw = {}
+        self.precedence = Precedence(lambda: 0.0)
 
     async def pages(
         self, resource: Resource, namespace: str, *, label_selector: str, field_selector: str, limit: int

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
 
 from api import names
 from api.objects import Raw, Resource
-from controller.events import Recorder
+from controller.events import Event, Recorder
 from controller.settings import Settings
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
@@ -18,6 +20,7 @@ from core.model.owner import Owner
 from tests.controller.test_caches import controlled_by, filled, made, workload
 
 KEY = Key("ns", "named")
+SINCE = "2026-01-01T00:00:00Z"
 
 
 class Patches:
@@ -58,3 +61,55 @@ async def test_a_workload_without_a_job_follows_its_workload_priority_class(
     await reconciler._followed(KEY)
     assert [each["spec"]["priority"] for each in patches.sent] == written
     assert all(each["metadata"]["resourceVersion"] == "1" for each in patches.sent)
+
+
+class Turns(Patches):
+    """A writer that also notes which of its turns come before others."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.first: list[bool] = []
+        self.meanwhile = meanwhile
+
+    @contextlib.asynccontextmanager
+    async def turn(self, *, first: bool = False) -> AsyncIterator[None]:
+        self.first.append(first)
+        self.meanwhile()
+        yield
+
+
+ASSIGNED = [{"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}]
+RESERVED = {"type": "QuotaReserved", "status": "True", "reason": "r", "message": "", "lastTransitionTime": SINCE}
+QUOTA: Raw = {"admission": {"clusterQueue": "cq", "podSetAssignments": ASSIGNED}, "conditions": [RESERVED]}
+
+
+class Silent:
+    """A recorder that keeps nothing."""
+
+    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+        """Forget one."""
+
+
+@pytest.mark.parametrize("has_quota", [True, False])
+async def test_writes_of_workloads_with_quota_come_before_others(has_quota: bool) -> None:
+    caches, turns = filled(), Turns()
+    raw = {**workload("named"), **({"status": QUOTA} if has_quota else {})}
+    raw["spec"]["active"] = False
+    caches.workloads.observe("ADDED", raw)
+    caches.start()
+    told = cast(Recorder, Silent())
+    await WorkloadReconciler(caches, cast(Writer, turns), told, Settings()).reconcile(KEY)
+    assert (turns.first, len(turns.sent)) == ([has_quota], 1)
+
+
+async def test_what_changes_while_a_write_waits_is_decided_again() -> None:
+    caches = filled()
+    raw = workload("named")
+    raw["spec"]["active"] = False
+    caches.workloads.observe("ADDED", raw)
+    caches.start()
+    newer = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "2"}}
+    turns = Turns(lambda: caches.workloads.observe("MODIFIED", newer))
+    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, None), Settings())
+    await reconciler.reconcile(KEY)
+    assert (turns.sent, list(reconciler.queue._ready)) == ([], [KEY])
