@@ -34,6 +34,8 @@ COMMANDS = (
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
     Command("explain", "cli.explain", "Show why a Job waits, and what would let it start."),
+    Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it."),
+    Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
 )
 

@@ -217,6 +217,15 @@ class Client:
         """GET any path, e.g. ``/version`` or ``/apis``; discovery is read so."""
         return await self._call("get", Resource("", "", path.strip("/"), "", namespaced=False), path)
 
+    async def text(self, path: str, params: Mapping[str, str] | None = None) -> str:
+        """Reads a path whose answer is text, e.g. the log of a pod."""
+        limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
+        async with self._sent("get", path.rpartition("/")[2], path, params, limits, fresh=False) as response:
+            answer = await response.read()
+            if response.status != 200:
+                raise refusal_of(response, answer)
+            return answer.decode(errors="replace")
+
     async def watch(
         self, resource: Resource, namespace: str = "", *, params: Mapping[str, str], silence_seconds: float = 90.0
     ) -> AsyncGenerator[bytes, None]:

@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -352,3 +353,33 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()  # and it can be installed again
         assert plane.kubectl("get", "--raw", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues").returncode == 0
+
+
+def test_doctor_names_what_is_wrong_and_bundle_collects_it(plane: ControlPlane, tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cli.main", *words, "--kubeconfig", str(plane.kubeconfig)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def rules(done: subprocess.CompletedProcess[str]) -> set[str]:
+        return {each["rule"] for each in json.loads(done.stdout) if each["severity"] == "error"}
+
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        healthy = run("doctor", "-o", "json")
+        assert (healthy.returncode, rules(healthy)) == (0, set()), healthy.stdout + healthy.stderr
+        assert process.stop() == 0
+    ended = run("doctor", "-o", "json")
+    assert (ended.returncode, rules(ended)) == (1, {"webhooks", "conversions"}), ended.stdout + ended.stderr
+    path = tmp_path / "bundle.tar.gz"
+    assert run("bundle", str(path)).returncode == 0
+    with tarfile.open(path) as archive:
+        names = {name.removeprefix("seiretsu-bundle/") for name in archive.getnames()}
+        assert {"doctor.txt", "version.json", "objects/clusterqueues.yaml", "objects/workloads.yaml"} <= names
+        report = archive.extractfile("seiretsu-bundle/doctor.txt")
+        assert report is not None
+        assert b"where nothing answers" in report.read()
+    away = json.loads(plane.kubeconfig.read_text())
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    (tmp_path / "away").write_text(json.dumps(away))
+    words = [sys.executable, "-m", "cli.main", "doctor", "--kubeconfig", str(tmp_path / "away")]
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 3

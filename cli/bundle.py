@@ -1,0 +1,137 @@
+"""`seiretsu bundle`: one archive with what a report about a cluster needs, and no secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import io
+import json
+import tarfile
+from collections.abc import Awaitable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from api.names import GROUP
+from api.objects import Raw, Resource
+from app.cluster import CRDS
+from cli import installation
+from cli.doctor import text
+from controller import resources
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.events import EVENTS
+from core.diagnosis.facts import Facts
+from core.diagnosis.findings import findings
+from core.diagnosis.redaction import redacted
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+CONFIGURATION = "controller_manager_config.yaml"
+LOG_LINES = 20_000
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("seiretsu-bundle.tar.gz"),
+    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+) -> None:
+    """Write an archive for a bug report: queues, Workloads, logs and the result of doctor, without secrets."""
+    try:
+        files, taken = asyncio.run(_collect(kubeconfig))
+    except installation.UnreadableError as error:
+        typer.echo(f"seiretsu bundle: {error}", err=True)
+        raise typer.Exit(1) from None
+    path.write_bytes(archive(files, taken))
+    typer.echo(f"{path}: {len(files)} files. Values of environment variables and arguments are removed; names are not.")
+
+
+def archive(files: Mapping[str, str], taken: datetime) -> bytes:
+    """Returns the files as a tar archive in one folder."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as tar:
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(f"seiretsu-bundle/{name}")
+            data = content.encode()
+            member.size, member.mtime = len(data), int(taken.timestamp())
+            tar.addfile(member, io.BytesIO(data))
+    return written.getvalue()
+
+
+def documents(objects: Iterable[Raw]) -> str:
+    """Returns objects as YAML, without what may be secret. Of CRDs only what is not generated."""
+    return yaml.safe_dump_all([redacted(_short(raw)) for raw in objects], sort_keys=False)
+
+
+def _short(raw: Raw) -> Raw:
+    if raw.get("kind") != CRDS.kind:
+        return raw
+    versions = [{name: value for name, value in each.items() if name != "schema"} for each in raw["spec"]["versions"]]
+    return {**raw, "spec": {**raw["spec"], "versions": versions}}
+
+
+async def _collect(kubeconfig: Path | None) -> tuple[dict[str, str], datetime]:
+    async with Client(installation.connection(kubeconfig)) as client:
+        facts = await installation.read(client)
+        files = {
+            "doctor.txt": text(findings(facts)),
+            "version.json": json.dumps(
+                {
+                    "seiretsu": importlib.metadata.version("seiretsu"),
+                    "kubernetes": await _or_why(client.raw("/version")),
+                    "taken": facts.now.isoformat(),
+                },
+                indent=2,
+            ),
+        }
+        for plural, found in facts.objects.items():
+            crds = plural == CRDS.plural
+            ours = [each for each in found if not crds or each["metadata"]["name"].endswith(f".{GROUP}")]
+            files[f"objects/{plural}.yaml"] = documents(ours)
+        for namespace in sorted(_namespaces(facts)):
+            files |= await _process(client, namespace)
+    return files, facts.now
+
+
+def _namespaces(facts: Facts) -> set[str]:
+    """The namespaces of Seiretsu's pods: those of the Services that its webhooks call."""
+    return {each["metadata"]["namespace"] for each in facts.of("services")}
+
+
+async def _process(client: Client, namespace: str) -> dict[str, str]:
+    """The Deployment, pods, events, Configuration and logs in Seiretsu's namespace."""
+    files: dict[str, str] = {}
+    pods: list[Raw] = []
+    for resource in (DEPLOYMENTS, resources.PODS, EVENTS):
+        try:
+            found = (await client.list(resource, namespace))["items"]
+        except ApiError as error:
+            files[f"{namespace}/{resource.plural}.txt"] = f"{error}\n"
+            continue
+        pods = found if resource is resources.PODS else pods
+        files[f"{namespace}/{resource.plural}.yaml"] = documents(found)
+    try:
+        for each in (await client.list(CONFIG_MAPS, namespace))["items"]:
+            if CONFIGURATION in (each.get("data") or {}):
+                files[f"{namespace}/{each['metadata']['name']}.yaml"] = each["data"][CONFIGURATION]
+    except ApiError as error:
+        files[f"{namespace}/configuration.txt"] = f"{error}\n"
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        for previous in ("false", "true"):
+            path = resources.PODS.path(namespace, name, "log")
+            try:
+                log = await client.text(path, {"tailLines": str(LOG_LINES), "previous": previous})
+            except ApiError as error:
+                log = f"{error}\n"
+            files[f"{namespace}/logs/{name}{'-previous' if previous == 'true' else ''}.log"] = log
+    return files
+
+
+async def _or_why(call: Awaitable[Raw]) -> Raw | str:
+    try:
+        return await call
+    except ApiError as error:
+        return str(error)

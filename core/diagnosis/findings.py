@@ -1,0 +1,326 @@
+"""The rules of ``seiretsu doctor``: each returns what is wrong in one respect, and how to fix it.
+
+A rule reports nothing if the resources that it reads could not be read: ``unread`` reports that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal, NamedTuple
+
+from api.kinds import KINDS
+from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Resource
+from core.diagnosis.facts import Facts, condition, moment
+from core.jobs.kinds import BATCH_JOB
+from core.model import Raw
+from core.model.owner import owner
+
+Severity = Literal["error", "warning"]
+"""An error is something that does not work; a warning is something that will not, or that few people want."""
+
+DEFINITIONS: Final = "customresourcedefinitions"
+CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+REQUIRED: Final = (Kind.WORKLOAD, Kind.CLUSTER_QUEUE, Kind.LOCAL_QUEUE, Kind.RESOURCE_FLAVOR)
+SOON: Final = timedelta(days=7)
+MANY: Final = 5
+"""More findings of a rule than this are summed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong: where, what, and what to do."""
+
+    severity: Severity
+    subject: str
+    message: str
+    fix: str
+
+
+class Rule(NamedTuple):
+    """A rule: its name, and the resources without which it cannot judge."""
+
+    name: str
+    check: Callable[[Facts], Iterable[Finding]]
+    reads: tuple[str, ...] = ()
+
+
+def findings(facts: Facts) -> list[tuple[str, Finding]]:
+    """Returns all findings with the names of their rules, errors first."""
+    found = [
+        (rule.name, finding)
+        for rule in RULES
+        if not any(plural in facts.unseen for plural in rule.reads)
+        for finding in _few(rule.check(facts))
+    ]
+    return sorted(found, key=lambda each: each[1].severity != "error")
+
+
+def _few(found: Iterable[Finding]) -> Iterator[Finding]:
+    every = list(found)
+    yield from every[:MANY]
+    if len(every) > MANY:
+        worst = min(each.severity for each in every[MANY:])
+        yield Finding(worst, f"{len(every) - MANY} more", "have the same fault", every[MANY].fix)
+
+
+def unread(facts: Facts) -> Iterator[Finding]:
+    """Resources that could not be read."""
+    for plural, why in sorted(facts.unseen.items()):
+        skipped = ", ".join(rule.name for rule in RULES if plural in rule.reads)
+        yield Finding(
+            "warning",
+            plural,
+            f"could not be read ({why}); not checked: {skipped}",
+            "run it with the right to list them",
+        )
+
+
+def definitions(facts: Facts) -> Iterator[Finding]:
+    """CRDs that are absent or not served."""
+    for kind in KINDS:
+        found = facts.named(DEFINITIONS, kind.crd_name)
+        install = "install the chart, or run seiretsu serve --install"
+        if found is None and kind.kind in REQUIRED:
+            yield Finding("error", f"CRD {kind.crd_name}", "does not exist", install)
+        elif found is not None and condition(found, "Established").get("status") != "True":
+            why = condition(found, "NamesAccepted").get("message") or "the API server has not accepted it"
+            yield Finding(
+                "error", f"CRD {kind.crd_name}", f"is not served: {why}", f"kubectl describe crd {kind.crd_name}"
+            )
+
+
+def conversions(facts: Facts) -> Iterator[Finding]:
+    """Conversion webhooks that cannot be called."""
+    for definition in facts.of(DEFINITIONS):
+        if not definition["metadata"]["name"].endswith(f".{GROUP}"):
+            continue
+        webhook = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
+        if webhook and (why := _uncallable(facts, webhook)):
+            subject = f"conversion of CRD {definition['metadata']['name']}"
+            yield Finding("error", subject, f"{why}: clients of older versions fail", _restart(facts))
+
+
+def webhooks(facts: Facts) -> Iterator[Finding]:
+    """Webhook configurations that are absent or cannot be called."""
+    for plural in CONFIGURATIONS:
+        found = [raw for raw in facts.of(plural) if _of_our_kinds(raw)]
+        kind = "Mutating" if plural.startswith("mutating") else "Validating"
+        if not found:
+            what = "does not exist: new jobs start without quota" if kind == "Mutating" else "does not exist"
+            fix = "install the chart, or run seiretsu serve --install"
+            yield Finding("error", f"{kind}WebhookConfiguration", what, fix)
+        for configuration in found:
+            subject = f"{kind}WebhookConfiguration {configuration['metadata']['name']}"
+            for webhook in configuration["webhooks"]:
+                if why := _uncallable(facts, webhook["clientConfig"]):
+                    refused = "refuses" if webhook.get("failurePolicy") != "Ignore" else "lets pass without check"
+                    message = f"webhook {webhook['name']} {why}: the API server {refused} what it is for"
+                    yield Finding("error", subject, message, _restart(facts))
+                    break
+
+
+def certificates(facts: Facts) -> Iterator[Finding]:
+    """CAs in webhook configurations that have expired, or soon do."""
+    reported: set[str] = set()
+    for plural in CONFIGURATIONS:
+        for configuration in facts.of(plural):
+            for webhook in configuration.get("webhooks") or () if _of_our_kinds(configuration) else ():
+                bundle = webhook["clientConfig"].get("caBundle") or ""
+                until = facts.expiry.get(bundle)
+                if not bundle or bundle in reported:
+                    continue
+                reported.add(bundle)
+                subject = f"caBundle of {configuration['metadata']['name']}"
+                fix = "the leader's log has the reason; with cert-manager: kubectl describe certificate"
+                if until is None:
+                    yield Finding("error", subject, "has no certificate that can be read", fix)
+                elif until <= facts.now:
+                    yield Finding("error", subject, f"expired on {until:%Y-%m-%d}", fix)
+                elif until - facts.now < SOON:
+                    yield Finding("warning", subject, f"expires on {until:%Y-%m-%d %H:%M} UTC", fix)
+
+
+def two_installations(facts: Facts) -> Iterator[Finding]:
+    """Kueue and Seiretsu, or two of them, in one cluster."""
+    for plural in CONFIGURATIONS:
+        names = sorted(raw["metadata"]["name"] for raw in facts.of(plural) if _of_our_kinds(raw))
+        if len(names) > 1:
+            fix = "keep one: seiretsu uninstall, helm uninstall, or kubectl delete the configuration of the other"
+            yield Finding(
+                "error", ", ".join(names), "are for the same kinds: two controllers decide about one job", fix
+            )
+
+
+def leader(facts: Facts) -> Iterator[Finding]:
+    """A Lease that nobody renews."""
+    for lease in facts.of("leases"):
+        if lease["metadata"]["name"] != LEADER_ELECTION_ID:
+            continue
+        spec, subject = lease.get("spec") or {}, f"Lease {lease['metadata'].get('namespace')}/{LEADER_ELECTION_ID}"
+        renewed = moment(spec.get("renewTime"))
+        lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+        if not spec.get("holderIdentity"):
+            yield Finding("error", subject, "has no holder: no job is admitted", _restart(facts))
+        elif renewed is not None and renewed + lasts < facts.now:
+            since = f"{renewed:%Y-%m-%d %H:%M:%S}"
+            message = f"was last renewed by {spec['holderIdentity']} at {since} UTC: no job is admitted"
+            yield Finding("error", subject, message, _restart(facts))
+
+
+def cluster_queues(facts: Facts) -> Iterator[Finding]:
+    """ClusterQueues that admit nothing."""
+    for queue in facts.of(Resource.CLUSTER_QUEUES):
+        active, name = condition(queue, Condition.ACTIVE), queue["metadata"]["name"]
+        if active.get("status") == "False":
+            message = f"admits nothing ({active.get('reason')}): {active.get('message')}"
+            yield Finding("warning", f"ClusterQueue {name}", message, f"kubectl describe clusterqueue {name}")
+    if not facts.of(Resource.CLUSTER_QUEUES):
+        yield Finding(
+            "warning", "ClusterQueue", "there is none: every queued job waits", "kubectl create -f a ClusterQueue"
+        )
+
+
+def local_queues(facts: Facts) -> Iterator[Finding]:
+    """LocalQueues whose jobs wait for ever."""
+    for queue in facts.of(Resource.LOCAL_QUEUES):
+        metadata, wanted = queue["metadata"], queue["spec"].get("clusterQueue", "")
+        subject = f"LocalQueue {metadata['namespace']}/{metadata['name']}"
+        if facts.named(Resource.CLUSTER_QUEUES, wanted) is None and Resource.CLUSTER_QUEUES not in facts.unseen:
+            yield Finding(
+                "warning",
+                subject,
+                f"names ClusterQueue {wanted!r}, which does not exist",
+                "create it, or make a LocalQueue for another one",
+            )
+        elif condition(queue, Condition.ACTIVE).get("status") == "False":
+            active = condition(queue, Condition.ACTIVE)
+            message = f"is not active ({active.get('reason')}): {active.get('message')}"
+            yield Finding(
+                "warning",
+                subject,
+                message,
+                f"kubectl describe localqueue {metadata['name']} -n {metadata['namespace']}",
+            )
+
+
+def jobs_without_queue(facts: Facts) -> Iterator[Finding]:
+    """Jobs that name a LocalQueue that does not exist."""
+    for job in facts.of("jobs"):
+        metadata = job["metadata"]
+        queue = (metadata.get("labels") or {}).get(Label.QUEUE_NAME, "")
+        if not queue or BATCH_JOB.finished(job) is not None:
+            continue
+        if facts.named(Resource.LOCAL_QUEUES, queue, metadata["namespace"]) is None:
+            subject = f"Job {metadata['namespace']}/{metadata['name']}"
+            fix = f"kubectl get localqueues -n {metadata['namespace']} shows those that exist"
+            yield Finding(
+                "warning", subject, f"names LocalQueue {queue!r}, which does not exist: it waits for ever", fix
+            )
+
+
+def jobs_without_quota(facts: Facts) -> Iterator[Finding]:
+    """Jobs with a queue name that run without an admitted Workload."""
+    admitted = {
+        owner(workload)
+        for workload in facts.of(Resource.WORKLOADS)
+        if condition(workload, Condition.ADMITTED).get("status") == "True"
+    }
+    admitted_jobs = {(each.namespace, each.name) for each in admitted if each is not None}
+    for job in facts.of("jobs"):
+        metadata = job["metadata"]
+        named = Label.QUEUE_NAME in (metadata.get("labels") or {}) and not metadata.get("ownerReferences")
+        if not named or BATCH_JOB.held(job) or BATCH_JOB.finished(job) is not None:
+            continue
+        if (metadata["namespace"], metadata["name"]) not in admitted_jobs:
+            subject = f"Job {metadata['namespace']}/{metadata['name']}"
+            fix = "a running Seiretsu suspends it; otherwise kubectl patch it with spec.suspend: true"
+            yield Finding("error", subject, "runs without admission: it uses no quota", fix)
+
+
+def stuck_deletions(facts: Facts) -> Iterator[Finding]:
+    """Objects whose deletion waits for a controller that does not run."""
+    if not any(True for _ in leader(facts)) and _called(facts):
+        return
+    for plural in (Resource.WORKLOADS, Resource.CLUSTER_QUEUES, Resource.RESOURCE_FLAVORS, Resource.ADMISSION_CHECKS):
+        for raw in facts.of(plural):
+            metadata = raw["metadata"]
+            if "deletionTimestamp" in metadata and Finalizer.RESOURCE_IN_USE in (metadata.get("finalizers") or ()):
+                place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+                fix = "start Seiretsu, or remove the finalizers: seiretsu uninstall --release"
+                message = "is being deleted, but no controller runs that removes its finalizer"
+                yield Finding("error", f"{plural} {place}{metadata['name']}", message, fix)
+
+
+RULES: Final = (
+    Rule("rights", unread),
+    Rule("definitions", definitions, (DEFINITIONS,)),
+    Rule("webhooks", webhooks, CONFIGURATIONS),
+    Rule("conversions", conversions, (DEFINITIONS,)),
+    Rule("certificates", certificates, CONFIGURATIONS),
+    Rule("two-installations", two_installations, CONFIGURATIONS),
+    Rule("leader", leader, ("leases",)),
+    Rule("cluster-queues", cluster_queues, (Resource.CLUSTER_QUEUES,)),
+    Rule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
+    Rule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
+    Rule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
+    Rule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
+)
+
+
+def _of_our_kinds(configuration: Raw) -> bool:
+    """Whether a configuration is of Seiretsu or Kueue: one of its webhooks is for objects of their group."""
+    groups = (
+        group
+        for webhook in configuration.get("webhooks") or ()
+        for rule in webhook.get("rules") or ()
+        for group in rule.get("apiGroups") or ()
+    )
+    return GROUP in groups
+
+
+def _called(facts: Facts) -> bool:
+    """Whether there is a configuration of which every webhook can be called."""
+    found = [raw for plural in CONFIGURATIONS for raw in facts.of(plural) if _of_our_kinds(raw)]
+    return bool(found) and not any(
+        _uncallable(facts, webhook["clientConfig"]) for raw in found for webhook in raw["webhooks"]
+    )
+
+
+def _uncallable(facts: Facts, config: Raw) -> str:
+    """Returns why a webhook cannot be called; empty if nothing is known against it."""
+    service, url = config.get("service"), config.get("url")
+    if not config.get("caBundle"):
+        return "has no caBundle"
+    if url:
+        return "" if facts.answers.get(url, True) else f"calls {url}, where nothing answers"
+    if not service or {"services", "endpointslices"} & facts.unseen.keys():
+        return ""
+    name, namespace = service["name"], service["namespace"]
+    if facts.named("services", name, namespace) is None:
+        return f"calls Service {namespace}/{name}, which does not exist"
+    slices = (
+        each
+        for each in facts.of("endpointslices")
+        if each["metadata"].get("namespace") == namespace
+        and (each["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
+    )
+    ready = [
+        e
+        for each in slices
+        for e in each.get("endpoints") or ()
+        if (e.get("conditions") or {}).get("ready") is not False
+    ]
+    return "" if ready else f"calls Service {namespace}/{name}, which has no ready pod"
+
+
+def _restart(facts: Facts) -> str:
+    for plural in CONFIGURATIONS:
+        for configuration in facts.of(plural):
+            if _of_our_kinds(configuration):
+                service = configuration["webhooks"][0]["clientConfig"].get("service")
+                if service:
+                    return f"read the logs of the pods in {service['namespace']}; helm uninstall removes the webhooks"
+                return "start seiretsu serve --install again, or remove what it left: seiretsu uninstall"
+    return "start Seiretsu: install the chart, or run seiretsu serve --install"
