@@ -12,7 +12,7 @@ import pytest
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
 from api.names import Annotation, Label
-from core.jobs.fields import Setting, at
+from core.jobs.fields import Setting, at, changed
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
 from core.jobs.kinds.appwrapper import APP_WRAPPER
@@ -24,7 +24,7 @@ from core.model import Raw
 from tests.core.feedback.world import world
 from tests.core.jobs.test_appwrapper import JOB, app_wrapper
 from tests.core.jobs.test_jobset import job_set, replicated
-from tests.core.jobs.test_kinds import Gang, gang
+from tests.core.jobs.test_kinds import EXAMPLES, Gang, gang
 from tests.core.jobs.test_kubeflow import kubeflow, replica
 from tests.core.jobs.test_ray import group, ray
 from tests.core.jobs.test_sparkapplication import spark
@@ -238,3 +238,16 @@ def test_advice_names_the_part_of_a_job_as_its_kind_does(kind: JobKind, found: R
     settings = Settings(frameworks=frozenset({kind.framework}))
     response = ask(path, review_of(made, resource=kind.plural), knows=world(), settings=settings)
     assert response["warnings"] == [warning]
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.kind)
+def test_a_running_job_of_any_kind_keeps_its_queue_name(kind: JobKind) -> None:
+    """Source: Kueue's gate ValidateRayAndSparkJobUpdates, for the kinds that Kueue did not check before."""
+    job = changed(EXAMPLES[kind], kind.suspend_path, kind.release(EXAMPLES[kind]).value)
+    old, new = (changed(job, ("metadata", "labels"), labels) for labels in (QUEUE, {}))
+    review = review_of(new, old=old, resource=kind.plural)
+    found = jobs.validate(
+        kind, parse(orjson.dumps(review)), Context(Settings(frameworks=frozenset({kind.framework})), cluster())
+    )
+    assert [cause.field for cause in found.causes] == ["metadata.labels[kueue.x-k8s.io/queue-name]"]
+    assert "field is immutable while the job runs" in found.causes[0].detail
