@@ -33,7 +33,12 @@ Raw = dict[str, Any]
 KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs")
 TRAINER = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 RAY = ("rayclusters", "rayjobs", "rayservices")
+LWS = ("leaderworkersets", "disaggregatedsets")
 SPARK = ("sparkapplications", "scheduledsparkapplications", "sparkconnects")
+JOBSET = "jobset-crd"
+"""The file with the definition of JobSets; the other definitions are in files named after their resources."""
+OF_LWS = "leaderworkerset.sigs.k8s.io/name"
+"""The label of all pods of a LeaderWorkerSet."""
 SPARK_SUBMIT_STAND_IN = Path(__file__).parent / "spark_submit_stand_in.py"
 
 
@@ -57,24 +62,17 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def define(world: World, *plurals: str) -> None:
-    """Install the definitions of these resources, and wait until the API server serves all of them."""
-    for plural in plurals:
-        path = str(build.manifest(f"{plural}.yaml"))
-        world.plane.kubectl("apply", "--server-side", "-f", path, check=True)
-    names = {f"{document['spec']['names']['plural']}.{document['spec']['group']}" for document in _definitions(plurals)}
+def define(world: World, *files: str) -> None:
+    """Install the definitions in these files, and wait until the API server serves all of them."""
+    for file in files:
+        world.plane.kubectl("apply", "--server-side", "-f", str(build.manifest(f"{file}.yaml")), check=True)
     base = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for name in sorted(names):
-        found = lambda at=f"{base}/{name}": holds(world.plane.administrator.get(at) or {}, "Established")  # noqa: E731
-        world.until(f"{name} is established", found)
-    for document in _definitions(plurals):
-        group, version = document["spec"]["group"], document["spec"]["versions"][-1]["name"]
-        path = f"/apis/{group}/{version}/{document['spec']['names']['plural']}"
+    for definition in (yaml.safe_load(build.manifest(f"{file}.yaml").read_text()) for file in files):
+        at = f"{base}/{definition['metadata']['name']}"
+        world.until(f"{at} is established", lambda at=at: holds(world.plane.administrator.get(at) or {}, "Established"))  # type: ignore[misc]
+        spec = definition["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}/{spec['names']['plural']}"
         world.until(f"{path} is served", lambda at=path: world.plane.administrator.get(at))  # type: ignore[misc]
-
-
-def _definitions(plurals: tuple[str, ...]) -> list[Raw]:
-    return [yaml.safe_load(build.manifest(f"{plural}.yaml").read_text()) for plural in plurals]
 
 
 class Operators:
@@ -162,26 +160,27 @@ class Operators:
         self.plane.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(given), check=True)
         self.run("appwrapper-controller", NAMESPACE=namespace)
 
+    def jobset(self) -> Path:
+        """JobSet's controller with its webhooks; returns the path of its log."""
+        define(self.world, JOBSET)
+        return self._controller(
+            "jobset", apiVersion="config.jobset.x-k8s.io/v1alpha1", **self._own_certificates("jobset")
+        )
+
+    def lws(self) -> None:
+        """The controller of LeaderWorkerSets with its webhooks."""
+        define(self.world, *LWS)
+        self._controller("lws", apiVersion="config.lws.x-k8s.io/v1alpha1", pods=OF_LWS, **self._own_certificates("lws"))
+
     def trainer(self) -> None:
         """The trainer with its webhooks; JobSet's controller must run."""
         define(self.world, *TRAINER)
-        port, certificates = free_port(), self.directory / "trainer-controller/k8s-webhook-server/serving-certs"
-        certificates.mkdir(parents=True)
-        self.authority.server("127.0.0.1").write(certificates / "tls")
-        config = {
-            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-            "kind": "Configuration",
-            "leaderElection": {"leaderElect": False},
-            "certManagement": {"enable": False},
-            "metrics": {"bindAddress": "0"},
-            "health": {"healthProbeBindAddress": "0"},
-            "webhook": {"port": port},
-        }
-        path = self.directory / "trainer.yaml"
-        path.write_text(json.dumps(config))
-        self.run("trainer-controller", f"--config={path}", "--feature-gates=TrainJobStatus=false")
-        self.world.until("the trainer's webhooks listen", lambda: listens(port))
-        self._hooks("trainer-webhooks.yaml", "trainer", port)
+        self._controller(
+            "trainer",
+            "--feature-gates=TrainJobStatus=false",
+            apiVersion="config.trainer.kubeflow.org/v1alpha1",
+            certManagement={"enable": False},
+        )
 
     def spark(self, namespace: str) -> None:
         """The Spark operator's controller; of its webhooks only what concerns pods is there, by the stand-in."""
@@ -200,11 +199,47 @@ class Operators:
             KUBERNETES_SERVICE_PORT="443",
         )
 
-    def _hooks(self, manifest: str, prefix: str, port: int) -> None:
+    def _controller(self, name: str, *options: str, pods: str = "", **settings: Any) -> Path:
+        """Run the controller of this name with a configuration, and install its webhooks; returns the path of its log.
+
+        ``pods``: the label of its own pods; without one its webhooks get no pods.
+        """
+        program, port = f"{name}-controller", free_port()
+        certificates = self._certificates(name)
+        certificates.mkdir(parents=True)
+        self.authority.server("127.0.0.1").write(certificates / "tls")
+        config = {
+            "kind": "Configuration",
+            "leaderElection": {"leaderElect": False},
+            "metrics": {"bindAddress": "0"},
+            "health": {"healthProbeBindAddress": "0"},
+            **settings,
+            "webhook": {**settings.get("webhook", {}), "port": port},
+        }
+        path = self.directory / f"{name}.yaml"
+        path.write_text(json.dumps(config))
+        log = self.run(program, f"--config={path}", *options)
+        self.world.until(f"the webhooks of {program} listen", lambda: listens(port))
+        self._hooks(name, port, pods)
+        return log
+
+    def _certificates(self, name: str) -> Path:
+        """The directory where a controller looks for the certificate of its webhooks, below its ``TMPDIR``."""
+        return self.directory / f"{name}-controller" / "k8s-webhook-server" / "serving-certs"
+
+    def _own_certificates(self, name: str) -> Raw:
+        """The settings of a controller that would make certificates itself, and looks for them in /tmp."""
+        return {"internalCertManagement": {"enable": False}, "webhook": {"certDir": str(self._certificates(name))}}
+
+    def _hooks(self, name: str, port: int, pods: str) -> None:
         """Install webhooks of a release, which are called on a port of this machine."""
         bundle = base64.b64encode(self.authority.pair.certificate).decode()
-        for document in yaml.safe_load_all(build.manifest(manifest).read_text()):
-            document["metadata"]["name"] = f"{prefix}-{document['metadata']['name']}"
+        for document in yaml.safe_load_all(build.manifest(f"{name}-webhooks.yaml").read_text()):
+            document["metadata"]["name"] = f"{name}-{document['metadata']['name']}"
+            about_pods = [each for each in document["webhooks"] if "pods" in each["rules"][0]["resources"]]
+            for each in about_pods:
+                each["objectSelector"] = {"matchExpressions": [{"key": pods, "operator": "Exists"}]}
+            document["webhooks"] = [each for each in document["webhooks"] if pods or each not in about_pods]
             for each in document["webhooks"]:
                 url = f"https://127.0.0.1:{port}{each['clientConfig']['service']['path']}"
                 each["clientConfig"] = {"url": url, "caBundle": bundle}

@@ -14,7 +14,7 @@ from api.names import JobControllerLabel, Label
 from app.install import AS_CONTROLLER
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
-from tests.cluster import jobset
+from tests.cluster.operators import JOBSET, define
 from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
 from tests.eventually import eventually
@@ -35,7 +35,7 @@ SOMEBODY = ("--as=somebody", "--as-group=system:masters")
 def plane() -> Iterator[ControlPlane]:
     """A control plane with both kinds of jobs, the policies, and no Seiretsu; JobSets have no controller."""
     with ControlPlane.start(spec=Spec(nodes=())) as started:
-        jobset.define(World(started, "default"))
+        define(World(started, "default"), JOBSET)
         options = Options(settings=SETTINGS, account=Account(AS_CONTROLLER["Impersonate-User"]))
         items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)

@@ -16,8 +16,8 @@ import pytest
 from api.names import Label
 from core.model import Raw
 from devcluster.controlplane import ControlPlane
-from tests.cluster import jobset
 from tests.cluster.accounts import kubeconfig_of
+from tests.cluster.operators import Operators
 from tests.cluster.world import World, done
 from tests.serving import Served, serving
 
@@ -84,8 +84,7 @@ def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def job_sets(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """JobSet's definition, webhooks and controller; returns the path of the controller's log."""
-    jobset.define(world)
-    return jobset.run(world, tmp_path_factory.mktemp("jobset"))
+    return Operators(world, tmp_path_factory.mktemp("operators")).jobset()
 
 
 def job(name: str, *, queue: str = "", namespace: str = MANAGED, cpu: str = "1", **metadata: Any) -> Raw:

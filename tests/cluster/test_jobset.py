@@ -10,7 +10,7 @@ import pytest
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
-from tests.cluster import jobset
+from tests.cluster.operators import Operators
 from tests.cluster.world import World, condition, holds, job, local_queue, ours
 from tests.serving import Served, serving
 
@@ -59,8 +59,7 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
     for name, value in (("low", 1), ("high", 100)):
         metadata = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
         made.create({**metadata, "value": value})
-    jobset.define(made)
-    jobset.run(made, tmp_path_factory.mktemp("jobset"))
+    Operators(made, tmp_path_factory.mktemp("operators")).jobset()
     served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "JobSets are watched", 60)
     return made
 

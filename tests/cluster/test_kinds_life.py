@@ -21,7 +21,6 @@ from core.jobs.kinds import KINDS
 from core.jobs.template import merge_diff
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
-from tests.cluster import jobset
 from tests.cluster.operators import Operators, alone, dashboard_stand_in
 from tests.cluster.world import World, condition, holds, job, local_queue, ours
 from tests.core.jobs.test_kinds import pruned
@@ -135,10 +134,9 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
     for name, value in (("low", 1), ("high", 100)):
         metadata = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
         made.create({**metadata, "value": value})
-    jobset.define(made)
-    jobset.run(made, tmp_path_factory.mktemp("jobset"))
     operators = Operators(made, tmp_path_factory.mktemp("operators"))
     with dashboard_stand_in() as proxy:
+        operators.jobset()
         operators.training()
         operators.mpi()
         operators.kuberay(proxy)

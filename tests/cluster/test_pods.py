@@ -14,7 +14,7 @@ import yaml
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
-from tests.cluster import leaderworkerset
+from tests.cluster.operators import OF_LWS, Operators
 from tests.cluster.world import World, condition, job, local_queue, ours
 from tests.serving import Served, serving
 
@@ -428,8 +428,7 @@ def test_a_statefulset_has_one_workload_is_scaled_to_zero_and_starts_again(world
 @pytest.fixture(scope="module")
 def sets(world: World, served: Served, tmp_path_factory: pytest.TempPathFactory) -> World:
     """LeaderWorkerSet, installed after Seiretsu."""
-    leaderworkerset.define(world)
-    leaderworkerset.run(world, tmp_path_factory.mktemp("lws"))
+    Operators(world, tmp_path_factory.mktemp("operators")).lws()
     served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "the sets are watched", 60)
     return world
 
@@ -465,7 +464,7 @@ def test_each_group_of_a_leaderworkerset_is_queued_and_preempted_by_itself(sets:
         """What the pods of each group are doing."""
         found: dict[str, list[str]] = {}
         for each in world.get("pods")["items"]:
-            if each["metadata"]["labels"].get(leaderworkerset.NAME) == "model":
+            if each["metadata"]["labels"].get(OF_LWS) == "model":
                 index = each["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
                 found.setdefault(index, []).append("gated" if gates(each) else each["status"]["phase"])
         return found
