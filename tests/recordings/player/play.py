@@ -145,12 +145,13 @@ class Player:
 
     def busy(self) -> bool:
         """Whether something is plainly under way: a Job or an eviction that has not been dealt with, or a queue whose
-        status does not count its Workloads yet.
+        status has no condition Active, or does not count its Workloads, yet.
         """
         workloads, queues = self.workloads(), self.mine("LocalQueue")
         if any(in_transit(job, workloads.get(name)) for name, job in self.mine("Job").items()):
             return True
-        if any(condition(queue, "Active") is None for queue in self.mine("ClusterQueue").values()):
+        made = [*queues.values(), *self.mine("ClusterQueue").values()]
+        if any(condition(queue, "Active") is None for queue in made):
             return True
         pending, reserving = Counter[str](), Counter[str]()
         for workload in self.mine("Workload").values():
