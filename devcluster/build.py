@@ -125,7 +125,7 @@ def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
     packages = [tool.package for tool in module.tools]
     started = time.monotonic()
     listed = subprocess.run(
-        [go, "list", "-mod=readonly", "-deps", *packages],
+        [go, "list", "-mod=readonly", "-tags", module.tags, "-deps", *packages],
         cwd=module.directory, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if listed.returncode:
@@ -136,7 +136,7 @@ def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
         variables = stamps(tool, module.directory)
         flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in variables.items())])
         command: list[str | Path] = [
-            *(go, "build", "-v", "-mod=readonly", "-trimpath", "-ldflags", flags),
+            *(go, "build", "-v", "-mod=readonly", "-tags", module.tags, "-trimpath", "-ldflags", flags),
             *("-o", scratch / tool.name, tool.package),
         ]
         _run_reporting(command, module, environ, compiled, total, started, report)

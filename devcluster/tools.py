@@ -46,13 +46,16 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A go.mod and the programs built together from it. `minutes`: a guess for two cores and a fast network."""
+    """A go.mod and the programs built together from it. `minutes`: a guess for two cores and a fast network. `tags`:
+    build tags, separated by commas.
+    """
 
     name: str
     directory: Path
     tools: tuple[Tool, ...]
     minutes: int
     manifests: tuple[Manifest, ...] = ()
+    tags: str = ""
 
 
 _KUBERNETES = "k8s.io/kubernetes"
@@ -94,6 +97,32 @@ HELM = Module(
         ),
     ),
     minutes=2,
+)
+_HELM3 = "helm.sh/helm/v3"
+HELM3 = Module(
+    "helm 3",
+    MODULES / "helm3",
+    (
+        Tool(
+            "helm3",
+            f"{_HELM3}/cmd/helm",
+            _HELM3,
+            (
+                (f"{_HELM3}/internal/version.version", "{version}"),
+                (f"{_HELM3}/pkg/chartutil.k8sVersionMajor", "1"),
+                (f"{_HELM3}/pkg/chartutil.k8sVersionMinor", "36"),
+            ),
+        ),
+    ),
+    minutes=2,
+)
+_PROMETHEUS = "github.com/prometheus/prometheus"
+PROMTOOL = Module(
+    "promtool",
+    MODULES / "promtool",
+    (Tool("promtool", f"{_PROMETHEUS}/cmd/promtool", _PROMETHEUS),),
+    minutes=5,
+    tags="remove_all_sd",  # without the clients of all clouds, which service discovery needs
 )
 KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
 _JOBSET = "sigs.k8s.io/jobset"
@@ -158,7 +187,7 @@ SPARK = Module(
         *("sparkapplications", "scheduledsparkapplications", "sparkconnects"),
     ),
 )
-ALL = (CONTROL_PLANE, HELM, KIND, OPERATORS, KUBERAY, SPARK)
+ALL = (CONTROL_PLANE, HELM, HELM3, PROMTOOL, KIND, OPERATORS, KUBERAY, SPARK)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
@@ -186,7 +215,7 @@ def stamps(tool: Tool, directory: Path) -> dict[str, str]:
 
 
 def module_hash(module: Module) -> str:
-    """Everything that decides the programs of a module: pinned sources, packages, stamps, platform."""
+    """Everything that decides the programs of a module: pinned sources, packages, stamps, tags, platform."""
     digest = hashlib.sha256()
     for file in ("go.mod", "go.sum"):
         digest.update((module.directory / file).read_bytes())
@@ -194,7 +223,7 @@ def module_hash(module: Module) -> str:
         digest.update(repr(tool).encode())
     for manifest in module.manifests:
         digest.update(repr(manifest).encode())
-    digest.update(f"{sys.platform} {platform.machine()}".encode())
+    digest.update(f"{sys.platform} {platform.machine()}{module.tags}".encode())
     return digest.hexdigest()[:16]
 
 
