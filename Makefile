@@ -28,7 +28,7 @@ up: tools ## The same, and leave it running to play with
 	@$(BIN)/seiretsu demo --stay
 
 test: tools ## Every test, those on the real control plane included
-	@$(BIN)/seiretsu cluster tools helm >/dev/null
+	@$(BIN)/seiretsu cluster tools helm helm3 promtool >/dev/null
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: export SEIRETSU_TESTS = long
@@ -66,6 +66,7 @@ generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights o
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
 	$(BIN)/python -m controller.rights charts/seiretsu/templates/_rules.tpl
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
+	$(BIN)/python -m controller.user_roles charts/seiretsu/templates/_user_roles.tpl
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 
 tools: $(STAMP) ## Build the control plane's programs, where they are missing

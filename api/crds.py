@@ -24,19 +24,25 @@ _IN_CHART: Final[Raw] = {
     "service": {"name": "zz-service", "namespace": "zz-namespace", "path": CONVERSION_PATH, "port": 65001}
 }
 _INJECTED: Final = "    cert-manager.io/inject-ca-from: zz-certificate\n"
+_KEPT: Final = "    helm.sh/resource-policy: keep\n"
 _ACTIONS: Final = {
     _INJECTED: f"    {{{{- if .Values.enableCertManager }}}}\n{_INJECTED}    {{{{- end }}}}\n",
+    _KEPT: f"    {{{{- if .Values.crds.keep }}}}\n{_KEPT}    {{{{- end }}}}\n",
+    " zz-labels": ' {{- include "seiretsu.labels" . | nindent 4 }}',
     "zz-certificate": '{{ .Release.Namespace }}/{{ include "seiretsu.servingCertificate" . }}',
     "zz-service": '{{ include "seiretsu.webhookService" . }}',
     "zz-namespace": "{{ .Release.Namespace }}",
-    "65001": "{{ .Values.webhookService.port }}",
+    "65001": '{{ include "seiretsu.webhookServicePort" . }}',
     **{
         f"zz-served-{version}": f'{{{{ has "{version}" (default (list) .Values.crds.olderVersions) }}}}'
         for version in OLDER_VERSIONS
     },
 }
 """A placeholder in a definition that Helm replaces."""
-_HEADER: Final = "# Generated from the models by `python -m api.crds`; do not edit.\n"
+_HEADER: Final = """# Generated from the models by `python -m api.crds`; do not edit.
+{{- if .Values.crds.enabled }}
+"""
+_FOOTER: Final = "{{- end }}\n"
 
 
 def definitions(conversion: Mapping[str, Any] | None = None) -> list[Raw]:
@@ -114,14 +120,14 @@ def _template(kind: KindSpec) -> str:
     annotations = {"helm.sh/resource-policy": "keep"}
     if "conversion" in found["spec"]:
         annotations["cert-manager.io/inject-ca-from"] = "zz-certificate"
-    found["metadata"]["annotations"] = annotations
+    found["metadata"] |= {"labels": "zz-labels", "annotations": annotations}
     for version in found["spec"]["versions"]:
         if not version["storage"]:
             version["served"] = f"zz-served-{version['name']}"  # a version that is not served needs no conversion
     text = yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=120)
     for stand_in, action in _ACTIONS.items():
         text = text.replace(stand_in, action)
-    return _HEADER + text
+    return _HEADER + text + _FOOTER
 
 
 def main(arguments: list[str]) -> int:

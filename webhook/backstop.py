@@ -207,15 +207,16 @@ _OWNERS: Final = "zz-owners"
 
 
 def template() -> str:
-    """Returns the chart's template, for installations that enable it on an API server that serves such policies."""
+    """Returns the chart's template, for API servers that serve such policies."""
     options = Options(name="zz-fullname", account=Account("zz-account"))
-    text = f"{HEAD}{_owners_in_helm()}{{{{- if and .Values.enableMutatingAdmissionPolicy ({_SERVED}) }}}}\n"
+    text = f"{HEAD}{_owners_in_helm()}{{{{- if and .Values.admissionPolicies.enabled ({_SERVED}) }}}}\n"
     for kind in covered():
         documents = "".join(f"---\n{_document(each)}" for each in _policies(kind, _OWNERS, options))
         text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n{documents}{{{{- end }}}}\n'
     text += "{{- end }}\n"
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
+    text = text.replace(" zz-labels", ' {{- include "seiretsu.labels" $ | nindent 4 }}')
     return text.replace(_OWNERS, '{{ join " " (sortAlpha $owners) }}')
 
 
@@ -234,6 +235,7 @@ def _owners_in_helm() -> str:
 def _document(value: Raw) -> str:
     """One document, with the selector and the condition that depend on the operator's Configuration."""
     spec: dict[str, Any] = value["spec"]
+    value = {**value, "metadata": {**value["metadata"], "labels": "zz-labels"}}
     if "matchConstraints" not in spec:
         return _dumped(value)
     constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}

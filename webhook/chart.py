@@ -25,10 +25,10 @@ ACTIONS: Final = {
     "zz-fullname": '{{ include "seiretsu.fullname" . }}',
     "zz-space": "{{ .Release.Namespace }}",
     "zz-service": '{{ include "seiretsu.webhookService" . }}',
-    "zz-account": 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "seiretsu.fullname" . }}',
+    "zz-account": 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "seiretsu.serviceAccount" . }}',
     "zz-failure-policy": "{{ .Values.webhooks.failurePolicy }}",
     "zz-reinvocation": "{{ .Values.mutatingWebhook.reinvocationPolicy }}",
-    str(PORT): "{{ .Values.webhookService.port }}",
+    str(PORT): '{{ include "seiretsu.webhookServicePort" . }}',
     "65002": "{{ .Values.webhooks.timeoutSeconds }}",
 }
 HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -13,19 +10,12 @@ from api.configuration import load
 from api.objects import Raw
 from app.setup import Options as ServeOptions
 from app.setup import decide
-from devcluster import build
+from tests.charts.rendering import CHART, POLICIES_SERVED, helm, only
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
 from webhook.settings import Account, Settings
 
-CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
-
 pytestmark = pytest.mark.cluster
-
-
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = build.ensure("helm")["helm"]
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
 def render(namespace: str = "queues", served: str = "", set_values: str = "", **values: str) -> list[Raw]:
@@ -34,11 +24,6 @@ def render(namespace: str = "queues", served: str = "", set_values: str = "", **
     done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *settings, *served.split())
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
-
-
-def only(documents: list[Raw], kind: str) -> Raw:
-    (found,) = [document for document in documents if document["kind"] == kind]
-    return found
 
 
 def in_order(documents: list[Raw]) -> list[Raw]:
@@ -118,14 +103,14 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
     ],
     ids=["defaults", "all Jobs are managed", "others queue their objects too", "two kinds", "JobSets alone"],
 )
-def test_admission_policies_are_rendered_if_enabled_and_served(text: str, settings: Settings) -> None:
-    wanted = {"enableMutatingAdmissionPolicy": "true", **configured(text)}
-    served = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
-    found = [each for each in render(served=served, **wanted) if "AdmissionPolicy" in each["kind"]]
+def test_admission_policies_are_rendered_where_they_are_served(text: str, settings: Settings) -> None:
+    found = [each for each in render(served=POLICIES_SERVED, **configured(text)) if "AdmissionPolicy" in each["kind"]]
+    for each in found:
+        assert each["metadata"].pop("labels")["app.kubernetes.io/instance"] == "seiretsu"
     options = Options(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
     # helm sorts what it renders by kind
     assert in_order(found) == in_order(policies(options))
-    for documents in (render(), render(**wanted), render(served=served)):
+    for documents in (render(), render(served=POLICIES_SERVED, set_values="admissionPolicies.enabled=false")):
         assert not [each for each in documents if "AdmissionPolicy" in each["kind"]]
 
 
@@ -149,6 +134,7 @@ def test_helm_completes_the_definitions_to_those_of_the_models() -> None:
     found = definitions(render())
     for definition in found.values():
         assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+        assert definition["metadata"].pop("labels")["app.kubernetes.io/instance"] == "seiretsu"
     assert found == {each["spec"]["names"]["kind"]: each for each in crds.definitions({"service": service})}
 
 
@@ -164,7 +150,7 @@ def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what
     assert len(called) == 13
     assert [each["metadata"]["annotations"][INJECTED] for each in called] == [place] * 13
     assert INJECTED not in definitions(documents)["Queue"]["metadata"]["annotations"], "nothing of it is converted"
-    service = only(documents, "Service")["metadata"]["name"]
+    service = only(documents, "Service", "seiretsu-webhook-service")["metadata"]["name"]
     assert certificate["spec"]["dnsNames"] == [f"{service}.queues.svc", f"{service}.queues.svc.cluster.local"]
     issuer = only(documents, "Issuer")
     assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}

@@ -71,7 +71,7 @@ def install(plane: ControlPlane, tmp_path: Path) -> None:
         yaml.safe_dump(
             {
                 "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration)},
-                "webhookService": {"port": webhook},
+                "webhookService": {"ports": [{"port": webhook, "targetPort": "webhook"}]},
             }
         )
     )

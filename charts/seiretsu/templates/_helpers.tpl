@@ -17,14 +17,26 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "seiretsu.labels" -}}
-{{ include "seiretsu.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) -}}
+{{- merge (fromYaml (include "seiretsu.selectorLabels" .)) $own (default (dict) .Values.commonLabels) | toYaml -}}
+{{- end -}}
+
+{{- define "seiretsu.serviceAccount" -}}
+{{ default (include "seiretsu.fullname" .) .Values.serviceAccount.name }}
 {{- end -}}
 
 {{- define "seiretsu.webhookService" -}}
 {{ include "seiretsu.fullname" . }}-webhook-service
+{{- end -}}
+
+{{- /* The port on which the API server calls the webhooks. */ -}}
+{{- define "seiretsu.webhookServicePort" -}}
+{{ (first .Values.webhookService.ports).port }}
+{{- end -}}
+
+{{- define "seiretsu.metricsService" -}}
+{{ include "seiretsu.fullname" . }}-controller-manager-metrics-service
 {{- end -}}
 
 {{- define "seiretsu.webhookSecret" -}}
@@ -35,6 +47,36 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "seiretsu.fullname" . }}-serving-cert
 {{- end -}}
 
+{{- /* "true" where the values name Kueue's image, which cannot run with Seiretsu's arguments. */ -}}
+{{- define "seiretsu.namesKueuesImage" -}}
+{{- if eq (base .Values.controllerManager.manager.image.repository) "kueue" -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.image" -}}
+{{- $image := .Values.controllerManager.manager.image -}}
+{{- if include "seiretsu.namesKueuesImage" . -}}
+{{ .Chart.Name }}:{{ .Chart.AppVersion }}
+{{- else if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The level as a word. Kueue's is a number: 2, its default, is what Seiretsu calls info. */ -}}
+{{- define "seiretsu.logLevel" -}}
+{{- $level := .Values.controllerManager.manager.logLevel -}}
+{{- if kindIs "string" $level -}}
+{{ $level }}
+{{- else if gt (int $level) 2 -}}
+debug
+{{- else -}}
+info
+{{- end -}}
+{{- end -}}
+
 {{- /* The user's Configuration with what only the chart knows: its namespace and the names of Service and Secret. */ -}}
 {{- define "seiretsu.configuration" -}}
 {{- $given := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
@@ -42,14 +84,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail (printf "managerConfig.controllerManagerConfigYaml is not YAML: %s" $given.Error) -}}
 {{- end -}}
 {{- $names := dict "webhookServiceName" (include "seiretsu.webhookService" .) "webhookSecretName" (include "seiretsu.webhookSecret" .) -}}
-{{- $certs := mergeOverwrite $names (default (dict) $given.internalCertManagement) -}}
+{{- $certs := merge $names (default (dict) $given.internalCertManagement) -}}
 {{- if .Values.enableCertManager -}}
 {{- $_ := set $certs "enable" false -}}
 {{- end -}}
-{{- mergeOverwrite (dict "namespace" .Release.Namespace) $given (dict "internalCertManagement" $certs) | toYaml -}}
+{{- $own := dict "namespace" .Release.Namespace "internalCertManagement" $certs -}}
+{{- $gates := dict -}}
+{{- range .Values.controllerManager.featureGates -}}
+{{- $_ := set $gates .name .enabled -}}
+{{- end -}}
+{{- if $gates -}}
+{{- if $given.featureGates -}}
+{{- fail "controllerManager.featureGates and featureGates in managerConfig.controllerManagerConfigYaml are both set: as in Kueue, set only one of them" -}}
+{{- end -}}
+{{- $_ := set $own "featureGates" $gates -}}
+{{- end -}}
+{{- mergeOverwrite $given $own | toYaml -}}
 {{- end -}}
 
-{{- /* The namespaces whose Jobs we look at: those the Configuration chooses, never those of the system nor our own. */ -}}
+{{- /* The namespaces whose jobs are managed: those that the Configuration selects, without the system's and the release's. */ -}}
 {{- define "seiretsu.managedNamespaces" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $chosen := default (dict) $configuration.managedJobsNamespaceSelector -}}
@@ -67,10 +120,57 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default "c1f6bfd2.kueue.x-k8s.io" (default (dict) $configuration.leaderElection).resourceName -}}
 {{- end -}}
 
-{{- /* "true" where the certificate is somebody else's, in the Secret that is mounted. */ -}}
+{{- /* "true" where the replicas elect a leader, which is the default. */ -}}
+{{- define "seiretsu.elects" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- if ne (toString (default (dict) $configuration.leaderElection).leaderElect) "false" -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.leaseNamespace" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- default .Release.Namespace (default (dict) $configuration.leaderElection).resourceNamespace -}}
+{{- end -}}
+
+{{- /* "true" where the certificate comes from elsewhere, in the Secret that is mounted. */ -}}
 {{- define "seiretsu.mountsCertificate" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- if eq (toString $configuration.internalCertManagement.enable) "false" -}}
 true
 {{- end -}}
+{{- end -}}
+
+{{- /* The ports of the container, by the names that Services and probes use; metrics: 0 where they are switched off. */ -}}
+{{- define "seiretsu.ports" -}}
+{{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
+{{- $health := default ":8081" (default (dict) $configuration.health).healthProbeBindAddress -}}
+{{- $metrics := default ":8443" (default (dict) $configuration.metrics).bindAddress | toString -}}
+webhook: {{ default 9443 (default (dict) $configuration.webhook).port }}
+health: {{ $health | splitList ":" | last }}
+metrics: {{ $metrics | splitList ":" | last }}
+{{- end -}}
+
+{{- /* Fails for values that are valid each, but not together. */ -}}
+{{- define "seiretsu.check" -}}
+{{- $manager := .Values.controllerManager -}}
+{{- $replicas := int $manager.replicas -}}
+{{- if and (lt $replicas 1) (eq .Values.webhooks.failurePolicy "Fail") -}}
+{{- fail "controllerManager.replicas: 0 with webhooks.failurePolicy: Fail refuses every queued job and every change of a queue: set webhooks.failurePolicy=Ignore, or at least one replica" -}}
+{{- end -}}
+{{- $least := $manager.podDisruptionBudget.minAvailable -}}
+{{- if and $manager.podDisruptionBudget.enabled (gt $replicas 1) (not (kindIs "string" $least)) (ge (int $least) $replicas) -}}
+{{- fail (printf "controllerManager.podDisruptionBudget.minAvailable: %d of %d replicas leaves none that may go: no node with a replica could be drained" (int $least) $replicas) -}}
+{{- end -}}
+{{- if and (gt $replicas 1) (not (include "seiretsu.elects" .)) -}}
+{{- fail (printf "controllerManager.replicas: %d replicas without leader election would all admit the same jobs: set one replica, or leaderElection.leaderElect: true in managerConfig.controllerManagerConfigYaml" $replicas) -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.metricsLabels" -}}
+{{- $own := dict "app.kubernetes.io/component" "metrics" -}}
+{{- merge $own (fromYaml (include "seiretsu.labels" .)) (default (dict) .Values.metricsService.labels) | toYaml -}}
 {{- end -}}

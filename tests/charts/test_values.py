@@ -1,0 +1,312 @@
+"""Every value of the chart changes something, and values that cannot work are refused with their path."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from api.objects import Raw
+from tests.charts.rendering import CHART, POLICIES_SERVED, documents, notes, only, refusal, rendered
+
+pytestmark = pytest.mark.cluster
+
+VALUES: Final[Raw] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: Final[Raw] = json.loads((CHART / "values.schema.json").read_text())
+DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
+ALL_ON: Final[Raw] = {
+    "enablePrometheus": True,
+    "enableCertManager": True,
+    "webhookService": {"ipDualStack": {"enabled": True}},
+}
+"""What makes the chart render everything."""
+
+CHANGES: Final[dict[str, tuple[Any, str]]] = {
+    "nameOverride": ("queueing", "app.kubernetes.io/name: queueing"),
+    "fullnameOverride": ("batch-queues", "name: batch-queues-controller-manager"),
+    "commonLabels": ({"owner": "platform"}, "owner: platform"),
+    "controllerManager.replicas": (5, "replicas: 5"),
+    "controllerManager.imagePullSecrets": ([{"name": "registry"}], "- name: registry"),
+    "controllerManager.nodeSelector": ({"pool": "system"}, "pool: system"),
+    "controllerManager.tolerations": ([{"key": "critical"}], "- key: critical"),
+    "controllerManager.affinity": ({"nodeAffinity": {"any": "affine"}}, "any: affine"),
+    "controllerManager.topologySpreadConstraints": (
+        [{"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}],
+        "topologyKey: rack",
+    ),
+    "controllerManager.podDisruptionBudget.minAvailable": (3, "minAvailable: 3"),
+    "controllerManager.strategy.rollingUpdate.maxUnavailable": (2, "maxUnavailable: 2"),
+    "controllerManager.strategy.rollingUpdate.maxSurge": (4, "maxSurge: 4"),
+    "controllerManager.revisionHistoryLimit": (6, "revisionHistoryLimit: 6"),
+    "controllerManager.terminationGracePeriodSeconds": (71, "terminationGracePeriodSeconds: 71"),
+    "controllerManager.dnsPolicy": ("Default", "dnsPolicy: Default"),
+    "controllerManager.featureGates": ([{"name": "PriorityBoost", "enabled": True}], "PriorityBoost: true"),
+    "controllerManager.extraVolumes": ([{"name": "extra-volume", "emptyDir": {}}], "name: extra-volume"),
+    "controllerManager.manager.image.repository": ("registry.example.com/seiretsu", '"registry.example.com/seiretsu@'),
+    "controllerManager.manager.image.digest": (DIGEST, f'@{DIGEST}"'),
+    "controllerManager.manager.image.pullPolicy": ("Never", "imagePullPolicy: Never"),
+    "controllerManager.manager.logLevel": ("warning", "--log-level=warning"),
+    "controllerManager.manager.extraArgs": (["--lame-duck=6"], "- --lame-duck=6"),
+    "controllerManager.manager.extraEnv": ([{"name": "HTTPS_PROXY", "value": "proxy"}], "- name: HTTPS_PROXY"),
+    "controllerManager.manager.extraVolumeMounts": (
+        [{"name": "extra-volume", "mountPath": "/extra"}],
+        "mountPath: /extra",
+    ),
+    "controllerManager.manager.podAnnotations": ({"scraped": "never"}, "scraped: never"),
+    "controllerManager.manager.podLabels": ({"team": "queueing"}, "team: queueing"),
+    "controllerManager.manager.priorityClassName": ("system-cluster-critical", "Name: system-cluster-critical"),
+    "controllerManager.manager.resources.requests.cpu": ("317m", "cpu: 317m"),
+    "controllerManager.manager.resources.requests.memory": ("317Mi", "memory: 317Mi"),
+    "controllerManager.manager.resources.limits.memory": ("1317Mi", "memory: 1317Mi"),
+    "controllerManager.manager.podSecurityContext.runAsNonRoot": (False, "runAsNonRoot: false"),
+    "controllerManager.manager.podSecurityContext.runAsUser": (1001, "runAsUser: 1001"),
+    "controllerManager.manager.podSecurityContext.seccompProfile.type": ("Localhost", "type: Localhost"),
+    "controllerManager.manager.containerSecurityContext.readOnlyRootFilesystem": (
+        False,
+        "readOnlyRootFilesystem: false",
+    ),
+    "controllerManager.manager.containerSecurityContext.allowPrivilegeEscalation": (
+        True,
+        "allowPrivilegeEscalation: true",
+    ),
+    "controllerManager.manager.containerSecurityContext.capabilities.drop": (["NET_RAW"], "- NET_RAW"),
+    **{
+        f"controllerManager.{probe}Probe.{field}": (number + offset, f"{field}: {number + offset}")
+        for offset, probe in ((0, "readiness"), (50, "liveness"))
+        for number, field in enumerate(
+            ("initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold"), 101
+        )
+    },
+    "managerConfig.controllerManagerConfigYaml": (
+        "kind: Configuration\nmetrics: {bindAddress: ':18443'}",
+        "containerPort: 18443",
+    ),
+    "serviceAccount.name": ("queue-keeper", "serviceAccountName: queue-keeper"),
+    "serviceAccount.annotations": ({"cloud/role": "queues"}, "cloud/role: queues"),
+    "webhookService.type": ("NodePort", "type: NodePort"),
+    "webhookService.ports": ([{"port": 10443, "targetPort": "webhook"}], "port: 10443"),
+    "webhookService.annotations": ({"webhook-service": "here"}, "webhook-service: here"),
+    "webhookService.ipDualStack.ipFamilies": (["IPv6"], "ipFamilies:\n  - IPv6\n  ipFamilyPolicy"),
+    "webhookService.ipDualStack.ipFamilyPolicy": ("RequireDualStack", "ipFamilyPolicy: RequireDualStack"),
+    "metricsService.type": ("LoadBalancer", "type: LoadBalancer"),
+    "metricsService.ports": ([{"name": "scraped", "port": 18080, "targetPort": "metrics"}], "port: scraped"),
+    "metricsService.labels": ({"scrape": "this"}, "scrape: this"),
+    "metricsService.annotations": ({"metrics-service": "here"}, "metrics-service: here"),
+    "metrics.prometheusNamespace": ("observability", "kubernetes.io/metadata.name: observability"),
+    "metrics.serviceMonitor.labels": ({"selected": "monitor"}, "selected: monitor"),
+    "metrics.serviceMonitor.interval": ("17s", "interval: 17s"),
+    "networkPolicy.webhookFrom": ([{"ipBlock": {"cidr": "192.0.2.7/32"}}], "cidr: 192.0.2.7/32"),
+    "networkPolicy.apiServerPorts": ([7443], "- port: 7443"),
+    "crds.olderVersions": (["v1beta1"], "served: false"),
+    "certManager.issuerRef": ({"kind": "ClusterIssuer", "name": "corporate"}, "name: corporate"),
+    "kubernetesClusterDomain": ("corp.example", ".svc.corp.example"),
+    "mutatingWebhook.reinvocationPolicy": ("Never", "reinvocationPolicy: Never"),
+    "webhooks.timeoutSeconds": (13, "timeoutSeconds: 13"),
+}
+"""By value: another one that is valid, and what the chart then renders. All are given at once."""
+
+ALONE: Final[dict[str, Any]] = {
+    "controllerManager.podDisruptionBudget.enabled": False,
+    "controllerManager.strategy.type": "Recreate",
+    "controllerManager.hostNetwork": True,
+    "controllerManager.manager.image.tag": "1.2.3",
+    "serviceAccount.create": False,
+    "rbac.userRoles": False,
+    "rbac.aggregate": False,
+    "webhookService.ipDualStack.enabled": False,
+    "enablePrometheus": False,
+    "networkPolicy.enabled": False,
+    "networkPolicy.metricsFrom": [{"podSelector": {}}],
+    "crds.enabled": False,
+    "crds.keep": False,
+    "enableCertManager": False,
+    "admissionPolicies.enabled": False,
+    "webhooks.failurePolicy": "Ignore",
+}
+"""Values that remove something, or that others above hide: each is given alone."""
+
+WITHOUT_EFFECT: Final = {
+    "enableVisibilityAPF": True,
+    "enableVisibilityAuthReaderRoleBinding": True,
+    "enableKueueViz": True,
+    "kueueViz": {"backend": {"priorityClassName": "high"}},
+    "enableMutatingAdmissionPolicy": True,
+    "metrics.serviceMonitor.tlsConfig": {"insecureSkipVerify": True},
+}
+"""Values of Kueue's chart that have none here, which the notes say."""
+
+
+def leaves(values: Raw, path: str = "") -> Iterator[str]:
+    """Yields the path of every value that has no values of its own."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name not in ("labels", "annotations"):
+            yield from leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def having(values: Raw, path: str, value: Any) -> Raw:
+    """Returns the values with one of them changed."""
+    found = copy.deepcopy(values)
+    *above, name = path.split(".")
+    place = found
+    for each in above:
+        place = place.setdefault(each, {})
+    place[name] = value
+    return found
+
+
+def test_the_tests_know_every_value() -> None:
+    assert set(leaves(VALUES)) == CHANGES.keys() | ALONE.keys() | WITHOUT_EFFECT.keys()
+
+
+def test_each_value_changes_what_it_says() -> None:
+    before = rendered(ALL_ON, served=POLICIES_SERVED)
+    wanted = ALL_ON
+    for path, (value, _) in CHANGES.items():
+        wanted = having(wanted, path, value)
+    after = rendered(wanted, served=POLICIES_SERVED)
+    assert [path for path, (_, text) in CHANGES.items() if text in before] == [], "the default already"
+    assert [path for path, (_, text) in CHANGES.items() if text not in after] == [], "no effect"
+
+
+def test_each_switch_changes_something() -> None:
+    account = {"serviceAccount": {"name": "seiretsu"}}
+    before = rendered(ALL_ON | account, served=POLICIES_SERVED)
+    same = [
+        path
+        for path, value in ALONE.items()
+        if rendered(having(ALL_ON | account, path, value), served=POLICIES_SERVED) == before
+    ]
+    assert same == []
+
+
+def test_values_without_effect_change_nothing() -> None:
+    wanted: Raw = {}
+    for path, value in WITHOUT_EFFECT.items():
+        wanted = having(wanted, path, value)
+    assert rendered(wanted) == rendered()
+
+
+def properties(schema: Raw, path: str = "") -> Iterator[str]:
+    """Yields the path of every property of a schema."""
+    for name, value in schema.get("properties", {}).items():
+        reference = value.get("$ref", "").removeprefix("#/$defs/")
+        yield f"{path}{name}"
+        yield from properties(SCHEMA["$defs"][reference] if reference else value, f"{path}{name}.")
+
+
+def test_the_schema_and_values_yaml_have_the_same_values() -> None:
+    known, shown = set(properties(SCHEMA)), set(leaves(VALUES))
+    above = {path.rsplit(".", n)[0] for path in shown for n in range(path.count(".") + 1)}
+    inner = {path for path in known for each in shown if path.startswith(f"{each}.")}
+    assert known - above - inner == {"global", "controllerManager.manager.resources.claims"}
+    free = ("podSecurityContext.", "containerSecurityContext.", "resources.")
+    assert {path for path in shown - known if not any(each in path for each in free)} == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"controlerManager": {"replicas": 3}}, "additional properties 'controlerManager' not allowed"),
+        ({"controllerManager": {"replica": 3}}, "at '/controllerManager': additional properties 'replica'"),
+        ({"controllerManager": {"replicas": "two"}}, "at '/controllerManager/replicas': got string, want integer"),
+        ({"controllerManager": {"replicas": -1}}, "at '/controllerManager/replicas'"),
+        ({"controllerManager": {"manager": {"logLevel": "verbose"}}}, "at '/controllerManager/manager/logLevel'"),
+        ({"controllerManager": {"manager": {"image": {"digest": "abc"}}}}, "/controllerManager/manager/image/digest"),
+        ({"controllerManager": {"terminationGracePeriodSeconds": 1}}, "terminationGracePeriodSeconds"),
+        ({"crds": {"olderVersions": ["v1beta3"]}}, "/crds/olderVersions/0': value must be one of 'v1beta1'"),
+        ({"webhooks": {"failurePolicy": "fail"}}, "at '/webhooks/failurePolicy'"),
+        ({"webhooks": {"timeoutSeconds": 60}}, "at '/webhooks/timeoutSeconds'"),
+        ({"webhookService": {"ports": []}}, "at '/webhookService/ports'"),
+        ({"webhookService": {"port": 443}}, "at '/webhookService': additional properties 'port'"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts'"),
+        ({"kueueViz": {"backnd": {}}}, "at '/kueueViz'"),
+        ({"controllerManager": {"replicas": 0}}, "controllerManager.replicas: 0 with webhooks.failurePolicy: Fail"),
+        (
+            {"controllerManager": {"podDisruptionBudget": {"minAvailable": 2}}},
+            "controllerManager.podDisruptionBudget.minAvailable: 2 of 2 replicas",
+        ),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
+        (
+            {"managerConfig": {"controllerManagerConfigYaml": "leaderElection: {leaderElect: false}"}},
+            "controllerManager.replicas: 2 replicas without leader election",
+        ),
+        (
+            {
+                "controllerManager": {"featureGates": [{"name": "PriorityBoost", "enabled": True}]},
+                "managerConfig": {"controllerManagerConfigYaml": "featureGates: {PartialAdmission: false}"},
+            },
+            "controllerManager.featureGates and featureGates in managerConfig",
+        ),
+    ],
+    ids=lambda value: value[:60] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_values_that_cannot_work_are_refused_with_their_path(values: Raw, told: str) -> None:
+    assert told in refusal(values)
+
+
+def test_no_replica_is_possible_if_the_webhooks_refuse_nothing_then() -> None:
+    wanted = {"controllerManager": {"replicas": 0}, "webhooks": {"failurePolicy": "Ignore"}}
+    assert only(documents(rendered(wanted)), "Deployment")["spec"]["replicas"] == 0
+    assert "jobs with a queue name are accepted and wait" in notes(wanted)
+
+
+def test_the_notes_say_how_to_release_waiting_jobs_and_what_an_uninstallation_leaves() -> None:
+    told = notes()
+    assert "jobs that wait stay suspended" in told
+    assert """kubectl patch job NAME -n NAMESPACE --type merge -p '{"spec": {"suspend": false}}'""" in told
+    assert "removes the webhooks and keeps the CustomResourceDefinitions" in told
+    assert "NOTE" not in told
+    assert "keeps the CustomResourceDefinitions" not in notes({"crds": {"keep": False}})
+
+
+def test_the_lease_is_where_the_configuration_says() -> None:
+    text = "leaderElection: {resourceNamespace: leases, resourceName: ours}"
+    found = documents(rendered({"managerConfig": {"controllerManagerConfigYaml": text}}))
+    role = only(found, "Role", "seiretsu-leader-election-role")
+    binding = only(found, "RoleBinding", "seiretsu-leader-election-rolebinding")
+    assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"leases"}
+    assert role["rules"][1]["resourceNames"] == ["ours"]
+    assert binding["subjects"][0]["namespace"] == "queues"
+
+
+def test_the_pods_meet_the_restricted_pod_security_standard() -> None:
+    pod = only(documents(rendered()), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {name for volume in pod["volumes"] for name in volume} == {"name", "configMap", "emptyDir"}
+    assert "hostNetwork" not in pod
+
+
+def test_the_network_policy_allows_calls_scrapes_the_api_server_and_names() -> None:
+    found = documents(rendered())
+    policy = only(found, "NetworkPolicy")["spec"]
+    assert policy["podSelector"] == only(found, "Deployment")["spec"]["selector"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    webhook, metrics = policy["ingress"]
+    assert webhook == {"ports": [{"port": 9443, "protocol": "TCP"}]}
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert metrics == {"ports": [{"port": 8443, "protocol": "TCP"}], "from": [monitoring]}
+    assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [443, 6443, 8443, 16443, 53, 53]
+
+
+def test_without_metrics_there_is_no_port_and_no_service_for_them() -> None:
+    text = 'metrics: {bindAddress: "0"}'
+    found = documents(rendered({"managerConfig": {"controllerManagerConfigYaml": text}, "enablePrometheus": True}))
+    assert [each["metadata"]["name"] for each in found if each["kind"] == "Service"] == ["seiretsu-webhook-service"]
+    assert [each for each in found if each["kind"] == "ServiceMonitor"] == []
+    assert len(only(found, "NetworkPolicy")["spec"]["ingress"]) == 1
