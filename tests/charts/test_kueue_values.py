@@ -138,11 +138,20 @@ def test_prometheus_finds_the_metrics_service_and_nothing_else() -> None:
     wanted = monitor["selector"]["matchLabels"].items()
     (selected,) = [each for each in found if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()]
     assert [each["port"] for each in monitor["endpoints"]] == [each["name"] for each in selected["spec"]["ports"]]
-    assert only(found, "RoleBinding", "seiretsu-prometheus-k8s")["subjects"][0] == {
-        "kind": "ServiceAccount",
-        "name": "prometheus-k8s",
-        "namespace": "observability",
+    account = {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "observability"}
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        assert account in only(found, kind, "seiretsu-prometheus-k8s")["subjects"]
+
+
+def test_prometheus_verifies_the_certificate_of_the_metrics_unless_told_otherwise() -> None:
+    (endpoint,) = only(documents(rendered({"enablePrometheus": True})), "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "serverName": "seiretsu-controller-manager-metrics-service.queues.svc",
+        "ca": {"secret": {"name": "seiretsu-webhook-server-cert", "key": "ca.crt"}},
     }
+    (endpoint,) = only(documents(rendered(given(enablePrometheus=True))), "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +160,6 @@ def test_prometheus_finds_the_metrics_service_and_nothing_else() -> None:
         ({}, "enableVisibilityAPF, enableVisibilityAuthReaderRoleBinding: no effect"),
         ({"enableKueueViz": True}, "enableKueueViz: no effect"),
         ({"enableMutatingAdmissionPolicy": True}, "enableMutatingAdmissionPolicy: no effect"),
-        ({"enablePrometheus": True}, "metrics.serviceMonitor.tlsConfig: no effect"),
     ],
 )
 def test_the_notes_name_each_value_without_effect(values: Raw, told: str) -> None:

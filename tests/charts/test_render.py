@@ -151,7 +151,11 @@ def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what
     assert [each["metadata"]["annotations"][INJECTED] for each in called] == [place] * 13
     assert INJECTED not in definitions(documents)["Queue"]["metadata"]["annotations"], "nothing of it is converted"
     service = only(documents, "Service", "seiretsu-webhook-service")["metadata"]["name"]
-    assert certificate["spec"]["dnsNames"] == [f"{service}.queues.svc", f"{service}.queues.svc.cluster.local"]
+    assert certificate["spec"]["dnsNames"] == [
+        f"{service}.queues.svc",
+        f"{service}.queues.svc.cluster.local",
+        "seiretsu-controller-manager-metrics-service.queues.svc",
+    ]
     issuer = only(documents, "Issuer")
     assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}
     assert [each for each in documents if each["kind"] == "Secret"] == []

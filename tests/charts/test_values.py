@@ -98,6 +98,7 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "metricsService.annotations": ({"metrics-service": "here"}, "metrics-service: here"),
     "metrics.prometheusNamespace": ("observability", "kubernetes.io/metadata.name: observability"),
     "metrics.serviceMonitor.labels": ({"selected": "monitor"}, "selected: monitor"),
+    "metrics.serviceMonitor.tlsConfig": ({"insecureSkipVerify": True}, "insecureSkipVerify: true"),
     "metrics.serviceMonitor.interval": ("17s", "interval: 17s"),
     "networkPolicy.webhookFrom": ([{"ipBlock": {"cidr": "192.0.2.7/32"}}], "cidr: 192.0.2.7/32"),
     "networkPolicy.apiServerPorts": ([7443], "- port: 7443"),
@@ -135,7 +136,6 @@ WITHOUT_EFFECT: Final = {
     "enableKueueViz": True,
     "kueueViz": {"backend": {"priorityClassName": "high"}},
     "enableMutatingAdmissionPolicy": True,
-    "metrics.serviceMonitor.tlsConfig": {"insecureSkipVerify": True},
 }
 """Values of Kueue's chart that have none here, which the notes say."""
 
