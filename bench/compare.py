@@ -41,6 +41,9 @@ def main() -> None:
     files: list[Path] = parser.parse_args().runs
     runs = [json.loads(one.read_text()) for one in files]
     names = [one.stem for one in files]
+    versions = {name: ", ".join(one.get("served versions", ())) for name, one in zip(names, runs, strict=True)}
+    if len(set(versions.values())) > 1:
+        print(f"not comparable: other versions of Workloads were served, each of which costs conversions: {versions}")
     header = ["", *names, *(f"{names[0]} / {other}" for other in names[1:])]
     report.table("figures", header, rows(runs))
 

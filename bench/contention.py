@@ -158,7 +158,7 @@ def verdict(figures: Mapping[str, Any]) -> int:
     return 1 if figures["broken"] else 0
 
 
-def arguments(name: str, description: str | None, loads: list[str], versions: str) -> argparse.ArgumentParser:
+def arguments(name: str, description: str | None, loads: list[str]) -> argparse.ArgumentParser:
     """Returns the options that all benches of this load have."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--load", choices=loads, default="baseline", help="which scenario (default baseline)")
@@ -166,9 +166,7 @@ def arguments(name: str, description: str | None, loads: list[str], versions: st
         "--share", type=float, default=1.0, help="the share of its workloads, for a short run (default 1)"
     )
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds after which the run ends (default 1800)")
-    parser.add_argument(
-        "--versions", choices=("stored", "all"), default=versions, help=f"to serve (default {versions})"
-    )
+    parser.add_argument("--versions", choices=("stored", "all"), default="all", help="to serve (default all)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser
 
@@ -183,7 +181,7 @@ def finish(figures: dict[str, Any], chosen: argparse.Namespace) -> int:
 
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
-    parser = arguments("bench.contention", __doc__, list(LOADS), "all")
+    parser = arguments("bench.contention", __doc__, list(LOADS))
     add_options(parser)
     chosen = parser.parse_args()
     exit_on_sigterm()

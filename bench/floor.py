@@ -1,8 +1,7 @@
 """The floor of this machine: ``python -m bench.floor`` runs ``bench.contention`` with a null controller.
 
-It uses Seiretsu's definitions without webhooks. ``--versions stored`` (the default) serves only the stored version, so
-that nothing is converted; ``--versions all`` serves the older ones too, with the conversion webhook in a process beside
-it, as ``seiretsu serve --install`` and Kueue do.
+It uses Seiretsu's definitions without webhooks. As in ``bench.contention`` the older versions are served too, with the
+conversion webhook in a process beside it; with ``--versions stored`` nothing is converted in either bench.
 """
 
 import argparse
@@ -66,9 +65,7 @@ def measure(plane: ControlPlane, scratch: Path, load: Load, versions: str, limit
 
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
-    parser = contention.arguments(
-        "bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs], "stored"
-    )
+    parser = contention.arguments("bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs])
     chosen: argparse.Namespace = parser.parse_args()
     exit_on_sigterm()
     load = LOADS[chosen.load].share(chosen.share)

@@ -1,8 +1,9 @@
 """The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of objects that are in use.
 
 Finalizers are written at once. A status can wait: it takes a turn of the budget of deferrable writes
-(``controller.kube.pressure``) and is computed when it has one. Each object is written at most once in an interval, and
-always once after its last change; ``core.state.queue_status`` computes the statuses from State.
+(``controller.kube.pressure``) and is computed when it has one. Counts are written a moment after their first change.
+Each object is written at most once in an interval, and always once after its last change;
+``core.state.queue_status`` computes the statuses from State.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from core.wire.finalizers import kept, released
 from core.wire.guard import guarded
 
 INTERVAL_SECONDS = 0.3
+SETTLE_SECONDS = 0.1
+"""How long counts of a queue wait after a change: a workload that is admitted meanwhile costs one write, not two."""
 WORKERS = 16
 
 Item = tuple[Resource, Key]
 
-LANES = ("cluster-queue-conditions", "local-queue-conditions", "cluster-queue-counts", "local-queue-counts")
+COUNTS = ("cluster-queue-counts", "local-queue-counts")
+LANES = ("cluster-queue-conditions", "local-queue-conditions", *COUNTS)
 """The lanes of statuses. Lanes take turns, so the LocalQueues of a large ClusterQueue do not delay ClusterQueues and
 Cohorts, nor many counts the conditions that people and admission calls read.
 """
@@ -85,7 +89,8 @@ class QueueStatuses:
         if row.gets_finalizer:
             await self._finalize(resource, key, kept(raw))
         if row.status is not None:
-            self.lanes[self._lane(item, raw)].add(item)
+            lane = self._lane(item, raw)
+            self.lanes[lane].add_after(item, SETTLE_SECONDS if lane in COUNTS else 0.0)
 
     async def write_status(self, lane: str, item: Item) -> float | None:
         """Writes the status of an object, if it differs, when ``lane`` has a turn. Returns when to look again, in

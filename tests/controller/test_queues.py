@@ -17,7 +17,7 @@ from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.precedence import AT_ONCE, Precedence
 from controller.kube.pressure import Budget, Pressure
-from controller.queues import INTERVAL_SECONDS, QueueStatuses, difference
+from controller.queues import INTERVAL_SECONDS, SETTLE_SECONDS, QueueStatuses, difference
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -243,6 +243,16 @@ async def test_an_object_is_written_once_in_0_3_s_and_once_after_its_last_change
         assert not world.wrong()
 
 
+async def test_counts_that_change_twice_within_a_moment_are_written_once() -> None:
+    async with running("q") as world:
+        world.submit("w0", "q")
+        await world.passes(SETTLE_SECONDS / 2)
+        world.submit("w1", "q")
+        await world.passes(SETTLE_SECONDS)
+        assert sorted(write.kind for write in world.writes) == ["ClusterQueue", "LocalQueue"]
+        assert not world.wrong()
+
+
 async def test_at_a_busy_api_server_the_statuses_of_all_queues_share_a_few_writes_a_second() -> None:
     queues = [f"q{number}" for number in range(30)]
     async with running(*queues, busy=True) as world:
@@ -284,6 +294,7 @@ async def test_a_status_has_what_is_true_when_admission_calls_let_it_be_written(
         world.precedence.called()
         others = [asyncio.create_task(_hold(world.precedence, answered)) for _ in range(AT_ONCE)]
         world.submit("first", "q")
+        await world.passes(2 * SETTLE_SECONDS)
         await eventually(lambda: world.precedence._waiting)
         world.submit("second", "q")
         answered.set()
