@@ -104,7 +104,7 @@ class PodOwnerReconciler:
 
     def _managed(self, owner: Raw) -> bool:
         """Whether this object is queued, and none above it."""
-        if not self.managed.selects(owner):
+        if not self.managed.selects(owner) or self.kind.of_another(owner):
             return False
         try:
             return self.managed.above(owner) == Nesting()

@@ -18,6 +18,8 @@ def mutate(owner: PodOwner, request: Request, context: Context) -> Response:
     errors = FORM.errors(new)
     if errors:
         return bad_request("; ".join(map(str, errors)))
+    if owner.of_another(new):
+        return allow()
     operations = default_queue_and_class(new, request, context)
     new = patch.apply(new, operations)
     if not is_queued(new, request, context):
@@ -34,6 +36,8 @@ def validate(owner: PodOwner, request: Request, context: Context) -> Response:
     errors = FORM.errors(new) or FORM.errors(old)
     if errors:
         return bad_request("; ".join(map(str, errors)))
+    if owner.of_another(new):
+        return allow()
     errors = owner.errors(new, enabled)
     if old is not None and not meta.deleting(new):
         errors += owner.change_errors(old, new, enabled)

@@ -76,6 +76,15 @@ class PodOwner:
             errors.append(invalid(metadata.QUEUE_NAME, "", metadata.IMMUTABLE))
         return errors
 
+    def of_another(self, owner: Raw) -> bool:
+        """Whether the pods are queued because of another object, which created this one."""
+        return False
+
+    def _parents(self, owner: Raw) -> list[str]:
+        """The values by which the templates are marked: the frameworks that queue the pods."""
+        found = (meta.annotations(at(owner, path) or {}) for path in self.templates)
+        return [each[Annotation.POD_SUSPENDING_PARENT] for each in found if Annotation.POD_SUSPENDING_PARENT in each]
+
     def _labels(self, owner: Raw) -> dict[str, str]:
         labels = {
             Label.MANAGED: "true",
@@ -90,10 +99,14 @@ class _StatefulSets(PodOwner):
 
     __slots__ = ()
 
+    def of_another(self, owner: Raw) -> bool:
+        """Whether the pods are those of a LeaderWorkerSet, which creates StatefulSets."""
+        return any(each != self.framework for each in self._parents(owner))
+
     def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a change: replicas only to zero and from zero."""
         errors = PodOwner.change_errors(self, old, new, enabled)
-        if not meta.queue_name(new):
+        if not (meta.queue_name(new) or self.framework in self._parents(new)):
             return errors
         before, after = replicas(old), replicas(new)
         if before and after and before != after:
@@ -125,7 +138,7 @@ class _LeaderWorkerSets(PodOwner):
     def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a change: the size of a group and what admission depends on stay."""
         errors = PodOwner.change_errors(self, old, new, enabled)
-        if not meta.queue_name(new):
+        if not (meta.queue_name(new) or self.framework in self._parents(new)):
             return errors
         for path in self.templates:
             before, after = at(old, path), at(new, path)

@@ -29,10 +29,10 @@ from core.jobs.kind import Delete, JobKind
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.jobs.release import awaits_pods
 from core.model import Admission, Key, PodSetAssignment, Raw
-from core.model.owner import Level, reference
+from core.model.owner import Level, Owner, reference
 from core.state.state import State
 from core.workload import transitions
-from tests.controller.test_caches import made
+from tests.controller.test_caches import controlled_by, made
 from tests.core.jobs.samples import FLAVORS, job, read, with_status
 from tests.core.jobs.test_jobset import job_set
 from tests.core.jobs.test_pod import pod
@@ -48,14 +48,14 @@ ADMISSION = Admission(
 class World:
     """A JobSet that is queued, and the reconcilers of the kinds that are enabled."""
 
-    def __init__(self, *kinds: JobKind) -> None:
+    def __init__(self, *kinds: JobKind, external: tuple[str, ...] = ()) -> None:
         self.caches = Caches(State(), table := rows(kinds))
         self.caches.namespaces.observe("ADDED", made("Namespace", "ns"))
         if JOB_SET in kinds:
             self.caches.stores[SETS].observe("ADDED", queued_set())
         self.caches.start()
         writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
-        settings = Settings()
+        settings = Settings(frameworks=tuple(kind.framework for kind in kinds), external_frameworks=external)
         common = (self.caches, writer, recorder)
         self.owners = Owners(self.caches)
         self.jobs = {kind: JobReconciler(kind, *common, metrics, settings, owners=self.owners) for kind in kinds}
@@ -144,6 +144,21 @@ async def test_a_pod_below_a_jobset_is_not_queued_when_its_job_is_not_watched() 
     world.caches.workloads.observe("DELETED", raw)
     assert list(pods._ready) == [key_of(found)], "it follows the JobSet"
     assert world.decided(POD, found) == Nothing()
+
+
+def test_a_pod_of_an_external_framework_follows_the_workload_of_its_owner() -> None:
+    world = World(POD, external=("Wrapper.v1.example.com",))
+    wrapper = {"apiVersion": "example.com/v1", "kind": "Wrapper", "name": "w", "uid": "w-uid", "controller": True}
+    found = pod(ownerReferences=[wrapper])
+    world.caches.stores[POD.resource].observe("ADDED", found)
+    assert isinstance(world.decided(POD, found), CreateWorkload), "its owner has no Workload"
+    raw = controlled_by(Owner("example.com", "Wrapper", "ns", "w"), "of-wrapper")
+    raw["metadata"]["ownerReferences"][0]["uid"] = "w-uid"
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "w-uid"}
+    world.jobs[POD].queue._ready.clear()
+    world.caches.workloads.observe("ADDED", raw)
+    assert world.decided(POD, found) == Nothing()
+    assert list(world.jobs[POD].queue._ready) == [key_of(found)]
 
 
 def test_owners_that_own_each_other_are_reported_and_nothing_is_done() -> None:

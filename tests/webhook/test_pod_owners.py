@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -100,3 +101,31 @@ def test_other_pods_are_left_alone_where_pods_are_enabled_through_deployments_al
     assert "patch" not in ask("/mutate--v1-pod", review_of(pod, resource="pods"), settings=DEPLOYMENTS)
     pod["metadata"]["annotations"] = {Annotation.POD_SUSPENDING_PARENT: "deployment"}  # type: ignore[index]
     assert "patch" in ask("/mutate--v1-pod", review_of(pod, resource="pods"), settings=DEPLOYMENTS)
+
+
+SETS = Settings(frameworks=frozenset({"statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}))
+OF_SETS = "/mutate-apps-v1-statefulset", "/validate-apps-v1-statefulset"
+
+
+def stateful_set(parent: str, *, replicas: int = 2, **metadata: Any) -> Raw:
+    found = deployment(**metadata)
+    template = found["spec"]["template"]
+    marked = {**template["metadata"], "annotations": {Annotation.POD_SUSPENDING_PARENT: parent}}
+    spec = {"replicas": replicas, "template": {**template, "metadata": marked}}
+    return {**found, "kind": "StatefulSet", "spec": spec}
+
+
+def test_a_statefulset_with_the_pods_of_a_leaderworkerset_is_left_to_that() -> None:
+    found = stateful_set("leaderworkerset.x-k8s.io/leaderworkerset", labels=QUEUE)
+    response = ask(OF_SETS[0], review_of(found, resource="statefulsets"), settings=SETS)
+    assert (response["allowed"], response.get("patch")) == (True, None)
+
+
+@pytest.mark.parametrize("parent", ["statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"])
+def test_replicas_are_fixed_while_a_statefulset_is_queued_also_without_a_queue_name(parent: str) -> None:
+    before, after = stateful_set(parent), stateful_set(parent, replicas=3)
+    settings = replace(SETS, manage_jobs_without_queue_name=True)
+    response = ask(OF_SETS[1], review_of(after, resource="statefulsets", old=before), settings=settings)
+    assert response["allowed"] is (parent != "statefulset")
+    if not response["allowed"]:
+        assert "spec.replicas: Invalid value: 3: field is immutable" in response["status"]["message"]
