@@ -34,6 +34,15 @@ def rows(runs: list[Mapping[str, Any]]) -> list[list[object]]:
     return found
 
 
+def differing_versions(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns a warning if the runs served different versions of Workloads, each of which costs conversions."""
+    served = {name: ", ".join(one["served versions"]) for name, one in runs.items() if "served versions" in one}
+    if len(set(served.values())) <= 1:
+        return ""
+    found = "; ".join(f"{name}: {versions}" for name, versions in served.items())
+    return f"do not compare these runs: they served different versions of Workloads ({found})"
+
+
 def main() -> None:
     """Parses the arguments and prints the table."""
     parser = argparse.ArgumentParser(prog="bench.compare", description=__doc__)
@@ -41,9 +50,8 @@ def main() -> None:
     files: list[Path] = parser.parse_args().runs
     runs = [json.loads(one.read_text()) for one in files]
     names = [one.stem for one in files]
-    versions = {name: ", ".join(one.get("served versions", ())) for name, one in zip(names, runs, strict=True)}
-    if len(set(versions.values())) > 1:
-        print(f"not comparable: other versions of Workloads were served, each of which costs conversions: {versions}")
+    if warning := differing_versions(dict(zip(names, runs, strict=True))):
+        print(warning)
     header = ["", *names, *(f"{names[0]} / {other}" for other in names[1:])]
     report.table("figures", header, rows(runs))
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.configurations import Endpoint, Options, match_conditions, webhook
+from webhook.configurations import MANAGED_NAMESPACES, Endpoint, Options, match_conditions, webhook
 from webhook.hooks import HOOKS, Hook, Phase
 from webhook.settings import Account, Settings
 
@@ -75,7 +75,9 @@ def template() -> str:
 def _entry(hook: Hook, options: Options) -> str:
     """One webhook, with the conditions under which it, its selector and its match conditions are there."""
     found = webhook(hook, options)
-    selected = found.pop("namespaceSelector", None) is not None
+    selected = hook.reach in MANAGED_NAMESPACES
+    if selected:
+        del found["namespaceSelector"]
     found.pop("matchConditions", None)
     text = _item(found) + (_SELECTOR if selected else "") + _match_conditions(hook, options)
     needed = _needed(hook)

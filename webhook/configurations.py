@@ -106,8 +106,12 @@ def webhook(hook: Hook, options: Options) -> Raw:
     }
     if hook.phase is Phase.MUTATING:
         found["reinvocationPolicy"] = options.reinvocation_policy
-    if hook.reach in _SELECTED:
+    if hook.reach in MANAGED_NAMESPACES:
         found["namespaceSelector"] = namespace_selector(options.settings)
+    elif hook.reach is Reach.UNMANAGED_JOBS:
+        found["namespaceSelector"] = {"matchExpressions": [_never_managed("In", options.settings)]}
+    if hook.reach is Reach.UNQUEUED_JOBS:
+        found["objectSelector"] = {"matchExpressions": [{"key": Label.QUEUE_NAME, "operator": "DoesNotExist"}]}
     conditions = match_conditions(hook, options)
     if conditions:
         found["matchConditions"] = conditions
@@ -117,7 +121,7 @@ def webhook(hook: Hook, options: Options) -> Raw:
 _STRANGERS: Final = frozenset(
     {Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.CHANGED_JOBS, Reach.DELETED_BY_HAND}
 )
-_SELECTED: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
+MANAGED_NAMESPACES: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
 """The rules for objects of managed namespaces only."""
 
 
@@ -136,19 +140,27 @@ def namespace_selector(settings: Settings) -> Raw:
     Seiretsu.
     """
     chosen = settings.managed_jobs_namespace_selector or {}
-    excluded = {
-        "key": names.NAMESPACE_NAME_LABEL,
-        "operator": "NotIn",
-        "values": list(never_managed(settings.namespace)),
-    }
+    excluded = _never_managed("NotIn", settings)
     selector: Raw = {"matchExpressions": [*(chosen.get("matchExpressions") or ()), excluded]}
     if chosen.get("matchLabels"):
         selector["matchLabels"] = dict(chosen["matchLabels"])
     return selector
 
 
+def _never_managed(operator: str, settings: Settings) -> Raw:
+    return {
+        "key": names.NAMESPACE_NAME_LABEL,
+        "operator": operator,
+        "values": list(never_managed(settings.namespace)),
+    }
+
+
 def match_conditions(hook: Hook, options: Options) -> list[Raw]:
-    """Returns the CEL conditions that must all be true for an object to be sent."""
+    """Returns the CEL conditions that must all be true for an object to be sent.
+
+    The API server decodes an object again for the conditions of each hook whose selectors match it: selectors come
+    first, and cost nothing.
+    """
     conditions = []
     kind, queued_jobs = hook.job_kind, hook.reach is Reach.QUEUED_JOBS
     if queued_jobs and kind is not None and kind.selector and "UPDATE" in hook.operations:
@@ -166,9 +178,7 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "names-a-queue", "expression": _near_queue(hook.kind)})
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
     elif hook.reach is Reach.UNMANAGED_JOBS:
-        never = ", ".join(map(_text, never_managed(options.settings.namespace)))
         conditions.append({"name": "names-a-queue", "expression": queued("object")})
-        conditions.append({"name": "never-managed", "expression": f"request.namespace in [{never}]"})
     elif hook.reach is Reach.CHANGED_JOBS and hook.job_kind is not None:
         conditions.append({"name": "names-a-queue", "expression": queued("object")})
         conditions.append({"name": "pods-changed", "expression": _pods_changed(hook.job_kind)})

@@ -139,6 +139,22 @@ def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -
         }
 
 
+def test_selectors_exclude_what_conditions_need_not_read() -> None:
+    """The API server decodes an object once more for the conditions of each hook whose selectors match it."""
+    unqueued = _webhook("mjob-default.kb.io", Options())
+    assert unqueued["objectSelector"] == {"matchExpressions": [{"key": Label.QUEUE_NAME, "operator": "DoesNotExist"}]}
+    unmanaged = _webhook("job-unmanaged-feedback.kb.io", Options(settings=Settings(namespace="queueing")))
+    assert unmanaged["namespaceSelector"] == {
+        "matchExpressions": [
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "In",
+                "values": ["kube-node-lease", "kube-system", "kueue-system", "queueing"],
+            }
+        ]
+    }
+
+
 def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
     account = "system:serviceaccount:kueue-system:seiretsu"
     options = Options(account=Account(account))
