@@ -1,8 +1,8 @@
 """The topology request of a pod set, made from the annotations of its pod template.
 
 Seiretsu does not place pods by topology; the request is in the Workload as Kueue writes it, for the programs that read
-it there. Separate from ``core.jobs.admission.topology``, which has refused values that cannot be parsed: here they are
-left out.
+it there. Separate from ``core.jobs.admission.topology``, which has refused most wrong values: here they are left out,
+because a job must not wait for ever for a Workload that cannot be stored.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
+from pydantic import ValidationError
 
 from api.names import Annotation
+from api.v1beta2.workload import PodSetTopologyRequest
 from core.jobs.admission.literals import boolean, integer
 from core.model import Raw
 
@@ -31,13 +33,25 @@ NOT_INDEXED: Final = PodIndex()
 
 
 def topology_request(annotations: Mapping[str, str], index: PodIndex) -> Raw | None:
-    """Returns ``topologyRequest`` of a pod set; None if nothing is asked for and the pods have no index."""
+    """Returns ``topologyRequest`` of a pod set; None if nothing is asked for and the pods have no index, and for a
+    request that the API of Workloads refuses.
+    """
     slices = _slices(annotations)
     mode = _mode(annotations)
     indexed = {"podIndexLabel": index.pod, "subGroupIndexLabel": index.replica, "subGroupCount": index.replicas}
     found = {**mode, **slices, **{name: value for name, value in indexed.items() if value not in ("", None)}}
     group = annotations.get(Annotation.POD_SET_GROUP_NAME)
-    return ({**found, "podSetGroupName": group} if group and mode.keys() & {"required", "preferred"} else found) or None
+    if group and mode.keys() & {"required", "preferred"}:
+        found["podSetGroupName"] = group
+    return found if found and _storable(found) else None
+
+
+def _storable(request: Raw) -> bool:
+    try:
+        PodSetTopologyRequest.model_validate(request, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _mode(annotations: Mapping[str, str]) -> Raw:

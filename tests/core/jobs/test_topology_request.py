@@ -62,6 +62,8 @@ SLICE, SIZE, LAYERS = (
             {"podsetSliceRequiredTopologyConstraints": [{"topology": "rack", "size": 4}]},
         ),
         ({LAYERS: "[{"}, None),
+        ({LAYERS: '[{"topology": "rack", "size": "4"}]'}, None),
+        ({REQUIRED: "r" * 64}, None),
     ],
 )
 def test_the_annotations_of_a_template_are_its_request(annotations: dict[str, str], request_: Raw | None) -> None:
