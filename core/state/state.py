@@ -48,6 +48,7 @@ from core.model import (
     Requeue,
     Reserve,
     ResourceFlavor,
+    Tried,
     Victim,
     Wait,
     Workload,
@@ -354,6 +355,8 @@ class State:
             self._assume(key, decision)
             return True
         queue = self.pending.queues[name]
+        if _outdated(entry.tried, decision.tried):
+            self._wake_ups.add_late(name, set(entry.demand.resources))
         advanced = entry.continue_search(decision.tried)
         blocked = decision.reason == PendingReason.WAITING_FOR_PODS_READY
         queue.preemptor = _claimed(queue.preemptor, key, claims=decision.preempting)
@@ -492,6 +495,11 @@ class State:
         for name in names:
             self._ready.add(name)
             self._changed.add(name)
+
+
+def _outdated(before: Tried | None, now: Tried | None) -> bool:
+    """Whether quota was released between two parts of a search for flavors: those of the first part may fit now."""
+    return before is not None and now is not None and before.unfinished and before.generation < now.generation
 
 
 def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:

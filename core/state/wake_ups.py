@@ -39,6 +39,10 @@ class WakeUps:
         _add(self._late, name, resources)
         _add(self._early, name, resources)
 
+    def add_late(self, name: str, resources: set[str]) -> None:
+        """As ``add``, for workloads that would not be woken before the next cycle in Kueue either."""
+        _add(self._late, name, resources)
+
     def late(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
         """Removes and returns what must be woken late now, by tree; ``busy`` trees have heads or leaving victims."""
         due = [

@@ -4,17 +4,24 @@ import itertools
 from collections.abc import Generator
 
 import pytest
+from msgspec.structs import replace
 
 from core.model import (
+    Admission,
     Cohort,
     Condition,
+    FlavorResource,
     Key,
     LocalQueue,
     Plan,
+    PodSet,
+    PodSetAssignment,
     QueueingStrategy,
     Quota,
     Requeue,
     Reserve,
+    ResourceFlavor,
+    ResourceGroup,
     StopPolicy,
     Tried,
     Wait,
@@ -24,7 +31,7 @@ from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
 from core.state.state import State
 from core.workload import transitions
-from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
+from tests.builders import CPU, DEFAULT, cluster_queue, put, reserved, state, workload
 
 
 def names(found: State, now: float = 0.0) -> list[str]:
@@ -287,3 +294,29 @@ def test_a_cohort_without_queues_that_brings_quota_into_a_tree_wakes_those_that_
     assert names(found) == []
     found.set_cohort("bank", Cohort("bank", parent="team", quotas={DEFAULT: Quota(10)}))
     assert names(found) == ["w"]
+
+
+def test_quota_that_is_released_in_the_middle_of_a_search_for_flavors_is_offered_once_the_search_has_ended() -> None:
+    """Also when its wake-up is due in the very cycle that ends the search, and so finds nothing parked."""
+    flavors = {name: FlavorResource(name, CPU) for name in ("one", "two")}
+    quotas = {flavors["one"]: Quota(3), flavors["two"]: Quota(0)}
+    found = state(cluster_queue("a", groups=(ResourceGroup((CPU,), tuple(flavors)),), quotas=quotas))
+    for flavor in flavors:
+        found.set_flavor(flavor, ResourceFlavor(flavor))
+    for name, cpu in (("small", 1), ("large", 2)):
+        held = reserved(name, cpu, "a")
+        assigned = PodSetAssignment("main", {CPU: "one"}, {CPU: cpu}, 1)
+        put(found, replace(held, admission=Admission("a", (assigned,))))
+    pods = tuple(PodSet(name, 1, {CPU: 1}) for name in ("leader", "worker"))
+    put(found, workload("group", 0, pod_sets=pods))
+    found.set_workload(Key("ns", "small"), None)
+    (first,) = itertools.islice(drain(found, found.policy, 100.0), 1)
+    found.set_workload(Key("ns", "large"), None)
+    (second,) = itertools.islice(drain(found, found.policy, 102.0), 1)
+    assert [(each.decisions[0].requeue, each.decisions[0].reason) for each in (first, second)] == [  # type: ignore[union-attr]
+        (Requeue.HEAP, "WaitingForQuota"),
+        (Requeue.PARKED, "ExceedsMaxQuota"),
+    ]
+    for _ in drain(found, found.policy, 102.0):
+        pass
+    assert found.assumed(Key("ns", "group"))
