@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.core.feedback.world import TEAMS
 from tests.eventually import eventually
-from tests.serving import AS_US, serving
+from tests.serving import AS_US, Served, serving
 
 pytestmark = pytest.mark.cluster
 
@@ -34,31 +33,35 @@ seiretsu:
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of this module's own, with our app and the two teams."""
+def bare() -> Iterator[ControlPlane]:
+    """A control plane of this module's own, without nodes."""
+    with ControlPlane.start(spec=Spec(nodes=())) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(bare: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("serve")
     (directory / "config.yaml").write_text(DENY)
-    config = str(directory / "config.yaml")
-    with (
-        ControlPlane.start(spec=Spec(nodes=())) as started,
-        serving(started.kubeconfig, directory, "--config", config) as process,
-    ):
+    with serving(bare.kubeconfig, directory, "--config", str(directory / "config.yaml")) as process:
         process.ready()
-        objects = [
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": f"team-{team}", "labels": {"team": team}},
-            }
-            for team in "ab"
-        ]
-        teams = [{"apiVersion": "kueue.x-k8s.io/v1beta2", **raw} for raw in yaml.safe_load(TEAMS)]
-        classes = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 1000}
-        teams.append({**classes, "metadata": {"name": "urgent"}})
-        apply(started, "apply", *objects, *teams, check=True)
-        # The caches follow what was just written: from the first Job that nothing is said of, they know it all.
-        asyncio.run(eventually(lambda: not apply(started, "create", job(), dry_run=True).stderr))
-        yield started
+        yield process
+
+
+@pytest.fixture(scope="module")
+def plane(bare: ControlPlane, served: Served) -> ControlPlane:
+    """The control plane with our app and the two teams."""
+    objects: list[Raw] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"team-{team}", "labels": {"team": team}}}
+        for team in "ab"
+    ]
+    teams = [{"apiVersion": "kueue.x-k8s.io/v1beta2", **raw} for raw in yaml.safe_load(TEAMS)]
+    classes = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 1000}
+    teams.append({**classes, "metadata": {"name": "urgent"}})
+    apply(bare, "apply", *objects, *teams, check=True)
+    # The caches follow what was just written: from the first Job that nothing is said of, they know it all.
+    asyncio.run(eventually(lambda: not apply(bare, "create", job(), dry_run=True).stderr))
+    return bare
 
 
 def apply(plane: ControlPlane, verb: str, *objects: Raw, check: bool = False, dry_run: bool = False) -> Done:
@@ -180,16 +183,14 @@ def test_system_namespaces_and_the_namespace_of_seiretsu_are_not_managed(plane: 
         assert json.loads(done.stdout)["spec"].get("suspend") in (None, False)
 
 
-def test_while_serve_is_down_only_queued_jobs_are_blocked(plane: ControlPlane, tmp_path: Path) -> None:
-    with ControlPlane.start(spec=Spec(nodes=())) as other:
-        with serving(other.kubeconfig, tmp_path) as process:
-            process.ready()
-            process.stop()
-        unqueued = apply(other, "create", job("", "default", name="plain"))
-        assert (unqueued.returncode, unqueued.stderr) == (0, "")
-        assert apply(other, "apply", {**job("", "default", name="plain")}).returncode == 0
-        queued = apply(other, "create", job("main", "default", name="queued"))
-        assert queued.returncode == 1
-        assert 'failed calling webhook "mjob.kb.io"' in queued.stderr
-        assert "connection refused" in queued.stderr
-        assert other.kubectl("create", "configmap", "a", "-n", "default").returncode == 0
+def test_while_serve_is_down_only_queued_jobs_are_blocked(plane: ControlPlane, served: Served) -> None:
+    """The last test of this module: it ends Seiretsu."""
+    assert served.stop() == 0
+    unqueued = apply(plane, "create", job("", "default", name="plain"))
+    assert (unqueued.returncode, unqueued.stderr) == (0, "")
+    assert apply(plane, "apply", {**job("", "default", name="plain")}).returncode == 0
+    queued = apply(plane, "create", job("main", "default", name="queued"))
+    assert queued.returncode == 1
+    assert 'failed calling webhook "mjob.kb.io"' in queued.stderr
+    assert "connection refused" in queued.stderr
+    assert plane.kubectl("create", "configmap", "a", "-n", "default").returncode == 0
