@@ -334,7 +334,7 @@ class Dispatcher:
         for key in keys:
             reconciler.changed(key)
             self.jobs_below(owner_of(kind, key))
-        self._pod_owner_of(new)
+        self._pod_owner_of(new or old)
         self.related(kind.resource, old, new)
 
     def related(self, served: Resource, old: Raw | None, new: Raw | None) -> None:

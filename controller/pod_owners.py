@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 import structlog
@@ -26,7 +27,7 @@ from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWor
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
-from core.jobs.pod_owner_groups import Step
+from core.jobs.pod_owner_groups import Step, Write
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
 from core.model import Key, Raw
 from core.model.owner import Owner
@@ -34,6 +35,8 @@ from core.model.owner import Owner
 log = structlog.get_logger(__name__)
 
 WORKERS = 5
+AT_ONCE = 100
+"""Objects that are considered without a pause: a set may have many thousands of groups."""
 
 
 class PodOwnerReconciler:
@@ -60,6 +63,7 @@ class PodOwnerReconciler:
         self.clock = clock
         self.resource = kind.resource
         self.store = caches.stores[self.resource]
+        self._problems: dict[Key, Problem] = {}
         self.queue = WorkQueue[Key](kind.resource.plural, longest_seconds=30.0)
 
     def changed(self, key: Key) -> None:
@@ -71,27 +75,47 @@ class PodOwnerReconciler:
         await self.queue.run(WORKERS, self.reconcile)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring one object, its Workloads and its pods one step on."""
+        """Brings one object, its Workloads and its pods one step on. Returns when to look again, in seconds."""
         owner = self.store.get(key)
+        problem: Problem | None = None
         if owner is None or meta.deleting(owner) or not self._managed(owner):
+            self._problems.pop(key, None)
             return None
-        for step in self._steps(owner):
-            async with self.writer.turn(first=isinstance(step, WorkloadStatus)):
-                await self._apply(owner, step)
-        return None
+        steps, again = self._steps(owner)
+        for place, step in enumerate(steps, start=1):
+            if not place % AT_ONCE:
+                await asyncio.sleep(0)
+            if isinstance(step, Problem):
+                problem = step
+            elif step is not None:
+                async with self.writer.turn(first=isinstance(step, WorkloadStatus)):
+                    await self._apply(owner, step)
+        self._tell_problem(key, owner, problem)
+        return again
 
-    def _steps(self, owner: Raw) -> Iterable[Step]:
-        """All that is to be done, decided before the first write."""
+    def _steps(self, owner: Raw) -> tuple[Iterator[Step | None], float | None]:
+        """All that is to be done by what is known now, and after how many seconds time alone changes that."""
         if self.kind is STATEFUL_SET:
-            name = Key(owner["metadata"]["namespace"], stateful_sets.name(owner))
-            raw, value = self.caches.workloads.get(name), self.caches.get(name)
+            named = [Key(owner["metadata"]["namespace"], name) for name in stateful_sets.workload_names(owner)]
+            found = (raw for key in named if (raw := self.caches.workloads.get(key)) is not None)
+            raw = next((each for each in found if stateful_sets.is_workload_of(owner, each)), None)
+            value = self.caches.get(key_of(raw)) if raw is not None else None
             pods = self._controlled_pods(owner)
             situation = stateful_sets.Situation(owner, pods, raw, value, self.caches.classes, self.clock())
-            return tuple(stateful_sets.steps(situation))
+            return stateful_sets.steps(situation), stateful_sets.settles_in(situation)
         made = self.caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
         members = self._labelled_pods(owner)
         of_set = leader_worker_sets.Situation(owner, members, made, self.caches.decoded, self.caches.classes)
-        return tuple(leader_worker_sets.steps(of_set))
+        return leader_worker_sets.steps(of_set), None
+
+    def _tell_problem(self, key: Key, owner: Raw, problem: Problem | None) -> None:
+        """Emits an event about a problem, once while it exists."""
+        if problem is not None and self._problems.get(key) != problem:
+            self._tell(owner, events.failed(problem.reason, problem.message))
+        if problem is None:
+            self._problems.pop(key, None)
+        else:
+            self._problems[key] = problem
 
     def _controlled_pods(self, owner: Raw) -> list[Raw]:
         key, uid = key_of(owner), owner["metadata"]["uid"]
@@ -111,7 +135,7 @@ class PodOwnerReconciler:
         except NestingError:
             return False
 
-    async def _apply(self, owner: Raw, step: Step) -> None:
+    async def _apply(self, owner: Raw, step: Write) -> None:
         match step:
             case CreateWorkload():
                 try:
@@ -126,8 +150,6 @@ class PodOwnerReconciler:
                 self._tell(owner, events.deleted_workload(step.workload))
             case WorkloadStatus():
                 await self.writer.patch(resources.WORKLOADS, step.workload, step.patch, subresource="status")
-            case Problem():
-                self._tell(owner, events.failed(step.reason, step.message))
             case Patch():
                 assert step.target is not None
                 try:

@@ -54,7 +54,10 @@ def _composed(s: Situation) -> Action | None:
 
 
 def _kept(s: Situation, match: Raw) -> Action | None:
-    """Brings pods and Workload together: owners first, so that the Workload is not deleted with replaced pods."""
+    """Brings pods and Workload together: owners first, so that the Workload is not deleted with replaced pods.
+
+    Excess pods of a group that serves wait with their gate: their owner would create deleted ones again without end.
+    """
     found = sort_out(s.job, match["spec"]["podSets"])
     references = match["metadata"].get("ownerReferences") or []
     known = {each["uid"] for each in references}
@@ -62,9 +65,8 @@ def _kept(s: Situation, match: Raw) -> Action | None:
     if added:
         patch = guarded({"metadata": {"ownerReferences": [*references, *added]}}, match)
         return UpdateWorkload(workload.key(match), patch, "owners", len(added))
-    return (
-        (_removed(found.excess) if found.excess else None) or _released(found.replaced) or _replacement(s, found.absent)
-    )
+    excess = [] if meta.serving(s.job) else found.excess
+    return (_removed(excess) if excess else None) or _released(found.replaced) or _replacement(s, found.absent)
 
 
 def _replacement(s: Situation, absent: int) -> Action | None:

@@ -13,11 +13,11 @@ from typing import Final
 from api import names
 from api.names import Annotation, Condition
 from core.jobs import meta, template, workload
-from core.jobs.actions import DeleteWorkload, UpdateWorkload
+from core.jobs.actions import DeleteWorkload, Problem, UpdateWorkload
 from core.jobs.fields import Path, at
 from core.jobs.kinds.pod import ended
 from core.jobs.pod_owner_groups import Step, created, followed, marked
-from core.jobs.pod_owners import LEADER_WORKER_SET, group_size, replicas
+from core.jobs.pod_owners import LEADER, LEADER_WORKER_SET, WORKER, group_size, replicas
 from core.model import Key, Raw, Workload
 from core.wire.guard import guarded
 from core.workload.priority import PriorityClasses
@@ -26,7 +26,8 @@ PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
 NAME: Final = f"{PREFIX}name"
 GROUP_INDEX: Final = f"{PREFIX}group-index"
 LEADER_NAME: Final = f"{PREFIX}leader-name"
-LEADER, WORKER = "leader", "worker"
+MOST_CREATED: Final = 100
+"""Workloads that are created before the set is considered anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +47,42 @@ def name(owner: Raw, index: int | str) -> str:
     return workload.name_of(LEADER_WORKER_SET.resource, f"{metadata['name']}-{index}", metadata["uid"])
 
 
-def steps(s: Situation) -> Iterator[Step]:
-    """Yields all that is to be done: at most one write for each object."""
-    wanted = {name(s.owner, index): index for index in range(_groups(s.owner))}
-    known = {raw["metadata"]["name"]: raw for raw in s.workloads}
-    for group, index in wanted.items():
-        if group not in known:
-            annotations = {Annotation.COMPONENT_WORKLOAD_INDEX: str(index)}
-            yield created(LEADER_WORKER_SET, s.owner, group, pod_sets(s.owner), s.classes, **annotations)
-        elif (change := _followed(s, known[group])) is not None:
-            yield change
-    for group, raw in known.items():
-        if group not in wanted and not meta.deleting(raw):
-            yield DeleteWorkload(workload.key(raw), meta.uid(raw), None)
+def steps(s: Situation) -> Iterator[Step | None]:
+    """Yields all that is to be done, at most one write for each object; None where nothing is to be done.
+
+    Nothing is computed ahead, because a set may have many thousands of groups: at most ``MOST_CREATED`` Workloads are
+    created, and each of them causes another call.
+    """
+    yield from _of_groups(s)
     for pod in s.pods:
+        yield None
         index_of = meta.labels(pod).get(GROUP_INDEX)
         if index_of is not None and not meta.deleting(pod) and not ended(pod):
             role, size = _role(s.owner, pod), group_size(s.owner)
             yield from marked(s.owner, pod, name(s.owner, index_of), total=size, role=role)
 
 
+def _of_groups(s: Situation) -> Iterator[Step | None]:
+    unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
+    for index in range(_groups(s.owner)):
+        group = name(s.owner, index)
+        known = unwanted.pop(group, None)
+        if known is not None:
+            yield _followed(s, known)
+            continue
+        annotations = {Annotation.COMPONENT_WORKLOAD_INDEX: str(index)}
+        step = created(LEADER_WORKER_SET, s.owner, group, pod_sets(s.owner), s.classes, **annotations)
+        yield step
+        created_now += 1
+        if isinstance(step, Problem) or created_now == MOST_CREATED:
+            return
+    for raw in unwanted.values():
+        yield None if meta.deleting(raw) else DeleteWorkload(workload.key(raw), meta.uid(raw), None)
+
+
 def pod_sets(owner: Raw) -> list[Raw]:
     """The leader and the workers, or all pods of the group if they have one template."""
-    size, (leader, workers) = group_size(owner), LEADER_WORKER_SET.templates
-    if at(owner, leader) is None:
-        return [_pod_set(owner, workers, names.DEFAULT_POD_SET, size)]
-    return [_pod_set(owner, leader, LEADER, 1), _pod_set(owner, workers, WORKER, size - 1)]
+    return [_pod_set(owner, each.path, each.name, each.count) for each in LEADER_WORKER_SET.slots(owner)]
 
 
 def _pod_set(owner: Raw, path: Path, role: str, count: int) -> Raw:

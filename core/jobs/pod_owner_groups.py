@@ -16,7 +16,8 @@ from core.wire.guard import guarded
 from core.workload import priority
 from core.workload.priority import Missing, PriorityClasses
 
-Step = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Problem | Patch | Delete
+Write = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Patch | Delete
+Step = Write | Problem
 
 
 def created(
@@ -28,18 +29,11 @@ def created(
         by_class = found.kind == names.Kind.WORKLOAD_PRIORITY_CLASS
         event = names.Event.WORKLOAD_PRIORITY_CLASS_NOT_FOUND if by_class else names.Event.ERR_WORKLOAD_COMPOSE
         return Problem(event, str(found))
-    metadata, resource = owner["metadata"], kind.resource
-    reference = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
+    metadata, mine = owner["metadata"], ownership(kind, owner)
     gates, queue = meta.annotations(owner).get(Annotation.ADMISSION_GATED_BY), meta.queue_name(owner)
     own = {
         Annotation.IS_GROUP_WORKLOAD: "true",
-        Annotation.JOB_OWNER_GVK: f"{resource.api_version}, Kind={resource.kind}",
-        Annotation.JOB_OWNER_NAME: metadata["name"],
+        **mine["annotations"],
         **found.get("metadata", {}).get("annotations", {}),
         **({Annotation.ADMISSION_GATED_BY: gates} if gates else {}),
         **annotations,
@@ -51,14 +45,33 @@ def created(
             "metadata": {
                 "name": name,
                 "namespace": metadata["namespace"],
-                "labels": {Label.JOB_UID: metadata["uid"]},
+                **mine,
                 "annotations": own,
                 "finalizers": [names.Finalizer.RESOURCE_IN_USE],
-                "ownerReferences": [reference],
             },
             "spec": {**({"queueName": queue} if queue else {}), "podSets": list(pod_sets), **found["spec"]},
         }
     )
+
+
+def ownership(kind: PodOwner, owner: Raw, others: Sequence[Raw] = ()) -> Raw:
+    """Returns the metadata by which an object owns a Workload beside ``others``, and is found from it."""
+    metadata, resource = owner["metadata"], kind.resource
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    own = {
+        Annotation.JOB_OWNER_GVK: f"{resource.api_version}, Kind={resource.kind}",
+        Annotation.JOB_OWNER_NAME: metadata["name"],
+    }
+    return {
+        "labels": {Label.JOB_UID: metadata["uid"]},
+        "annotations": own,
+        "ownerReferences": [*others, reference],
+    }
 
 
 def followed(owner: Raw, raw: Raw, classes: PriorityClasses) -> Raw:
@@ -71,7 +84,7 @@ def followed(owner: Raw, raw: Raw, classes: PriorityClasses) -> Raw:
 
 
 def marked(owner: Raw, pod: Raw, group: str, *, total: int, role: str, **annotations: str) -> list[Patch]:
-    """Makes the pod a member of the group; of a member only the queue may change afterwards."""
+    """Makes the pod a member of the group; of a member only the queue and the number of pods change afterwards."""
     labels = {
         Label.MANAGED: "true",
         Label.QUEUE_NAME: meta.queue_name(owner),
@@ -86,9 +99,10 @@ def marked(owner: Raw, pod: Raw, group: str, *, total: int, role: str, **annotat
         **annotations,
     }
     if meta.pod_group(pod) == group:
-        labels, own = {Label.QUEUE_NAME: meta.queue_name(owner)}, {}
+        labels, own = {Label.QUEUE_NAME: meta.queue_name(owner)}, {Annotation.POD_GROUP_TOTAL_COUNT: str(total)}
     missing = {key: value for key, value in labels.items() if value and meta.labels(pod).get(key) != value}
-    if not missing and not own:
+    other = {key: value for key, value in own.items() if meta.annotations(pod).get(key) != value}
+    if not missing and not other:
         return []
-    body = {"metadata": {"labels": missing, "annotations": own}}
+    body = {"metadata": {"labels": missing, "annotations": other}}
     return [Patch(guarded(body, pod, version=False), target=target(pod))]

@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from api import names
 from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
 from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
-from api.names import Annotation, Label
+from api.names import Annotation, Condition, Label
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, Setting, at, dotted
-from core.model import Raw
+from core.jobs.kind import Slot
+from core.model import Raw, Workload
 
 FORM: Final = Form(
     fields(
@@ -31,6 +33,8 @@ FORM: Final = Form(
     )
 )
 MOST_GROUPS: Final = 1_000_000
+LEADER, WORKER = "leader", "worker"
+"""The pod sets of a group of a LeaderWorkerSet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,17 @@ class PodOwner:
     templates: tuple[Path, ...] = (("spec", "template"),)
     labels_pods: bool = True
     optional: bool = False
+
+    def slots(self, owner: Raw) -> list[Slot]:
+        """The pod sets of one Workload of the object: one pod."""
+        return [Slot(names.DEFAULT_POD_SET, 1, self.templates[0])]
+
+    def workloads(self, owner: Raw) -> int:
+        """How many Workloads the object has."""
+        return replicas(owner)
+
+    unit = "pod"
+    """What has a Workload by itself."""
 
     def marks(self, owner: Raw) -> list[Setting]:
         """The fields of the pod templates of a queued object, by which its pods are gated and queued."""
@@ -66,7 +81,7 @@ class PodOwner:
             errors.append(forbidden(metadata.ELASTIC, detail))
         return errors
 
-    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled, workload: Workload | None = None) -> list[FieldError]:
         """Returns the errors of a change: a queue stays while a pod is ready, and is not removed."""
         suspended = not (old.get("status") or {}).get("readyReplicas")
         errors = metadata.on_update(
@@ -103,7 +118,15 @@ class _StatefulSets(PodOwner):
         """Whether the pods are those of a LeaderWorkerSet, which creates StatefulSets."""
         return any(each != self.framework for each in self._parents(owner))
 
-    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+    def slots(self, owner: Raw) -> list[Slot]:
+        """One pod set of all pods."""
+        return [Slot(names.DEFAULT_POD_SET, replicas(owner), self.templates[0], field="replicas")]
+
+    def workloads(self, owner: Raw) -> int:
+        """One, except without replicas."""
+        return min(1, replicas(owner))
+
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled, workload: Workload | None = None) -> list[FieldError]:
         """Returns the errors of a change: replicas only to zero and from zero."""
         errors = PodOwner.change_errors(self, old, new, enabled)
         if not (meta.queue_name(new) or self.framework in self._parents(new)):
@@ -113,13 +136,32 @@ class _StatefulSets(PodOwner):
             errors.append(invalid("spec.replicas", after, metadata.IMMUTABLE))
         if not before and after and (new.get("status") or {}).get("replicas"):
             errors.append(forbidden("spec.replicas", "scaling down is still in progress"))
+        elif not before and after and workload is not None and _still_used(workload):
+            errors.append(forbidden("spec.replicas", "workload from previous scale-down is still being deleted"))
         return errors + _shape_errors(self.templates[0], old, new)
+
+
+def _still_used(workload: Workload) -> bool:
+    """Whether the Workload of a StatefulSet without replicas still has the quota of the former ones."""
+    reserved = workload.holds(Condition.QUOTA_RESERVED) and not workload.holds(Condition.FINISHED)
+    return workload.deleting or reserved
 
 
 class _LeaderWorkerSets(PodOwner):
     """Each group of a leader and its workers has a Workload: the number of groups may change, their size may not."""
 
     __slots__ = ()
+    unit = "group"
+
+    def slots(self, owner: Raw) -> list[Slot]:
+        """The leader and the workers of a group, or all its pods if they have one template."""
+        size, (leader, workers) = group_size(owner), self.templates
+        if at(owner, leader) is None:
+            return [Slot(names.DEFAULT_POD_SET, size, workers, field="size")]
+        return [
+            Slot(LEADER, 1, leader, called="the leader"),
+            Slot(WORKER, size - 1, workers, called="the workers", field="the number of workers"),
+        ]
 
     def marks(self, owner: Raw) -> list[Setting]:
         """As of other kinds; the pods serve, and the controller sets their group."""
@@ -135,7 +177,7 @@ class _LeaderWorkerSets(PodOwner):
             errors.append(invalid("spec.replicas", replicas(owner), f"should be less or equal to {MOST_GROUPS}"))
         return errors
 
-    def change_errors(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+    def change_errors(self, old: Raw, new: Raw, enabled: Enabled, workload: Workload | None = None) -> list[FieldError]:
         """Returns the errors of a change: the size of a group and what admission depends on stay."""
         errors = PodOwner.change_errors(self, old, new, enabled)
         if not (meta.queue_name(new) or self.framework in self._parents(new)):

@@ -13,12 +13,12 @@ from typing import Final
 from api import names
 from api.names import Annotation, Condition
 from core.jobs import meta, template, workload
-from core.jobs.actions import UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.fields import at
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
-from core.jobs.kinds.pod_group import deletion
-from core.jobs.pod_owner_groups import Step, created, followed, marked
+from core.jobs.kinds.pod_group import deletion, grace_left
+from core.jobs.pod_owner_groups import Step, created, followed, marked, ownership
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
@@ -33,7 +33,7 @@ _REVISION: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A StatefulSet that is queued, its pods, and the Workload with its name."""
+    """A StatefulSet that is queued, its pods, and its Workload (``workload_names``)."""
 
     owner: Raw
     pods: Sequence[Raw]
@@ -43,19 +43,44 @@ class Situation:
     now: float
 
 
+def workload_names(owner: Raw) -> tuple[str, str]:
+    """The names that its Workload may have: that of a new one, and that which older versions of Kueue gave."""
+    metadata = owner["metadata"]
+    return name(owner), workload.name_of(STATEFUL_SET.resource, metadata["name"], "")
+
+
+def is_workload_of(owner: Raw, raw: Raw) -> bool:
+    """Whether a Workload with one of these names is the StatefulSet's, or nobody's and may become it."""
+    if raw["metadata"]["name"] == name(owner):
+        return True
+    references = raw["metadata"].get("ownerReferences") or ()
+    others = (each for each in references if each["kind"] == STATEFUL_SET.resource.kind)
+    marked = meta.annotations(raw).get(Annotation.IS_GROUP_WORKLOAD) == "true"
+    return marked and all(each["uid"] == meta.uid(owner) for each in others)
+
+
 def name(owner: Raw) -> str:
-    """The name of the Workload, and of the group of the pods."""
+    """The name of a new Workload."""
     metadata = owner["metadata"]
     return workload.name_of(STATEFUL_SET.resource, metadata["name"], metadata["uid"])
 
 
-def steps(s: Situation) -> Iterator[Step]:
-    """Yields all that is to be done: at most one write for each object."""
+def steps(s: Situation) -> Iterator[Step | None]:
+    """Yields all that is to be done, at most one write for each object; None where nothing is to be done."""
     if (step := _workload(s)) is not None:
         yield step
+    if (problem := _resized(s)) is not None:
+        yield problem
     for pod in s.pods:
+        yield None
         if not meta.deleting(pod) and not ended(pod):
             yield from _marked(s, pod)
+
+
+def settles_in(s: Situation) -> float | None:
+    """After how many seconds a pod counts as gone that keeps the quota of a StatefulSet without replicas."""
+    left = [grace_left(pod, s.now) for pod in s.pods if not replicas(s.owner) and meta.deleting(pod)]
+    return min((each for each in left if each > 0), default=None)
 
 
 def _workload(s: Situation) -> Step | None:
@@ -66,7 +91,7 @@ def _workload(s: Situation) -> Step | None:
         return None
     if change := followed(s.owner, s.raw, s.classes) or _followed(s.owner, s.raw, s.value, count):
         return UpdateWorkload(s.value.key, guarded(change, s.raw), "matching")
-    return _held(s.value, s.now) if not count else _continued(s.value, s.now)
+    return _held(s, s.value) if not count else _continued(s.value, s.now)
 
 
 def _pod_sets(owner: Raw) -> list[Raw]:
@@ -76,7 +101,9 @@ def _pod_sets(owner: Raw) -> list[Raw]:
 
 
 def _followed(owner: Raw, raw: Raw, value: Workload, count: int) -> Raw:
-    """The change of a Workload that follows its StatefulSet: queue at any time, replicas while it has no quota."""
+    """The change of a Workload that follows its StatefulSet, while it has no quota: its queue and its replicas."""
+    if adoption := _adopted(owner, raw):
+        return adoption
     spec: Raw = {}
     queue = meta.queue_name(owner)
     if count and queue and value.queue != queue and not value.holds(Condition.QUOTA_RESERVED):
@@ -87,10 +114,48 @@ def _followed(owner: Raw, raw: Raw, value: Workload, count: int) -> Raw:
     return {"spec": spec} if spec else {}
 
 
-def _held(value: Workload, now: float) -> WorkloadStatus | None:
-    if not value.holds(Condition.QUOTA_RESERVED) or not value.active:
+def _adopted(owner: Raw, raw: Raw) -> Raw:
+    """The change that makes the StatefulSet an owner of a Workload that an older version of Kueue created."""
+    references = raw["metadata"].get("ownerReferences") or []
+    if any(each["uid"] == meta.uid(owner) for each in references):
+        return {}
+    return {"metadata": ownership(STATEFUL_SET, owner, references)}
+
+
+def _held(s: Situation, value: Workload) -> WorkloadStatus | None:
+    """Without replicas the Workload is not queued, and gives its quota back when no pod uses it."""
+    reserved = value.condition(Condition.QUOTA_RESERVED)
+    on_hold = reserved is not None and not reserved.status and reserved.reason == names.PendingReason.ON_HOLD
+    uses = value.holds(Condition.QUOTA_RESERVED) and any(_uses_quota(pod, s.now) for pod in s.pods)
+    if on_hold or uses or not value.active:
         return None
-    return _status(value, transitions.waiting(value, names.PendingReason.ON_HOLD, ON_HOLD, now))
+    return _status(value, transitions.waiting(value, names.PendingReason.ON_HOLD, ON_HOLD, s.now))
+
+
+def _uses_quota(pod: Raw, now: float) -> bool:
+    """Whether a pod may run: it has a node, has not ended, and its time to terminate is not over."""
+    gone = ended(pod) or (meta.deleting(pod) and grace_left(pod, now) <= 0)
+    return bool(at(pod, ("spec", "nodeName"))) and not gone
+
+
+def _resized(s: Situation) -> Problem | None:
+    """Reports replicas that have no quota: ``kubectl scale`` changes them while the pods run."""
+    count, granted = replicas(s.owner), _granted(s)
+    if granted is None or count <= granted:
+        return None
+    waiting = "1 pod waits" if count - granted == 1 else f"{count - granted} pods wait"
+    text = (
+        f"the quota is for {granted} of {count} replicas, {waiting}: scale it to {granted}, or to 0 and then to {count}"
+    )
+    return Problem(names.Event.ERR_WORKLOAD_COMPOSE, text)
+
+
+def _granted(s: Situation) -> int | None:
+    """For how many pods the Workload has quota; None while it has none."""
+    value = s.value
+    if value is None or not value.holds(Condition.QUOTA_RESERVED) or value.holds(Condition.FINISHED):
+        return None
+    return sum(pod_set.count for pod_set in value.pod_sets)
 
 
 def _continued(value: Workload, now: float) -> WorkloadStatus | None:
@@ -122,7 +187,19 @@ def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
         Annotation.POD_GROUP_FAST_ADMISSION: "true",
         Annotation.POD_GROUP_POD_INDEX_LABEL: "apps.kubernetes.io/pod-index",
     }
-    return [*marked(owner, pod, name(owner), total=replicas(owner), role=names.DEFAULT_POD_SET, **more)]
+    granted = _granted(s)
+    if granted is not None and _place(owner, pod) >= granted:
+        return []  # it waits outside of the group, where it cannot start instead of another pod that is being replaced
+    group = name(owner) if s.raw is None else s.raw["metadata"]["name"]
+    total = replicas(owner) if granted is None else min(granted, replicas(owner))
+    return [*marked(owner, pod, group, total=total, role=names.DEFAULT_POD_SET, **more)]
+
+
+def _place(owner: Raw, pod: Raw) -> int:
+    """The place of a pod among the replicas, from 0: the end of its name."""
+    index = pod["metadata"]["name"].rpartition("-")[2]
+    first = at(owner, ("spec", "ordinals", "start")) or 0
+    return int(index) - int(first) if index.isascii() and index.isdigit() else 0
 
 
 def _ungated(pod: Raw) -> list[Patch | Delete]:

@@ -425,6 +425,107 @@ def test_a_statefulset_has_one_workload_is_scaled_to_zero_and_starts_again(world
     world.until("all quota is free", lambda: reserving(world, "twelfth") == 0)
 
 
+def stateful_set(name: str, queue: str, *, replicas: int, **spec: Any) -> Raw:
+    container = {"name": "c", "image": "one", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name, "labels": {QUEUE: queue, CLASS: "low"}},
+        "spec": {"replicas": replicas, "serviceName": name, "selector": selector, "template": template, **spec},
+    }
+
+
+def pods_of(world: World, app: str) -> dict[str, Raw]:
+    found = world.get("pods")["items"]
+    return {each["metadata"]["name"]: each for each in found if each["metadata"]["labels"].get("app") == app}
+
+
+def states_of(world: World, app: str) -> dict[str, str]:
+    return {name: "gated" if gates(each) else each["status"]["phase"] for name, each in pods_of(world, app).items()}
+
+
+def test_a_statefulset_that_is_scaled_up_while_it_runs_keeps_its_new_pods_waiting(world: World) -> None:
+    queue(world, "scaled", one=9)
+    world.create(stateful_set("cache", "scaled", replicas=2, podManagementPolicy="Parallel"))
+    run = {"cache-0": "Running", "cache-1": "Running"}
+    world.until("both run", lambda: states_of(world, "cache") == run)
+    world.plane.kubectl("scale", "statefulset", "cache", "-n", SPACE, "--replicas=4", check=True)
+    more = {**run, "cache-2": "gated", "cache-3": "gated"}
+    world.until("two wait", lambda: states_of(world, "cache") == more)
+
+    def told() -> list[Raw]:
+        found = world.get("events")["items"]
+        return [each for each in found if "the quota is for 2 of 4 replicas, 2 pods wait" in each.get("message", "")]
+
+    world.until("the set says why", lambda: bool(told()))
+    before = {name: each["metadata"]["uid"] for name, each in pods_of(world, "cache").items()}
+    world.delete("pods", "cache-0")
+
+    def replaced() -> bool:
+        found = pods_of(world, "cache")
+        return "cache-0" in found and found["cache-0"]["metadata"]["uid"] != before["cache-0"]
+
+    world.until("it is replaced", replaced)
+    world.until("with the quota of the one before", lambda: states_of(world, "cache") == more)
+    after = {name: each["metadata"]["uid"] for name, each in pods_of(world, "cache").items()}
+    assert {name for name in before if before[name] != after[name]} == {"cache-0"}, "no other pod was deleted"
+    world.plane.kubectl("scale", "statefulset", "cache", "-n", SPACE, "--replicas=0", check=True)
+    name = world.workload("cache")["metadata"]["name"]
+    world.until("it is on hold", lambda: condition_of(world, name, "QuotaReserved")[:2] == ("False", "OnHold"))
+    world.plane.kubectl("scale", "statefulset", "cache", "-n", SPACE, "--replicas=4", check=True)
+    world.until("all four run", lambda: list(states_of(world, "cache").values()) == ["Running"] * 4)
+    world.delete("statefulsets", "cache")
+    world.until("its pods are gone", lambda: not pods_of(world, "cache"))
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_a_rolling_update_of_a_statefulset_replaces_its_pods_within_its_quota(world: World, policy: str) -> None:
+    app = f"rolling-{policy.lower()}"
+    queue(world, app, one=3)
+    world.create(stateful_set(app, app, replicas=3, podManagementPolicy=policy))
+    world.until("all run", lambda: list(states_of(world, app).values()) == ["Running"] * 3)
+
+    def images() -> list[str]:
+        return [each["spec"]["containers"][0]["image"] for _, each in sorted(pods_of(world, app).items())]
+
+    def update(image: str, partition: int) -> None:
+        container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "1"}}}
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
+        template = {"spec": {"containers": [container]}}
+        world.patch("statefulsets", app, {"spec": {"updateStrategy": strategy, "template": template}})
+
+    update("two", partition=2)
+    world.until("the last one is replaced", lambda: images() == ["one", "one", "two"])
+    world.until("it runs", lambda: list(states_of(world, app).values()) == ["Running"] * 3)
+    world.delete("pods", f"{app}-0")
+    world.until("one of the old revision is replaced", lambda: images() == ["one", "one", "two"])
+    world.until("all run with it", lambda: list(states_of(world, app).values()) == ["Running"] * 3)
+    update("two", partition=0)
+    world.until("all are replaced", lambda: images() == ["two"] * 3)
+    world.until("all of them run", lambda: list(states_of(world, app).values()) == ["Running"] * 3)
+    assert reserving(world, app) == 1
+    world.delete("statefulsets", app)
+    world.until("its pods are gone", lambda: not pods_of(world, app))
+
+
+def test_a_statefulset_that_is_updated_while_it_waits_starts_with_the_new_pods(world: World) -> None:
+    queue(world, "waiting", one=1)
+    world.create(stateful_set("late", "waiting", replicas=2))
+    world.until("its first pod waits", lambda: states_of(world, "late") == {"late-0": "gated"})
+    world.patch("statefulsets", "late", {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}})
+    world.until(
+        "its first pod is a new one",
+        lambda: [each["metadata"]["annotations"].get("version") for each in pods_of(world, "late").values()] == ["2"],
+    )
+    assert states_of(world, "late") == {"late-0": "gated"}
+    world.patch("clusterqueues", "waiting", {"spec": {"resourceGroups": groups(2, 0)}})
+    world.until("both run", lambda: list(states_of(world, "late").values()) == ["Running"] * 2)
+    world.delete("statefulsets", "late")
+    world.until("its pods are gone", lambda: not pods_of(world, "late"))
+
+
 @pytest.fixture(scope="module")
 def sets(world: World, served: Served, tmp_path_factory: pytest.TempPathFactory) -> World:
     """LeaderWorkerSet, installed after Seiretsu."""
@@ -494,6 +595,50 @@ def test_each_group_of_a_leaderworkerset_is_queued_and_preempted_by_itself(sets:
     world.until("its pods are gone", lambda: not states())
     world.until("its Workloads too", lambda: not workloads())
     world.until("the quota is free", lambda: reserving(world, "thirteenth") == 0)
+
+
+def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_groups(sets: World) -> None:
+    world = sets
+    queue(world, "rolling-groups", one=6)
+    world.create(leader_worker_set("roll", "rolling-groups", groups=3))
+
+    def states() -> list[tuple[str, list[str], list[str]]]:
+        """Of each group what its pods do, and their images."""
+        found: dict[str, list[Raw]] = {}
+        for each in world.get("pods")["items"]:
+            if each["metadata"]["labels"].get(leaderworkerset.NAME) == "roll":
+                index = each["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
+                found.setdefault(index, []).append(each)
+        return [
+            (
+                index,
+                sorted("gated" if gates(each) else each["status"]["phase"] for each in pods),
+                sorted({each["spec"]["containers"][0]["image"] for each in pods}),
+            )
+            for index, pods in sorted(found.items())
+        ]
+
+    def workload_of(index: str) -> str:
+        items = world.get("workloads")["items"]
+        return next(n for each in items if (n := each["metadata"]["name"]).startswith(f"leaderworkerset-roll-{index}-"))
+
+    def does(index: str, image: str, what: str) -> bool:
+        return (index, [what] * 2, [image]) in states()
+
+    world.until("all run", lambda: all(does(index, "none", "Running") for index in "012"))
+    world.patch("workloads", workload_of("0"), {"spec": {"active": False}})
+    world.until("one of them waits", lambda: does("0", "none", "gated"))
+    templates = leader_worker_set("roll", "rolling-groups", groups=3)["spec"]["leaderWorkerTemplate"]
+    for template in ("leaderTemplate", "workerTemplate"):
+        templates[template]["spec"]["containers"][0]["image"] = "two"
+    world.patch("leaderworkersets", "roll", {"spec": {"leaderWorkerTemplate": templates}})
+    world.until("running groups are replaced", lambda: all(does(index, "two", "Running") for index in "12"), within=120)
+    world.until("and the one that waits", lambda: does("0", "two", "gated"), within=120)
+    assert reserving(world, "rolling-groups") == 2
+    world.patch("workloads", workload_of("0"), {"spec": {"active": True}})
+    world.until("it runs too", lambda: does("0", "two", "Running"))
+    world.delete("leaderworkersets", "roll")
+    world.until("its pods are gone", lambda: not states())
 
 
 PAGES = Path(__file__).parents[2] / "docs" / "kinds"

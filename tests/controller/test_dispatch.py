@@ -15,6 +15,7 @@ from controller.events import Recorder
 from controller.jobs import JobReconciler
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
+from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
@@ -22,6 +23,7 @@ from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB, POD
+from core.jobs.pod_owners import STATEFUL_SET
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
@@ -94,6 +96,25 @@ def test_a_change_that_concerns_many_jobs_queues_them_in_steps(changed: str) -> 
     (step,) = steps
     assert len(pods.queue) == 0
     assert [len(pods.queue) for _ in step] == [AT_ONCE, many]
+
+
+def test_a_deleted_pod_wakes_the_set_whose_quota_it_used() -> None:
+    caches = Caches(State(), rows([POD], [STATEFUL_SET]))
+    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
+    jobs = JobReconciler(POD, caches, writer, recorder, metrics, Settings())
+    sets = PodOwnerReconciler(STATEFUL_SET, caches, writer, recorder, Settings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
+    scheduler = Scheduler(caches, writer, recorder, metrics)
+    queues, mirror = QueueStatuses(caches, writer), QueueMirror(caches, writer)
+    found = pod(name="s-0", ownerReferences=[{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u"}])
+    found["metadata"]["ownerReferences"][0]["controller"] = True
+    caches.stores[POD.resource].observe("ADDED", found)
+    caches.start()
+    dispatcher = Dispatcher(caches, scheduler, looked_after, queues, [jobs], mirror, [sets])
+    dispatcher.connect(dispatch_of(rows([POD], [STATEFUL_SET])))
+    assert len(sets.queue) == 0
+    caches.stores[POD.resource].observe("DELETED", found)
+    assert len(sets.queue) == 1
 
 
 def test_a_withdrawn_reservation_updates_the_queue_statuses_although_no_object_changed() -> None:

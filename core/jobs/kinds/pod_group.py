@@ -123,15 +123,13 @@ class PodGroup(Pod):
         return any(gated(pod) or ended(pod) for pod in job["members"])
 
     def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
-        """Removes the gates, with the nodes of each pod's role; pods whose role the Workload does not have wait on."""
+        """Removes the gates, with the nodes of each pod's role; pods that the Workload does not count wait on."""
         by_role = {each.name: each for each in injections}
+        counted = sort_out(job, [{"name": each.name, "count": each.count} for each in injections]).kept
         writes: list[Write] = []
-        for pod in job["members"]:
-            if not gated(pod) or meta.deleting(pod):
-                continue
-            injection = by_role.get(role(pod))
-            if injection is not None:
-                after = changed(template.inject(pod, injection), *self.release(pod))
+        for pod in counted:
+            if gated(pod) and not meta.deleting(pod) and not ended(pod):
+                after = changed(template.inject(pod, by_role[role(pod)]), *self.release(pod))
                 writes += [replace(patch, target=target(pod)) for patch in self.difference(pod, after)]
         return writes
 

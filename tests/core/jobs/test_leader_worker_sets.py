@@ -8,10 +8,10 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
-from core.jobs.actions import CreateWorkload, DeleteWorkload, UpdateWorkload
+from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload
 from core.jobs.kind import Patch
 from core.jobs.kinds import POD
-from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, Situation, name, steps
+from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, MOST_CREATED, Situation, name, steps
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import LEADER_WORKER_SET
 from core.model import Key, Raw
@@ -31,7 +31,7 @@ def made(*, replicas: int = 2, size: int = 3, leader: bool = True, queue: str = 
 
 def decided(owner: Raw, workloads: list[Raw] | None = None, *pods: Raw) -> list[Step]:
     found = workloads or []
-    return list(steps(Situation(owner, pods, found, decoded(*found), CLASSES)))
+    return [step for step in steps(Situation(owner, pods, found, decoded(*found), CLASSES)) if step is not None]
 
 
 def workloads_of(owner: Raw) -> list[Raw]:
@@ -64,6 +64,29 @@ def test_without_a_leader_template_all_pods_of_a_group_are_one_pod_set() -> None
 def test_the_workload_of_a_group_that_is_not_wanted_any_more_is_deleted() -> None:
     found = workloads_of(made())
     assert decided(made(replicas=1), found) == [DeleteWorkload(Key("ns", name(made(), 1)), name(made(), 1), None)]
+
+
+def test_a_set_of_a_million_groups_gets_a_limited_number_of_workloads_at_a_time() -> None:
+    huge = made(replicas=1_000_000)
+    first = workloads_of(huge)
+    assert [raw["metadata"]["name"] for raw in first] == [name(huge, index) for index in range(MOST_CREATED)]
+    (second, *_) = decided(huge, first)
+    assert isinstance(second, CreateWorkload)
+    assert second.manifest["metadata"]["name"] == name(huge, MOST_CREATED)
+
+
+def test_groups_that_exist_are_considered_one_by_one() -> None:
+    owner = made(replicas=50)
+    found = workloads_of(owner)
+    some = Situation(owner, (), found, decoded(*found), CLASSES)
+    assert list(steps(some)) == [None] * 50, "the caller can pause after each of them"
+
+
+def test_a_missing_priority_class_is_one_problem_and_not_one_for_each_group() -> None:
+    owner = made(replicas=50)
+    owner["metadata"]["labels"][Label.PRIORITY_CLASS] = "missing"
+    (problem,) = decided(owner)
+    assert isinstance(problem, Problem)
 
 
 def test_groups_that_an_update_adds_for_a_time_keep_their_workloads() -> None:

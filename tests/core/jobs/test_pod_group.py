@@ -24,7 +24,7 @@ from core.jobs.decide import decide
 from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, POD_GROUP, kind_at
-from core.jobs.kinds.pod_group import sort_out
+from core.jobs.kinds.pod_group import owner_reference, sort_out
 from core.jobs.situation import Situation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.model.owner import owner
@@ -333,3 +333,13 @@ def test_the_pods_of_a_deleted_group_workload_are_deleted_without_finalizers() -
     assert isinstance(action, Stop)
     assert [type(each) for each in action.writes].count(Delete) == 3
     assert sum("finalizers" in each.body["metadata"] for each in action.writes if isinstance(each, Patch)) == 3
+
+
+def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> None:
+    serving = {Annotation.POD_GROUP_SERVING: "true", Annotation.POD_GROUP_FAST_ADMISSION: "true"}
+    pods = [member(name, gated=False, annotations=serving, finalizers=[]) for name in "abc"]
+    raw = admitted(workload_of(*pods))
+    more = [member(name, annotations=serving, finalizers=[]) for name in "de"]
+    assert isinstance(decided([*pods, *more], raw), Nothing)
+    raw["metadata"]["ownerReferences"] += [owner_reference(each) for each in more]
+    assert of(decided([*pods[:2], *more], raw)) == ["d"], "as many as have quota"

@@ -9,12 +9,12 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
-from core.jobs.actions import CreateWorkload, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, kind_at
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET
-from core.jobs.stateful_sets import Situation, name, steps
+from core.jobs.stateful_sets import Situation, is_workload_of, name, settles_in, steps, workload_names
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
@@ -29,8 +29,11 @@ def stateful_set(*, replicas: int = 2, status: Raw | None = None, queue: str = "
 
 
 def decided(owner: Raw, raw: Raw | None = None, *pods: Raw) -> list[Step]:
-    value = read(raw) if raw is not None else None
-    return list(steps(Situation(owner, pods, raw, value, CLASSES, NOW)))
+    return [step for step in steps(situation(owner, raw, *pods)) if step is not None]
+
+
+def situation(owner: Raw, raw: Raw | None = None, *pods: Raw) -> Situation:
+    return Situation(owner, pods, raw, read(raw) if raw is not None else None, CLASSES, NOW)
 
 
 def workload_of(owner: Raw) -> Raw:
@@ -48,7 +51,7 @@ def admitted(raw: Raw) -> Raw:
 
 def member(**more: Any) -> Raw:
     parent = {Annotation.POD_SUSPENDING_PARENT: "statefulset"}
-    return pod(name="s-0", annotations=parent, labels={Label.MANAGED: "true"}, **more)
+    return pod(**{"name": "s-0", "annotations": parent, "labels": {Label.MANAGED: "true"}, **more})
 
 
 def test_it_gets_the_workload_of_a_group_that_it_owns_and_does_not_control() -> None:
@@ -136,12 +139,103 @@ def test_without_replicas_the_workload_gives_its_quota_back_and_waits_until_ther
     assert facts(again.after)["QuotaReserved"] == "False/PendingEvaluation"
 
 
+def running(place: int, **metadata: Any) -> Raw:
+    """A pod of the set that has a node."""
+    return member(gated=False, spec={"nodeName": "n"}, status={"phase": "Running"}, uid=f"uid-{place}", **metadata)
+
+
+PAST, SOON = "1970-01-01T00:16:00Z", "1970-01-01T00:17:00Z"
+"""Before and after ``NOW``, which is 1000."""
+
+
+@pytest.mark.parametrize(
+    ("pods", "held", "again"),
+    [
+        ([running(0)], False, None),
+        ([running(0, deletionTimestamp=SOON)], False, 20.0),
+        ([running(0, deletionTimestamp=PAST)], True, None),
+        ([member()], True, None),
+        ([], True, None),
+    ],
+    ids=["runs", "is terminated", "should be gone, as on a lost node", "never started", "no pod"],
+)
+def test_scaled_to_zero_it_keeps_its_quota_until_no_pod_uses_it(
+    pods: list[Raw], held: bool, again: float | None
+) -> None:
+    owner, raw = stateful_set(replicas=0), admitted(workload_of(stateful_set()))
+    found = [step for step in decided(owner, raw, *pods) if isinstance(step, WorkloadStatus)]
+    assert len(found) == held
+    assert settles_in(situation(owner, raw, *pods)) == again
+
+
+def test_scaled_to_zero_while_it_waits_it_leaves_the_queue() -> None:
+    (step,) = decided(stateful_set(replicas=0), workload_of(stateful_set()))
+    assert isinstance(step, WorkloadStatus)
+    assert facts(step.after)["QuotaReserved"] == "False/OnHold"
+
+
 @pytest.mark.parametrize("change", [{"queue": "other"}, {"replicas": 3}], ids=["queue", "replicas"])
 def test_a_waiting_workload_follows_its_set_and_an_admitted_one_does_not(change: Any) -> None:
     raw = workload_of(stateful_set())
     (step,) = decided(stateful_set(**change), raw)
     assert isinstance(step, UpdateWorkload)
-    assert decided(stateful_set(**change), admitted(raw)) == []
+    found = decided(stateful_set(**change), admitted(raw))
+    assert not any(isinstance(each, UpdateWorkload) for each in found)
+
+
+def test_replicas_beyond_the_quota_of_a_running_set_are_reported() -> None:
+    (problem,) = decided(stateful_set(replicas=5), admitted(workload_of(stateful_set())))
+    assert isinstance(problem, Problem)
+    assert problem.message == ("the quota is for 2 of 5 replicas, 3 pods wait: scale it to 2, or to 0 and then to 5")
+    assert decided(stateful_set(replicas=1), admitted(workload_of(stateful_set()))) == []
+
+
+@pytest.mark.parametrize("start", [0, 7])
+def test_pods_without_quota_do_not_join_the_group_until_it_is_queued_again(start: int) -> None:
+    owner, raw = stateful_set(replicas=4), admitted(workload_of(stateful_set()))
+    owner["spec"]["ordinals"] = {"start": start}
+    pods = [member(name=f"s-{start + place}", uid=f"{place}") for place in range(4)]
+
+    def joins(raw: Raw) -> list[str]:
+        patches = [each for each in decided(owner, raw, *pods) if isinstance(each, Patch)]
+        return [each.target.key.name for each in patches if each.target is not None]
+
+    assert joins(raw) == [f"s-{start}", f"s-{start + 1}"]
+    assert len(joins(workload_of(owner))) == 4
+
+
+def test_the_group_of_a_set_that_is_scaled_down_while_it_runs_is_ready_with_fewer_pods() -> None:
+    raw = admitted(workload_of(stateful_set()))
+    (step,) = decided(stateful_set(), raw, member())
+    assert isinstance(step, Patch)
+    marked = merged(member(), step.body)
+    assert marked["metadata"]["annotations"][Annotation.POD_GROUP_TOTAL_COUNT] == "2"
+    (fewer,) = decided(stateful_set(replicas=1), raw, marked)
+    assert isinstance(fewer, Patch)
+    assert fewer.body["metadata"]["annotations"] == {Annotation.POD_GROUP_TOTAL_COUNT: "1"}
+
+
+def test_the_workload_of_an_older_version_is_adopted_with_its_name() -> None:
+    owner = stateful_set()
+    older = workload_of(owner)
+    older["metadata"] |= {"name": workload_names(owner)[1], "ownerReferences": [], "labels": {}}
+    assert is_workload_of(owner, older)
+    (step, marks) = decided(owner, older, member())
+    assert isinstance(step, UpdateWorkload)
+    adopted = merged(older, step.patch)
+    assert [each["uid"] for each in adopted["metadata"]["ownerReferences"]] == ["set-uid"]
+    assert adopted["metadata"]["labels"] == {Label.JOB_UID: "set-uid"}
+    assert isinstance(marks, Patch)
+    assert POD.key(merged(member(), marks.body)) == Key("ns", f"group/{workload_names(owner)[1]}")
+    assert decided(owner, adopted) == []
+
+
+def test_the_workload_of_an_earlier_set_of_the_same_name_is_not_adopted() -> None:
+    owner = stateful_set()
+    older = workload_of(owner)
+    older["metadata"] |= {"name": workload_names(owner)[1]}
+    older["metadata"]["ownerReferences"][0]["uid"] = "earlier"
+    assert not is_workload_of(owner, older)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +250,15 @@ def test_a_waiting_workload_follows_its_set_and_an_admitted_one_does_not(change:
 def test_replicas_change_only_to_zero_and_from_zero(before: int, now: int, errors: list[str]) -> None:
     old, new = stateful_set(replicas=before), stateful_set(replicas=now)
     assert [str(each) for each in STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__)] == errors
+
+
+def test_replicas_wait_until_the_former_ones_have_released_their_quota() -> None:
+    old, new, raw = stateful_set(replicas=0), stateful_set(replicas=3), workload_of(stateful_set())
+    errors = STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__, read(admitted(raw)))
+    assert [str(each) for each in errors] == [
+        "spec.replicas: Forbidden: workload from previous scale-down is still being deleted"
+    ]
+    assert STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__, read(raw)) == []
 
 
 def test_replicas_wait_for_the_pods_of_the_scale_down_and_requests_are_fixed() -> None:
