@@ -452,7 +452,10 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
     if old is not None and not runs_with and _same_to_feedback(kind, old, new):
         return None
     asked = submission_of(kind, new, request, context)
-    return replace(asked, runs_with=runs_with, elastic=_is_elastic(kind, new, context)) if runs_with else asked
+    if old is None or not runs_with:
+        return asked
+    same = [each["name"] for each in kind.pod_sets(old)] == [each["name"] for each in kind.pod_sets(new)]
+    return replace(asked, runs_with=runs_with, elastic=same and _is_elastic(kind, new, context))
 
 
 def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:

@@ -113,9 +113,13 @@ def test_a_group_that_is_added_to_an_elastic_raycluster_needs_the_gate(gates: li
 
     settings = Settings(frameworks=frozenset({"ray.io/raycluster"}))
     asked = review_of(cluster_of([GATE], gates), old=cluster_of([GATE]), resource="rayclusters")
-    response = ask("/validate-ray-io-v1-raycluster", asked, settings=settings)
+    response = ask("/validate-ray-io-v1-raycluster", asked, settings=settings, knows=cluster())
     assert response["allowed"] == allowed
-    if not allowed:
+    if allowed:
+        assert not [each for each in response["warnings"] if "continues to run with" in each and "elastic" in each]
+        (told,) = (each for each in response["warnings"] if "requeues it" in each)
+        assert told.startswith("changing from 2 to 3 pods suspends this running job and requeues it")
+    else:
         text = "an elastic job must have the scheduling gate kueue.x-k8s.io/elastic-job"
         assert text in response["status"]["message"]
 
