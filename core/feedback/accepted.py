@@ -14,7 +14,7 @@ from core.feedback import capacity
 from core.feedback.job_queue import cluster_queue_of
 from core.feedback.submission import Submission
 from core.feedback.waiting import priority
-from core.model import ClusterQueue, FlavorResource, QueueingStrategy
+from core.model import ClusterQueue, QueueingStrategy
 from core.state.lookup import Lookup, WhatIf
 
 LASTS: Final = 10.0
@@ -72,32 +72,10 @@ def _judge(job: Submission, queue: ClusterQueue, lookup: WhatIf, *, counted: boo
         return
     blocked = queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name)
     able = condition.active and not blocked and capacity.covers(queue, job, lookup)
-    taken = _flavors(job, queue, lookup) if able else None
+    taken = capacity.assigned(job, queue, lookup, lookup.available) if able else None
     if taken is not None:
         lookup.use(queue.name, taken)
     if taken is None and not counted:
         lookup.wait(queue.name, priority(job, lookup))
     elif taken is not None and counted:
         lookup.start(queue.name, priority(job, lookup))
-
-
-def _flavors(job: Submission, queue: ClusterQueue, lookup: Lookup) -> dict[FlavorResource, int] | None:
-    """Returns which flavors it will use, with the amounts: of the first flavor with room for all pods, else for the
-    least number of them.
-    """
-    taken: dict[FlavorResource, int] = {}
-
-    def left(name: str, fr: FlavorResource) -> int:
-        return lookup.available(name, fr) - taken.get(fr, 0)
-
-    for demand in capacity.demands(job, queue):
-        flavors = capacity.suitable(demand, lookup)
-        ways = ((name, asked) for asked in (demand.full, demand.least) for name in flavors)
-        chosen = next((way for way in ways if not capacity.lacking(way[1], way[0], queue, left)), None)
-        if chosen is None:
-            return None
-        flavor, asked = chosen
-        for resource, amount in asked.items():
-            fr = FlavorResource(flavor, resource)
-            taken[fr] = taken.get(fr, 0) + amount
-    return taken

@@ -118,6 +118,28 @@ def could_run(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amou
     )
 
 
+def assigned(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> dict[FlavorResource, int] | None:
+    """Returns which flavors it will use, with the amounts: of the first flavor with room for all pods, else for the
+    least number of them; None if there is no room.
+    """
+    taken: dict[FlavorResource, int] = {}
+
+    def left(name: str, fr: FlavorResource) -> int:
+        return amount(name, fr) - taken.get(fr, 0)
+
+    for demand in demands(job, queue):
+        flavors = suitable(demand, lookup)
+        ways = ((name, asked) for asked in (demand.full, demand.least) for name in flavors)
+        chosen = next((way for way in ways if not lacking(way[1], way[0], queue, left)), None)
+        if chosen is None:
+            return None
+        flavor, asked = chosen
+        for resource, each in asked.items():
+            fr = FlavorResource(flavor, resource)
+            taken[fr] = taken.get(fr, 0) + each
+    return taken
+
+
 def _another(job: Submission, lookup: Lookup) -> str:
     return elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "could run it")
 

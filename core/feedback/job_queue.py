@@ -71,7 +71,7 @@ def queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
     queue = local_queue_of(job, lookup)
     if queue is not None and queue.stop_policy != StopPolicy.NONE:
         stopped, waiting = f'LocalQueue "{shortened(job.queue)}" is stopped', lookup.pending_for(queue.key)
-        yield _stopped(stopped, queue.stop_policy, waiting, _instead(job, lookup))
+        yield _stopped(stopped, queue.stop_policy, waiting, job, lookup)
 
 
 def cluster_queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -79,16 +79,17 @@ def cluster_queue_stopped(job: Submission, lookup: Lookup) -> Iterable[str]:
     queue = cluster_queue_of(job, lookup)
     if queue is not None and queue.stop_policy != StopPolicy.NONE:
         stopped, waiting = f'ClusterQueue "{shortened(queue.name)}" is stopped', lookup.pending(queue.name)
-        yield _stopped(stopped, queue.stop_policy, waiting, _instead(job, lookup))
+        yield _stopped(stopped, queue.stop_policy, waiting, job, lookup)
 
 
-def _stopped(stopped: str, policy: StopPolicy, waiting: int, instead: str) -> str:
+def _stopped(stopped: str, policy: StopPolicy, waiting: int, job: Submission, lookup: Lookup) -> str:
+    name, instead = f"the {job.words.job}", _instead(job, lookup)
     others = f" with {waiting} other{'' if waiting == 1 else 's'}" if waiting else ""
-    waits = f"the job waits{others} until {'resumed' if instead else 'an administrator resumes it'}{instead}"
+    waits = f"{name} waits{others} until {'resumed' if instead else 'an administrator resumes it'}{instead}"
     return fitted(
         f"{stopped} (stopPolicy {policy}): {waits}",
         f"{stopped} ({policy}): {waits}",
-        or_else=[f"{stopped} ({policy}): the job waits{others} until resumed"],
+        or_else=[f"{stopped} ({policy}): {name} waits{others} until resumed"],
     )
 
 
@@ -102,7 +103,7 @@ def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
         return
     condition, name = lookup.active_condition(queue.name), shortened(queue.name)
     if queue.deleting:
-        deleted = f'ClusterQueue "{name}" is being deleted: the job waits until it is created again'
+        deleted = f'ClusterQueue "{name}" is being deleted: the {job.words.job} waits until it is created again'
         yield fitted(f"{deleted}{_instead(job, lookup)}", or_else=[deleted])
     elif (
         condition is not None

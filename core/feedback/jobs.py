@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, resource_quotas, waiting
+from core.feedback import capacity, job_queue, resource_quotas, several, waiting
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -76,9 +76,10 @@ def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 def _no_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.silent and not any(pod_set.requests for pod_set in job.pod_sets):
+        uses = f"the {job.words.job} uses no quota; add resources.requests"
         yield fitted(
-            f"no container requests anything ({_named(job.silent)}): the job uses no quota; add resources.requests",
-            "no container requests anything: the job uses no quota; add resources.requests",
+            f"no container requests anything ({_named(job.silent)}): {uses}",
+            f"no container requests anything: {uses}",
         )
     elif job.silent:
         yield fitted(
@@ -325,6 +326,12 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         _of_queue(capacity.only_partly),
         example="starts with at most 6 of 10 pods: all ask for 20 cpu, ClusterQueue"
         ' "team-a" allows 12; set parallelism to 6',
+    ),
+    Rule(
+        "only-some-replicas",
+        "Of pods, or groups of pods, that are queued one by one not all can run, or not all now.",
+        _of_queue(several.only_some),
+        example='at most 6 of 10 pods can run: each asks for 2 cpu, ClusterQueue "team-a" allows 12; set replicas to 6',
     ),
     Rule(
         "will-wait",

@@ -38,7 +38,7 @@ LOOKED_AT: Final = 256
 class Keys:
     """The labels and annotations of a job and of its pod templates.
 
-    ``left`` is a suspended job that no controller will start in its present state.
+    ``left`` is a suspended job that no controller will start in its present state. ``noun`` is what the job is called.
     """
 
     labels: Labels = field(default_factory=dict)
@@ -46,6 +46,11 @@ class Keys:
     pod_labels: Labels = field(default_factory=dict)
     pod_annotations: Labels = field(default_factory=dict)
     left: bool = False
+    noun: str = "job"
+
+    def said(self, place: str) -> str:
+        """A place as messages have it."""
+        return place.replace("the job", f"the {self.noun}")
 
     @property
     def places(self) -> Iterable[tuple[str, Labels]]:
@@ -127,8 +132,9 @@ def _without_prefix(change: Change[Keys]) -> Iterable[str]:
 
 
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
+    noun = change.new.noun if change.new is not None else ""
     for key in _without_prefix(change):
-        yield f"label {key} is ignored and the job has no queue: did you mean {Label.QUEUE_NAME}?"
+        yield f"label {key} is ignored and the {noun} has no queue: did you mean {Label.QUEUE_NAME}?"
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None
@@ -167,9 +173,10 @@ def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
         if key in _WITHOUT_EFFECT:
             continue  # in any place
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
+            there, right = (change.new.said(each) if change.new is not None else each for each in (place, read[0]))
             yield fitted(
-                f"{key} has no effect as {place}: make it {read[0]}",
-                f"{key} has no effect there: make it {read[0]}",
+                f"{key} has no effect as {there}: make it {right}",
+                f"{key} has no effect there: make it {right}",
             )
 
 
@@ -186,7 +193,7 @@ def _places(change: Change[Keys]) -> Iterable[tuple[str, Labels]]:
 
 def _by_annotation(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     if _queues_changed(change) and change.new is not None and not _queues(change.new)[0] and _queues(change.new)[1]:
-        yield f"annotation {Label.QUEUE_NAME} is from v0.1: this job is queued, but use a label instead"
+        yield f"annotation {Label.QUEUE_NAME} is from v0.1: this {change.new.noun} is queued, but use a label instead"
 
 
 def _twice(change: Change[Keys], lookup: Lookup) -> Iterable[str]:

@@ -42,7 +42,8 @@ class Words:
     """The names of the fields that a finding recommends to change, and of the parts of a job.
 
     ``called`` and ``fields`` are by the name of a pod set: what its kind calls it (``{}`` is the name), and the field
-    of its number of pods.
+    of its number of pods. ``job`` is what the object is called, and ``unit`` what of it is queued by itself, if it is
+    not queued as a whole.
     """
 
     queue: str
@@ -50,6 +51,8 @@ class Words:
     least: str
     called: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    job: str = "job"
+    unit: str = "pod"
 
     def call(self, pod_set: str) -> str:
         """What messages call a pod set."""
@@ -68,6 +71,7 @@ _OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
 class Submission:
     """A job, or a Workload without a job. ``requests`` in ``pod_sets`` are effective and for one pod.
 
+    ``units``: it is one of so many equal parts of an object that are queued one by one, such as pods of a Deployment.
     ``silent`` names containers that have neither requests nor limits and get none from a LimitRange; ``by_limit`` lists
     the limits of the others that count as requests (container, resource, amount as written). ``complaints`` are
     sentences about pods that Kubernetes itself, or else a LimitRange, forbids, with paths below the pod spec.
@@ -96,6 +100,7 @@ class Submission:
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tiny: tuple[tuple[str, str, str], ...] = ()
     charges: tuple[Charge | None, ...] = ()
+    units: int = 1
 
     @property
     def pods(self) -> int:
@@ -110,6 +115,8 @@ def submission(
     pods: Iterable[PodSpec],
     rules: RequestRules,
     words: Words = OF_JOB,
+    *,
+    units: int = 1,
 ) -> Submission:
     """A job of these pods; of pods with more than ``MOST_FIELDS`` fields nothing is read."""
     pods = tuple(pods)
@@ -130,6 +137,7 @@ def submission(
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
         charges=tuple(charge(pod.spec, rules) for pod in pods),
         words=words,
+        units=units,
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause

@@ -10,9 +10,13 @@ import orjson
 import pytest
 
 from api.names import Annotation, Label
+from core.jobs.pod_owners import POD_OWNERS, STATEFUL_SET
 from core.model import Raw
+from tests.core.feedback.world import running, world
 from tests.webhook.cluster import ask, cluster, review_of
+from webhook import patch
 from webhook.hooks import Phase, hooks
+from webhook.jobs import settings_patch
 from webhook.settings import Settings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
@@ -129,3 +133,113 @@ def test_replicas_are_fixed_while_a_statefulset_is_queued_also_without_a_queue_n
     assert response["allowed"] is (parent != "statefulset")
     if not response["allowed"]:
         assert "spec.replicas: Invalid value: 3: field is immutable" in response["status"]["message"]
+
+
+def owner(kind: str, *, replicas: int = 2, cpu: str = "1", image: str = "i", queue: str = "main", **labels: str) -> Raw:
+    """An object of one of the kinds, in namespace team-a."""
+    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    template = {"spec": {"containers": [{"name": "c", "image": image, "resources": resources}]}}
+    templates = {"size": 3, "leaderTemplate": template, "workerTemplate": template}
+    grouped = kind == "LeaderWorkerSet"
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1" if grouped else "apps/v1",
+        "kind": kind,
+        "metadata": {
+            "name": "o",
+            "namespace": "team-a",
+            "uid": "u",
+            "labels": {**({Label.QUEUE_NAME: queue} if queue else {}), **labels},
+        },
+        "spec": {"replicas": replicas, **({"leaderWorkerTemplate": templates} if grouped else {"template": template})},
+    }
+
+
+FRAMEWORKS = {each.resource.kind: each for each in POD_OWNERS}
+ENABLED = Settings(frameworks=frozenset(each.framework for each in POD_OWNERS))
+
+
+def told(new: Raw, old: Raw | None = None, *, more: str = "", path: str = "validate") -> list[str]:
+    resource = FRAMEWORKS[new["kind"]].resource
+    at = f"{resource.group.replace('.', '-')}-{resource.version}-{resource.kind.lower()}"
+    asked = review_of(new, old=old, resource=resource.plural)
+    response = ask(f"/{path}-{at}", asked, settings=ENABLED, knows=world(more))
+    assert response["allowed"], response
+    return list(response.get("warnings", []))
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_a_queue_that_does_not_exist_is_told_with_the_one_that_was_meant(kind: str) -> None:
+    assert told(owner(kind, queue="mian")) == [
+        'LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks", "fix"),
+    [
+        ("Deployment", "asks for 13 cpu", "ask for 12 or less"),
+        ("StatefulSet", "2 pods ask for 26 cpu", "ask for 6 or less a pod"),
+        ("LeaderWorkerSet", "the leader asks for 13 cpu", "ask for 12 or less"),
+    ],
+)
+def test_what_can_never_start_is_told_in_the_words_of_the_kind(kind: str, asks: str, fix: str) -> None:
+    (first, *_) = told(owner(kind, cpu="13"))
+    assert first.startswith(f'never starts: {asks}, ClusterQueue "team-a" allows 12 in standard')
+    assert first.endswith(f"; {fix}")
+
+
+def test_the_fields_of_the_kind_are_recommended() -> None:
+    (of_set,) = told(owner("StatefulSet", replicas=4, cpu="4"))
+    assert of_set.endswith("; set replicas to 3 or less")
+    (of_pods,) = told(owner("Deployment", replicas=4, cpu="4"))
+    assert of_pods.startswith("at most 3 of 4 pods can run") and of_pods.endswith("; set replicas to 3")
+    (of_groups,) = told(owner("LeaderWorkerSet", replicas=4, cpu="2"))
+    assert of_groups.startswith("at most 2 of 4 groups can run: each group asks for 6 cpu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "some"),
+    [("Deployment", 6, ""), ("Deployment", 8, "3 of 4 pods start now"), ("LeaderWorkerSet", 6, "1 of 2 groups start")],
+)
+def test_of_a_change_only_the_additional_replicas_are_told(kind: str, replicas: int, some: str) -> None:
+    before, used = owner(kind, replicas=4), running("o", "team-a", "team-a", "9")
+    assert told(owner(kind, replicas=4, image="new"), before, more=used) == []
+    found = told(owner(kind, replicas=replicas), before, more=used)
+    assert [each[: len(some)] for each in found] == ([some] if some else [])
+
+
+def test_other_pods_than_before_are_told_only_if_they_can_never_run() -> None:
+    before, after = owner("Deployment", replicas=4, cpu="2"), owner("Deployment", replicas=4, cpu="3")
+    assert told(after, before, more=running("o", "team-a", "team-a", "12")) == []
+    (never,) = told(owner("Deployment", replicas=4, cpu="13"), before)
+    assert never.startswith("never starts: asks for 13 cpu")
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_a_misspelt_label_is_told_where_no_queue_is_named(kind: str) -> None:
+    new = owner(kind, queue="", **{"kueue.x-k8s.io/queue-nmae": "main"})
+    resource = FRAMEWORKS[kind].resource
+    at = f"{resource.group.replace('.', '-')}-{resource.version}-{resource.kind.lower()}-default"
+    response = ask(f"/mutate-{at}", review_of(new, resource=resource.plural), settings=ENABLED, knows=world())
+    assert response["warnings"] == [
+        "label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?"
+    ]
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_the_marks_that_admission_adds_are_no_mistakes_of_the_user(kind: str) -> None:
+    new = owner(kind, **{Label.PRIORITY_CLASS: "batch"})
+    marked = patch.apply(new, settings_patch(new, FRAMEWORKS[kind].marks(new)))
+    assert told(marked) == []
+    wrong = owner(kind)
+    wrong["metadata"]["annotations"] = {Label.PRIORITY_CLASS: "batch"}
+    (mistake,) = told(wrong)
+    assert mistake.endswith(f": make it a label of the {kind}")
+
+
+def test_a_refused_change_has_no_advice_about_quota() -> None:
+    resource = STATEFUL_SET.resource
+    asked = review_of(owner("StatefulSet", replicas=50), old=owner("StatefulSet"), resource=resource.plural)
+    response = ask("/validate-apps-v1-statefulset", asked, settings=ENABLED, knows=world())
+    assert not response["allowed"]
+    assert "warnings" not in response

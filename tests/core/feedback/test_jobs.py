@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
-from core.feedback.submission import PodSpec, Submission, submission
+from core.feedback.submission import OF_JOB, PodSpec, Submission, submission
 from core.model import Plan, Raw
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Snapshot
@@ -554,6 +554,65 @@ CASES = [
         id="a check for which no workload waits",
     ),
 ]
+GROUPS = replace(OF_JOB, pods="replicas", unit="group")
+SEVERAL = [
+    pytest.param(
+        replace(job(requests={"cpu": "2"}), units=10, words=replace(OF_JOB, pods="replicas")),
+        "",
+        "only-some-replicas",
+        'at most 6 of 10 pods can run: each asks for 2 cpu, ClusterQueue "team-a" allows 12; set replicas to 6',
+        id="more replicas than can ever run",
+    ),
+    pytest.param(
+        replace(job(count=2, requests={"cpu": "1"}), units=4, words=GROUPS),
+        running("one", "team-a", "team-a", "8"),
+        "only-some-replicas",
+        '2 of 4 groups start now: each group asks for 2 cpu, 4 free in ClusterQueue "team-a"; the others start'
+        " automatically",
+        id="groups of which some fit beside what runs",
+    ),
+    pytest.param(
+        replace(job(requests={"cpu": "2"}), units=4), "", "only-some-replicas", "", id="all replicas start now"
+    ),
+    pytest.param(
+        replace(job(requests={"cpu": "2"}), units=6),
+        running("one", "team-a", "team-a", "12"),
+        "only-some-replicas",
+        "",
+        id="none starts now, which another rule reports",
+    ),
+    pytest.param(
+        replace(job(requests={"cpu": "20"}), units=6),
+        "",
+        "only-some-replicas",
+        "",
+        id="none can ever start, which another rule reports",
+    ),
+]
+
+
+@pytest.mark.parametrize(("submitted", "more", "rule", "message"), SEVERAL)
+def test_of_parts_that_are_queued_one_by_one_is_told_how_many_can_run(
+    submitted: Submission, more: str, rule: str, message: str
+) -> None:
+    found = [each.message for each in of_job(submitted, world(more)) if each.rule == rule]
+    assert found == ([message] if message else [])
+
+
+def test_a_hundred_thousand_replicas_are_counted_at_once() -> None:
+    lookup = world()
+    huge = replace(job(requests={"cpu": "1m"}), units=100_000)
+    assert [each.rule for each in of_job(huge, lookup)] == ["only-some-replicas"]
+
+
+def test_messages_have_the_word_of_the_kind() -> None:
+    submitted = replace(job(requests={}), words=replace(OF_JOB, job="StatefulSet"))
+    assert [each.message for each in of_job(submitted, world(STOPPED))] == [
+        'LocalQueue "main" is stopped (stopPolicy Hold): the StatefulSet waits until an administrator resumes it',
+        "no container requests anything (main): the StatefulSet uses no quota; add resources.requests",
+    ]
+
+
 ONE_BY_ONE = [
     pytest.param(
         job(),
@@ -767,7 +826,9 @@ def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: l
 
 
 def test_every_rule_has_its_case() -> None:
-    seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *RESIZED, *WITHOUT_NODES, *RESOURCE_QUOTAS)} - {""}
+    seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *SEVERAL, *RESIZED, *WITHOUT_NODES, *RESOURCE_QUOTAS)} - {
+        ""
+    }
     assert {rule.name for rule in JOB_RULES} == seen
 
 

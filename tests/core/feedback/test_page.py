@@ -24,6 +24,7 @@ def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
     cases = (
         *test_jobs.CASES,
         *test_jobs.ONE_BY_ONE,
+        *test_jobs.SEVERAL,
         *test_jobs.RESIZED,
         *test_keys.CASES,
         *test_keys.WITHDRAWN,
