@@ -600,13 +600,15 @@ def test_each_group_of_a_leaderworkerset_is_queued_and_preempted_by_itself(sets:
 def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_groups(sets: World) -> None:
     world = sets
     queue(world, "rolling-groups", one=6)
-    world.create(leader_worker_set("roll", "rolling-groups", groups=3))
+    made = leader_worker_set("roll", "rolling-groups", groups=3)
+    made["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": {"maxUnavailable": 2}}
+    world.create(made)
 
     def states() -> list[tuple[str, list[str], list[str]]]:
         """Of each group what its pods do, and their images."""
         found: dict[str, list[Raw]] = {}
         for each in world.get("pods")["items"]:
-            if each["metadata"]["labels"].get(leaderworkerset.NAME) == "roll":
+            if each["metadata"]["labels"].get(OF_LWS) == "roll":
                 index = each["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
                 found.setdefault(index, []).append(each)
         return [
@@ -619,8 +621,8 @@ def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_grou
         ]
 
     def workload_of(index: str) -> str:
-        items = world.get("workloads")["items"]
-        return next(n for each in items if (n := each["metadata"]["name"]).startswith(f"leaderworkerset-roll-{index}-"))
+        names = [str(each["metadata"]["name"]) for each in world.get("workloads")["items"]]
+        return next(each for each in names if each.startswith(f"leaderworkerset-roll-{index}-"))
 
     def does(index: str, image: str, what: str) -> bool:
         return (index, [what] * 2, [image]) in states()
@@ -628,7 +630,7 @@ def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_grou
     world.until("all run", lambda: all(does(index, "none", "Running") for index in "012"))
     world.patch("workloads", workload_of("0"), {"spec": {"active": False}})
     world.until("one of them waits", lambda: does("0", "none", "gated"))
-    templates = leader_worker_set("roll", "rolling-groups", groups=3)["spec"]["leaderWorkerTemplate"]
+    templates = made["spec"]["leaderWorkerTemplate"]
     for template in ("leaderTemplate", "workerTemplate"):
         templates[template]["spec"]["containers"][0]["image"] = "two"
     world.patch("leaderworkersets", "roll", {"spec": {"leaderWorkerTemplate": templates}})

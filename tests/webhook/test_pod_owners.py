@@ -135,7 +135,15 @@ def test_replicas_are_fixed_while_a_statefulset_is_queued_also_without_a_queue_n
         assert "spec.replicas: Invalid value: 3: field is immutable" in response["status"]["message"]
 
 
-def owner(kind: str, *, replicas: int = 2, cpu: str = "1", image: str = "i", queue: str = "main", **labels: str) -> Raw:
+def owner(
+    kind: str,
+    *,
+    replicas: int = 2,
+    cpu: str = "1",
+    image: str = "i",
+    queue: str = "main",
+    labels: Raw | None = None,
+) -> Raw:
     """An object of one of the kinds, in namespace team-a."""
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
     template = {"spec": {"containers": [{"name": "c", "image": image, "resources": resources}]}}
@@ -148,7 +156,7 @@ def owner(kind: str, *, replicas: int = 2, cpu: str = "1", image: str = "i", que
             "name": "o",
             "namespace": "team-a",
             "uid": "u",
-            "labels": {**({Label.QUEUE_NAME: queue} if queue else {}), **labels},
+            "labels": {**({Label.QUEUE_NAME: queue} if queue else {}), **(labels or {})},
         },
         "spec": {"replicas": replicas, **({"leaderWorkerTemplate": templates} if grouped else {"template": template})},
     }
@@ -217,7 +225,7 @@ def test_other_pods_than_before_are_told_only_if_they_can_never_run() -> None:
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)
 def test_a_misspelt_label_is_told_where_no_queue_is_named(kind: str) -> None:
-    new = owner(kind, queue="", **{"kueue.x-k8s.io/queue-nmae": "main"})
+    new = owner(kind, queue="", labels={"kueue.x-k8s.io/queue-nmae": "main"})
     resource = FRAMEWORKS[kind].resource
     at = f"{resource.group.replace('.', '-')}-{resource.version}-{resource.kind.lower()}-default"
     response = ask(f"/mutate-{at}", review_of(new, resource=resource.plural), settings=ENABLED, knows=world())
@@ -228,7 +236,7 @@ def test_a_misspelt_label_is_told_where_no_queue_is_named(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)
 def test_the_marks_that_admission_adds_are_no_mistakes_of_the_user(kind: str) -> None:
-    new = owner(kind, **{Label.PRIORITY_CLASS: "batch"})
+    new = owner(kind, labels={Label.PRIORITY_CLASS: "batch"})
     marked = patch.apply(new, settings_patch(new, FRAMEWORKS[kind].marks(new)))
     assert told(marked) == []
     wrong = owner(kind)
