@@ -1,13 +1,14 @@
-"""The cost of reading many Workloads into the caches: memory, time, and the longest stall for a webhook.
+"""The cost of reading many objects into the caches: memory, time, and the longest stall for a webhook.
 
-`python -m bench.caches [COUNT]`. A server in its own process streams the initial state as an API server does.
+`python -m bench.caches [COUNT]` reads Workloads, `python -m bench.caches 10000 --pods` pods of queued groups. A server
+in its own process streams the initial state as an API server does.
 """
 
+import argparse
 import asyncio
 import gc
 import multiprocessing
 import resource
-import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection as Pipe
@@ -18,10 +19,12 @@ import orjson
 
 from api.objects import Raw, Resource
 from bench.lag import Lag
+from controller.caches import lean
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
+from core.jobs.kinds import POD
 from core.wire import decode
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
@@ -91,9 +94,59 @@ def workload(number: int) -> Raw:
     }
 
 
-def _serve(count: int, pipe: Pipe) -> None:
+def pod(number: int) -> Raw:
+    """A running pod of a group of ten, as the API server sends one: about 3.5 KiB."""
+    of = workload(number)
+    group, index = divmod(number, 10)
+    spec: Raw = of["spec"]["podSets"][0]["template"]["spec"]
+    token = {"name": f"kube-api-access-{number:05}", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+    metadata = {
+        **{key: of["metadata"][key] for key in ("namespace", "uid", "resourceVersion", "creationTimestamp")},
+        "name": f"train-{group}-{index}",
+        "labels": {
+            "kueue.x-k8s.io/queue-name": "main",
+            "kueue.x-k8s.io/managed": "true",
+            "kueue.x-k8s.io/pod-group-name": f"train-{group}",
+            "kueue.x-k8s.io/podset": "1a2b3c4d",
+        },
+        "annotations": {
+            "kueue.x-k8s.io/pod-group-total-count": "10",
+            "kueue.x-k8s.io/role-hash": "1a2b3c4d",
+            "kueue.x-k8s.io/workload": f"train-{group}",
+        },
+        "finalizers": ["kueue.x-k8s.io/managed"],
+        "managedFields": of["metadata"]["managedFields"],
+    }
+    conditions = [
+        {"type": each, "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}
+        for each in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    state = {"running": {"startedAt": "2026-01-01T00:00:02Z"}}
+    container = {
+        "name": "main",
+        "ready": True,
+        "restartCount": 0,
+        "containerID": f"containerd://{number}",
+        "state": state,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, "nodeName": f"node-{number % 500}", "volumes": [token]},
+        "status": {
+            "phase": "Running",
+            "podIP": f"10.0.{number // 250}.{number % 250}",
+            "startTime": "2026-01-01T00:00:01Z",
+            "conditions": conditions,
+            "containerStatuses": [container],
+        },
+    }
+
+
+def _serve(made: Callable[[int], Raw], count: int, pipe: Pipe) -> None:
     """The server's process: every request is answered with the initial state of a watch."""
-    lines = [orjson.dumps({"type": "ADDED", "object": workload(number)}) + b"\n" for number in range(count)]
+    lines = [orjson.dumps({"type": "ADDED", "object": made(number)}) + b"\n" for number in range(count)]
     metadata = {"resourceVersion": str(2000 + count), "annotations": {"k8s.io/initial-events-end": "true"}}
     lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}) + b"\n")
 
@@ -113,12 +166,12 @@ def _serve(count: int, pipe: Pipe) -> None:
     asyncio.run(listen())
 
 
-async def _take_in(port: int, transform: Callable[[Raw], Any], count: int) -> None:
-    store: Store[Any] = Store("workloads", transform)
+async def _take_in(port: int, of: Resource, transform: Callable[[Raw], Any], count: int) -> None:
+    store: Store[Any] = Store(of.plural, transform)
     gc.disable()  # as the app does until its caches are synced
     async with Client(Connection(f"http://127.0.0.1:{port}")) as client, Lag() as lag:
         before, cpu, began = _rss(), time.process_time(), time.monotonic()
-        reflector = Reflector(client, WORKLOADS, store)
+        reflector = Reflector(client, of, store)
         running = asyncio.create_task(reflector.run())
         await reflector.synced.wait()
         took, used, stall = time.monotonic() - began, time.process_time() - cpu, lag.longest_ms
@@ -141,24 +194,33 @@ def _rss() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-def _measure(name: str, port: int, count: int) -> None:
+def _measure(name: str, port: int, count: int, pods: bool) -> None:
     context = decode.WorkloadContext()
-    transforms: dict[str, Callable[[Raw], Any]] = {"raw": verbatim, "value": lambda raw: decode.workload(raw, context)}
-    asyncio.run(_take_in(port, transforms[name], count))
+    transforms: dict[str, Callable[[Raw], Any]] = {
+        "raw": verbatim,
+        "value": lambda raw: decode.workload(raw, context),
+        "lean": lean(POD)(),
+    }
+    of = POD.resource if pods else WORKLOADS
+    asyncio.run(_take_in(port, of, transforms[name], count))
 
 
 def main() -> None:
-    """Reads COUNT Workloads, once as raw objects and once as the values of the scheduler, each in a new process."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    """Reads the objects, once as raw objects and once as the caches keep them, each in a new process."""
+    parser = argparse.ArgumentParser(description="The cost of reading many objects into the caches.")
+    parser.add_argument("count", type=int, nargs="?", default=50_000)
+    parser.add_argument("--pods", action="store_true", help="pods of queued groups instead of Workloads")
+    chosen = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    server = spawn.Process(target=_serve, args=(count, theirs), daemon=True)
+    made = pod if chosen.pods else workload
+    server = spawn.Process(target=_serve, args=(made, chosen.count, theirs), daemon=True)
     server.start()
     port, size = ours.recv()
-    print(f"{count} Workloads, {size / 2**20:.0f} MiB of JSON")
-    for name in ("raw", "value"):
+    print(f"{chosen.count} {'pods' if chosen.pods else 'Workloads'}, {size / 2**20:.0f} MiB of JSON")
+    for name in ("raw", "lean" if chosen.pods else "value"):
         print(f"as {name}:", flush=True)
-        measuring = spawn.Process(target=_measure, args=(name, port, count))
+        measuring = spawn.Process(target=_measure, args=(name, port, chosen.count, chosen.pods))
         measuring.start()
         measuring.join()
     server.terminate()

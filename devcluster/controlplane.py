@@ -42,10 +42,14 @@ _PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK, "kubectl")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The parts of a control plane. Without nodes no scheduler or simulator runs: pods of Jobs stay pending."""
+    """The parts of a control plane. Without nodes no scheduler or simulator runs: pods of Jobs stay pending.
+
+    ``apiserver`` are further options of the API server.
+    """
 
     name: str = "seiretsu"
     nodes: tuple[NodeGroup, ...] = (NodeGroup(),)
+    apiserver: tuple[str, ...] = ()
 
 
 class PortTakenError(Exception):
@@ -170,7 +174,7 @@ class ControlPlane:
         program = self._programs[APISERVER]
         for attempt in range(_PORT_ATTEMPTS):
             self.layout.log(APISERVER).unlink(missing_ok=True)  # an earlier message about a port must not count again
-            record = self._run(APISERVER, components.apiserver(program, self.layout, self.ports))
+            record = self._run_apiserver(program)
             try:
                 self._wait(self.administrator.ready, [record], "the API server")
             except PortTakenError:
@@ -217,7 +221,7 @@ class ControlPlane:
         self._write_files()
         # an API server that starts first would wait a whole second before it tries again
         self._wait(lambda: _listens(ports.etcd), running, "etcd")
-        running.append(self._run(APISERVER, components.apiserver(programs[APISERVER], layout, ports)))
+        running.append(self._run_apiserver(programs[APISERVER]))
         administrator = self.administrator
         self._wait(administrator.ready, running, "the API server")
         manager = components.controller_manager(programs[CONTROLLER_MANAGER], layout)
@@ -231,6 +235,9 @@ class ControlPlane:
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         self._wait(lambda: administrator.get(account) is not None, running, "the controller manager")
         self._wait(lambda: _schedulable(administrator), running, "the nodes")
+
+    def _run_apiserver(self, program: Path) -> processes.Record:
+        return self._run(APISERVER, [*components.apiserver(program, self.layout, self.ports), *self.spec.apiserver])
 
     def _write_files(self) -> None:
         """Certificates, kubeconfigs and configurations, while etcd is starting."""

@@ -141,6 +141,20 @@ class World:
         """Delete an object without waiting until it is gone."""
         self._write(Write("DELETE", self._path(resource, name), {"propagationPolicy": "Background"}))
 
+    def read(self, found: Raw) -> Raw:
+        """The object with the kind and name of this one; {} where there is none."""
+        return self._answer(f"{self._path_of(found)}/{found['metadata']['name']}")
+
+    def merge(self, found: Raw, patch: Raw) -> None:
+        """A merge patch of the object with the kind and name of this one."""
+        path = f"{self._path_of(found)}/{found['metadata']['name']}?fieldManager=kubectl-patch"
+        self._write(Write("PATCH", path, patch, "application/merge-patch+json"))
+
+    def remove(self, found: Raw) -> None:
+        """Delete the object with the kind and name of this one without waiting until it is gone."""
+        path = f"{self._path_of(found)}/{found['metadata']['name']}"
+        self._write(Write("DELETE", path, {"propagationPolicy": "Background"}))
+
     def _write(self, *writes: Write) -> None:
         """Send writes in order; ClusterError with the API server's message for one that is refused."""
         with contextlib.closing(self.plane.administrator.connection(timeout=PATIENCE)) as connection:

@@ -22,9 +22,10 @@ from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.model import Raw
 from tests.core.feedback.world import world
+from tests.core.jobs.gang import Gang, gang
 from tests.core.jobs.test_appwrapper import JOB, app_wrapper
 from tests.core.jobs.test_jobset import job_set, replicated
-from tests.core.jobs.test_kinds import EXAMPLES, Gang, gang
+from tests.core.jobs.test_kinds import EXAMPLES
 from tests.core.jobs.test_kubeflow import kubeflow, replica
 from tests.core.jobs.test_ray import group, ray
 from tests.core.jobs.test_sparkapplication import spark

@@ -13,68 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
 from api.feature_gates import DEFAULTS
-from api.objects import Resource
-from api.structural import Form
 from core.jobs import workload
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import JobKind, Outcome, Slot, outcome
+from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET, POD
 from core.jobs.kinds.appwrapper import APP_WRAPPER
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
+from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.jobs.kinds.trainjob import TRAIN_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Raw
 from core.wire.merge import merged
+from tests.core.jobs.gang import GANG, gang
 from tests.core.jobs.samples import job, patches
 from tests.core.jobs.test_appwrapper import app_wrapper
-from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_jobset import job_set, replicated
 from tests.core.jobs.test_kubeflow import KUBEFLOW, kubeflow
 from tests.core.jobs.test_ray import RAY, ray
 from tests.core.jobs.test_sparkapplication import spark
 from tests.core.jobs.test_trainjob import made, train_job
 
-
-class Gang(JobKind):
-    """A made-up kind: leader and workers, held back by a gate in a list, with its own word for the end."""
-
-    framework = "example.com/gang"
-    resource = Resource("example.com", "v1", "gangs", "Gang")
-    pods_path = ("spec",)
-    suspend_path = ("spec", "gates")
-    uid_label = "example.com/gang-uid"
-    form = Form(fields(metadata=METADATA, spec=fields(size=INTEGER, leader=POD_TEMPLATE, worker=POD_TEMPLATE)))
-
-    def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
-        return [Slot("leader", 1, ("spec", "leader")), Slot("worker", job["spec"]["size"] - 1, ("spec", "worker"))]
-
-    def hold(self, job: Raw) -> Any:
-        return super().hold(job)._replace(value=[*self.release(job).value, "queue"])
-
-    def release(self, job: Raw) -> Any:
-        others = [gate for gate in at(job, self.suspend_path) or () if gate != "queue"]
-        return super().release(job)._replace(value=others)
-
-    def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        return bool((job.get("status") or {}).get("pods"))
-
-    def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
-        return outcome(job, success="Done", failure="Broken")
-
-    def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        return bool((job.get("status") or {}).get("ready"))
-
-
-GANG = Gang()
 ROOT = Path(__file__).parents[3]
-
-
-def gang(**metadata: Any) -> Raw:
-    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c"}]}}
-    spec = {"size": 4, "gates": ["other", "queue"], "leader": pod, "worker": pod}
-    metadata = {"name": "g", "namespace": "ns", "uid": "gang-uid", "resourceVersion": "5", **metadata}
-    return {"apiVersion": "example.com/v1", "kind": "Gang", "metadata": metadata, "spec": spec}
 
 
 EXAMPLES: dict[JobKind, Raw] = {
@@ -157,6 +119,104 @@ def test_a_start_changes_nothing_but_what_it_was_given(kind: JobKind, injection:
         assert injection.labels.items() <= pod["metadata"].get("labels", {}).items()
         running = changed(running, slot.path, at(original, slot.path))
     assert merge_diff(pruned(original["spec"]), pruned(changed(running, *kind.hold(original))["spec"])) == {}
+
+
+STRING_MAPS = frozenset(
+    {
+        *("labels", "annotations", "nodeSelector", "matchLabels", "requests", "limits", "rayStartParams"),
+        *("sparkConf", "hadoopConf", "deps"),
+    }
+)
+
+
+def with_foreign(value: Any) -> Any:
+    """The value with a field that Seiretsu does not know in each object, but for maps of strings."""
+    if isinstance(value, list):
+        return [with_foreign(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    known = {key: each if key in STRING_MAPS else with_foreign(each) for key, each in value.items()}
+    return {**known, "ofNobody": [{"deep": ["\u00e9", None, 1.5]}]}
+
+
+def text(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def foreign(value: Any) -> int:
+    """How many of the fields of ``with_foreign`` a value has."""
+    return text(value).count(b'"ofNobody"')
+
+
+@EACH
+@given(injection=INJECTIONS)
+def test_a_field_of_nobody_survives_a_start_and_a_stop_byte_by_byte(kind: JobKind, injection: Injection) -> None:
+    """A start keeps each of them, and a stop gives back every byte of the job."""
+    example, related = EXAMPLES[kind], RELATED.get(kind, ())
+    spec = example["spec"] if kind is TRAIN_JOB else pruned(example["spec"])
+    original = {**example, "spec": {key: with_foreign(each) for key, each in spec.items()}, "ofNobody": {"a": [None]}}
+    pod_sets = kind.pod_sets(original, related)
+    running = started(kind, original, injection)
+    assert foreign(running) >= foreign(original) > 0
+    while writes := kind.stop(running, pod_sets, related):
+        running = applied(kind, running, writes)
+    assert text(running["spec"]) == text(original["spec"])
+    assert text(running["ofNobody"]) == text(original["ofNobody"])
+
+
+def of_condition(success: str, failure: str) -> tuple[Raw, Raw]:
+    """The statuses of a job that ended with a condition."""
+    ended = ({"conditions": [{"type": each, "status": "True", "message": "m"}]} for each in (success, failure))
+    first, second = ended
+    return first, second
+
+
+WRAPPED = [{"type": "ResourcesDeployed", "status": "False"}]
+ENDS: dict[JobKind, tuple[Raw, Raw] | None] = {
+    BATCH_JOB: of_condition("Complete", "Failed"),
+    JOB_SET: of_condition("Completed", "Failed"),
+    GANG: of_condition("Done", "Broken"),
+    TRAIN_JOB: of_condition("Complete", "Failed"),
+    **{kind: of_condition("Succeeded", "Failed") for kind in KUBEFLOW},
+    RAY_JOB: (
+        {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+        {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},
+    ),
+    RAY_CLUSTER: None,
+    RAY_SERVICE: None,
+    APP_WRAPPER: ({"phase": "Succeeded", "conditions": WRAPPED}, {"phase": "Failed", "conditions": WRAPPED}),
+    SPARK_APPLICATION: ({"applicationState": {"state": "COMPLETED"}}, {"applicationState": {"state": "FAILED"}}),
+    POD: ({"phase": "Succeeded"}, {"phase": "Failed"}),
+}
+"""The statuses of a job of each kind that succeeded and that failed; None for a kind that never finishes."""
+SETS = [{"name": "a", "active": 1}, {"name": "b", "succeeded": 1}]
+NEEDLESS: dict[JobKind, tuple[Raw, list[Raw], Raw]] = {
+    BATCH_JOB: (job(completions=4, parallelism=3, status={"succeeded": 3}), [], {"main": 2}),
+    JOB_SET: (
+        job_set(replicated("a", 1), replicated("b", 2, parallelism=3), status={"replicatedJobsStatus": SETS}),
+        [],
+        {"b": 3},
+    ),
+    TRAIN_JOB: (train_job({"jobsStatus": [{"name": "node", "succeeded": 1}]}), [made()], {"node": 4}),
+}
+"""Jobs of the kinds that tell which of their pods are not needed any more: with related objects, and these pods."""
+
+
+@pytest.mark.parametrize("kind", [*ALL, GANG], ids=lambda kind: kind.kind)
+def test_how_a_job_ends_and_which_pods_it_needs_no_more(kind: JobKind) -> None:
+    found, related = EXAMPLES.get(kind, {"metadata": {}, "spec": {}}), RELATED.get(kind, [])
+    assert kind.finished({**found, "status": {}}, related) is None
+    if kind is not POD:
+        assert kind.reclaimable({**found, "status": {}}, related) == {}
+    for success, status in zip((True, False), ENDS[kind] or (), strict=False):
+        ended = kind.finished({**found, "status": status}, related)
+        assert ended is not None
+        assert ended.success is success
+    tells = type(kind).reclaimable is not JobKind.reclaimable
+    assert tells is (kind in NEEDLESS)
+    if tells:
+        one, with_related, expected = NEEDLESS[kind]
+        assert kind.reclaimable(one, with_related) == expected
 
 
 @EACH
@@ -292,6 +352,10 @@ def test_the_page_lists_the_kinds_of_the_table() -> None:
         )
         for kind in ALL
     ]
+
+
+def test_a_new_kind_is_a_file_of_less_than_80_lines() -> None:
+    assert len((ROOT / "tests" / "core" / "jobs" / "gang.py").read_text().splitlines()) < 80
 
 
 def test_every_kind_of_the_table_has_an_example_here() -> None:

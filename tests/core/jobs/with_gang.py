@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from core.jobs import kinds
-from tests.core.jobs.test_kinds import GANG
+from tests.core.jobs.gang import GANG
 
 kinds.ALL = (*kinds.ALL, GANG)  # type: ignore[misc]
 kinds.KINDS[GANG.framework] = GANG
