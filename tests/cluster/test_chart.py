@@ -8,17 +8,22 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from api.objects import Raw
+from core.jobs.kinds import supported
 from devcluster import build
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
+from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.serving import Served
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +41,8 @@ def plane() -> Iterator[ControlPlane]:
         yield started
 
 
-def helm(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = build.ensure("helm")["helm"]
+def helm(plane: ControlPlane, *arguments: str, name: str = "helm") -> subprocess.CompletedProcess[str]:
+    program = build.ensure(name)[name]
     words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
     return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
 
@@ -57,8 +62,8 @@ def get(plane: ControlPlane, *words: str) -> Raw:
     return found
 
 
-def install(plane: ControlPlane, tmp_path: Path) -> None:
-    """helm install, on ports that are free here."""
+def install(plane: ControlPlane, tmp_path: Path, name: str = "helm") -> Path:
+    """helm install, on ports that are free here; returns the file of values."""
     webhook, health, metrics = free_ports(3)
     configuration = {
         "webhook": {"port": webhook},
@@ -75,13 +80,26 @@ def install(plane: ControlPlane, tmp_path: Path) -> None:
             }
         )
     )
-    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(values))
+    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(values), name=name)
     assert done.returncode == 0, done.stderr
+    return values
 
 
-def account_kubeconfig(plane: ControlPlane, account: str, path: Path) -> Path:
+def until(condition: Callable[[], object], within: float = 120.0) -> None:
+    """Returns as soon as the condition holds; fails after ``within`` seconds."""
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, f"not within {within:g} s"
+        time.sleep(0.2)
+
+
+def shows(file: Path, text: str) -> bool:
+    return text in file.read_text()
+
+
+def account_kubeconfig(plane: ControlPlane, account: str, path: Path, namespace: str = NAMESPACE) -> Path:
     """A kubeconfig with nothing but a token of the service account."""
-    token = plane.kubectl("create", "token", account, "-n", NAMESPACE, check=True).stdout.strip()
+    token = plane.kubectl("create", "token", account, "-n", namespace, check=True).stdout.strip()
     admin = json.loads(plane.kubeconfig.read_text())
     admin["users"] = [{"name": "pod", "user": {"token": token}}]
     for context in admin["contexts"]:
@@ -117,10 +135,12 @@ def deployed(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
 
 
 def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: ControlPlane, tmp_path: Path) -> None:
-    install(plane, tmp_path)
+    values = install(plane, tmp_path)
     with deployed(plane, tmp_path) as served:
         served.ready()
         walk(plane)
+        a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
+        an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
         refused = [event for event in served.events if "orbidden" in json.dumps(event)]
         assert not refused, "the chart's roles lack a right that the app uses"
         drained_nodes_leave_one(plane)
@@ -134,6 +154,116 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
     assert "workloads.kueue.x-k8s.io" in kept, "uninstalling the chart takes everybody's queues away"
     job = (EXAMPLES / "jobs" / "train.yaml").read_text().replace("namespace: team-a", "namespace: default")
     assert plane.kubectl("create", "-f", "-", stdin=job).returncode == 0
+
+
+def test_helm_3_installs_upgrades_and_uninstalls_it_as_well(plane: ControlPlane, tmp_path: Path) -> None:
+    values = install(plane, tmp_path, "helm3")
+    with deployed(plane, tmp_path) as served:
+        served.ready()
+        an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm3")
+        assert served.stop() == 0
+    done = helm(plane, "uninstall", RELEASE, name="helm3")
+    assert done.returncode == 0, done.stderr
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicies"):
+        assert get(plane, kind)["items"] == []
+
+
+def test_the_api_server_accepts_everything_that_the_chart_can_render(plane: ControlPlane) -> None:
+    given: Raw = {
+        "metrics": {"prometheusNamespace": "default"},
+        "webhookService": {"ipDualStack": {"enabled": True, "ipFamilies": ["IPv4"]}},
+        "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
+        "managerConfig": {
+            "controllerManagerConfigYaml": yaml.safe_dump(
+                {"integrations": {"frameworks": supported()}, "leaderElection": {"resourceNamespace": "default"}}
+            )
+        },
+    }
+    for values in (given, given | {"enablePrometheus": True, "admissionPolicies": {"enabled": False}}):
+        found = documents(rendered(values, namespace="default", served=POLICIES_SERVED))
+        known = [each for each in found if "monitoring.coreos.com" not in each["apiVersion"]]
+        done = plane.kubectl(
+            *("create", "--dry-run=server", "--validate=strict", "-f", "-"),
+            stdin=yaml.safe_dump_all(known, width=1_000_000),
+        )
+        refused = [line for line in done.stderr.splitlines() if "already exists" not in line]
+        assert refused == []
+
+
+def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tmp_path: Path) -> None:
+    """The aggregated roles are enough for kubectl and for ``seiretsu explain``; nothing that decides may be written."""
+    plane.kubectl("create", "serviceaccount", "user", "-n", "team-a", check=True)
+    words = ("rolebinding", "user", "--clusterrole=edit", "--serviceaccount=team-a:user", "-n", "team-a")
+    plane.kubectl("create", *words, check=True)
+    file = account_kubeconfig(plane, "user", tmp_path / "user", "team-a")
+
+    def as_user(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return plane.kubectl(*words, "-n", "team-a", f"--kubeconfig={file}", stdin=stdin)
+
+    until(lambda: as_user("auth", "can-i", "list", "workloads.kueue.x-k8s.io").stdout.strip() == "yes")
+    manifest = (EXAMPLES / "jobs" / "train.yaml").read_text().replace('cpu: "2"', 'cpu: "50"')
+    created = as_user("create", "-f", "-", "-o", "json", stdin=manifest)
+    assert created.returncode == 0, created.stderr
+    job = json.loads(created.stdout)["metadata"]["name"]
+    until(lambda: job in as_user("get", "workloads", "-o", "yaml").stdout)
+    assert as_user("get", "localqueues").returncode == 0
+
+    def explained() -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-m", "cli.main", "explain", job, "-n", "team-a", "--kubeconfig", str(file)]
+        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    until(lambda: "insufficient quota for cpu" in explained().stdout)
+    done = explained()
+    assert "waiting" in done.stdout, done.stderr
+    assert "Your rights do not show" in done.stdout
+    assert "clusterqueues" in done.stdout.partition("Your rights do not show")[2]
+    for what in ("workloads.kueue.x-k8s.io", "workloads.kueue.x-k8s.io/status", "localqueues.kueue.x-k8s.io"):
+        assert as_user("auth", "can-i", "patch", what).stdout.strip() == "no"
+    plane.kubectl("delete", "job", job, "-n", "team-a", check=True)
+
+
+def an_upgrade_keeps_every_ca(plane: ControlPlane, values: Path, tmp_path: Path, name: str) -> None:
+    """Every version that the API server has of a configuration while helm changes it has the CA in all its webhooks."""
+    bundles = ".webhooks[*].clientConfig.caBundle"
+    watched = {
+        "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration": bundles,
+        "validatingwebhookconfiguration/seiretsu-validating-webhook-configuration": bundles,
+        "crd/workloads.kueue.x-k8s.io": ".spec.conversion.webhook.clientConfig.caBundle",
+    }
+    files = [tmp_path / f"watch-{number}" for number in range(len(watched))]
+    watches: list[subprocess.Popen[bytes]] = []
+    for file, (what, path) in zip(files, watched.items(), strict=True):
+        shown = f"jsonpath={{.metadata.labels.upgraded}} [{{{path}}}]{{'\\n'}}"
+        with file.open("w") as out:
+            words: list[str | Path] = [build.ensure("kubectl")["kubectl"], "get", what, "--watch", "-o", shown]
+            watches.append(subprocess.Popen(words, env=plane.environment(), stdout=out))
+    try:
+        for file in files:
+            until(file.read_text)
+        done = helm(
+            plane,
+            "upgrade",
+            RELEASE,
+            str(CHART),
+            "--values",
+            str(values),
+            "--set",
+            "commonLabels.upgraded=yes",
+            name=name,
+        )
+        assert done.returncode == 0, done.stderr
+        for file in files:
+            until(partial(shows, file, "yes ["))
+    finally:
+        for watch in watches:
+            watch.kill()
+            watch.wait()
+    for file, what in zip(files, watched, strict=True):
+        seen = {line.partition("[")[2].rstrip("]") for line in file.read_text().splitlines()}
+        assert len(seen) == 1, "a bundle changed"
+        (shown,) = seen
+        number = len(get(plane, *what.split("/")).get("webhooks") or [what])
+        assert len(shown.split()) == number, "a bundle was empty"
 
 
 def drained_nodes_leave_one(plane: ControlPlane) -> None:
