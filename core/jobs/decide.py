@@ -30,7 +30,7 @@ from core.jobs.actions import (
 )
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized
 from core.jobs.groups import members
-from core.jobs.kinds.pod import freed
+from core.jobs.kinds.pod import freed, uses_node
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
 from core.jobs.situation import Situation
@@ -82,11 +82,15 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
 
 def unmanaged(s: Situation) -> Action | None:
     """A job that is not managed is not changed; a job that is being deleted releases its Workloads when its pods are
-    gone.
+    gone, or have ended where the job is these pods.
     """
     if meta.deleting(s.job):
         if go := _let_go(s):
             return go
+        if not s.kind.nested and not any(map(uses_node, s.kind.parts(s.job))):
+            using = (raw for raw in s.workloads if s.owns(raw) and holds_quota(s.value(raw)))
+            if (raw := next(using, None)) is not None:
+                return orphan(raw, s.value(raw), s.now, s.pods_gone)
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
         return next((action for action in given_up if action is not None), Nothing())

@@ -254,6 +254,11 @@ def ended(pod: Raw) -> bool:
     return phase(pod) in ("Succeeded", "Failed")
 
 
+def uses_node(pod: Raw) -> bool:
+    """Whether the pod is on a node and has not ended."""
+    return bool(at(pod, ("spec", "nodeName"))) and not ended(pod)
+
+
 def ready(pod: Raw) -> bool:
     """Whether the pod has the condition Ready."""
     return has_condition(pod, "Ready")

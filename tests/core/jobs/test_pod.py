@@ -343,3 +343,19 @@ def test_a_pod_that_runs_with_its_own_workload_keeps_it_when_an_owner_is_queued_
 
 def test_a_pod_whose_owner_is_not_known_yet_gets_no_workload() -> None:
     assert decided(pod(), owner_unread=True) == Nothing()
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "over"),
+    [("n", "Running", False), ("n", "Failed", True), ("n", "Succeeded", True), ("", "Pending", True)],
+)
+def test_a_deleted_pod_that_others_keep_gives_its_quota_back_when_it_has_ended(
+    node: str, phase: str, over: bool
+) -> None:
+    raw = admitted(workload_of(pod()))
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}
+    found = pod(gated=False, status={"phase": phase}, spec={"nodeName": node}, **metadata)
+    action = decided(found, raw)
+    assert isinstance(action, WorkloadStatus if over else RemoveFinalizer)
+    if isinstance(action, WorkloadStatus):
+        assert facts(action.after)["Finished"] == "True/OwnerNotFound"
