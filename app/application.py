@@ -51,6 +51,10 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request within the limits, or refuses it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})  # answers 403
+        if scope["type"] != "http":
+            return
         try:
             route = self._hooks.get(scope["path"])
             if route is not None:

@@ -1,8 +1,11 @@
-"""One connection, from its handshake to its end: HTTP/1.1 for an ASGI application, with a deadline for each state.
+"""One connection, from its handshake to its end: Hypercorn's HTTP/1.1 protocol with a deadline for each state.
 
-Usual servers have no deadline for a request's head, and start a task for each request. Here every state of a connection
-has a deadline, and a connection that exceeds it is aborted; the requests are served one after the other in the task of
-the connection, and an answer is one write. ``app.requests`` is the parser.
+Hypercorn's protocol is used unchanged, but not its socket layer: that layer waits without limit for a request head that
+is sent byte by byte, lets a client switch to HTTP/2 (`Upgrade: h2c`), and blocks forever on a response whose request
+body was not read completely. Here every state of a connection has a deadline; a connection that exceeds it is aborted.
+
+The protocol is not a public interface of Hypercorn. So this is the only module that imports Hypercorn, and
+`tests/app/test_hypercorn.py` fails for a version with which it was not tested.
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import formatdate
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import h11
 import structlog
-from starlette.types import ASGIApp, Message, Scope
-
-from app.requests import End, Head, Invalid, Part, Requests, answer_head
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.task_group import TaskGroup
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.utils import parse_socket_addr
+from starlette.types import ASGIApp
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -30,7 +39,6 @@ CLIENT: Final = "client"
 READ_SIZE = 2**16
 DRIPPED = 1024
 """After its answer, a client that sends fewer bytes at a time is cut off: it is not just finishing a large body."""
-_NO_REQUEST: Final = b"this is no HTTP/1.1 request, or its head is too long\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,106 +68,86 @@ class State(enum.Enum):
     CLOSING = enum.auto()
 
 
-class Exchange:
-    """One request and its answer: what an ASGI application receives and sends. ``following`` returns the next part that
-    the client sends, ``ends`` whether the connection ends with this answer.
-    """
+class Protocol:
+    """The settings and the state that the connections of one server share."""
 
-    def __init__(
-        self,
-        request: Head,
-        following: Callable[[], Awaitable[Part | None]],
-        writer: asyncio.StreamWriter,
-        *,
-        ends: bool,
-    ) -> None:
-        self._request = request
-        self._following = following
-        self._writer = writer
-        self._unsent = b""
-        """The head of the answer, which is sent with the beginning of its body."""
-        self._told_to_continue = not request.waits
-        self.ends = ends or not request.keep_alive
-        self.read = False
-        """Whether the body has been received to its end."""
-        self.answered = False
+    def __init__(self) -> None:
+        self.config = _config()
+        self.context = WorkerContext(None)
 
-    async def receive(self) -> Message:
-        """Returns a piece of the body; after its end, or if no more arrives, that the client has disconnected."""
-        if not self._told_to_continue:
-            self._told_to_continue = True
-            self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        match None if self.read else await self._following():
-            case bytes(body):
-                return {"type": "http.request", "body": body, "more_body": True}
-            case End():
-                self.read = True
-                return {"type": "http.request", "body": b"", "more_body": False}
-        self.ends = True
-        return {"type": "http.disconnect"}
+    def drain(self) -> None:
+        """Makes every answer from now on say `Connection: close` and end its connection."""
+        self.config.keep_alive_max_requests = 0
 
-    async def send(self, message: Message) -> None:
-        """Sends an answer. Head and body are sent in one write, because a write is the most expensive step of a call.
-
-        An answer without a length ends with its connection.
-        """
-        if message["type"] == "http.response.start":
-            headers = message.get("headers", ())
-            names = {name.lower(): value for name, value in headers}
-            self.ends |= b"content-length" not in names or names.get(b"connection") == b"close"
-            self._unsent = answer_head(message["status"], headers, _date(int(time.time())), close=self.ends)
-            return
-        body = b"" if self._request.method == "HEAD" else message.get("body", b"")
-        self._writer.write(self._unsent + body)
-        self._unsent = b""
-        self.answered = not message.get("more_body", False)
-        with contextlib.suppress(ConnectionError):
-            await self._writer.drain()
+    async def end(self) -> None:
+        """Ends each connection after the call that it serves now."""
+        await self.context.terminated.set()
 
 
 class Connection:
-    """Serves the requests of one socket, one after the other. When `run()` returns, the socket is closed.
-
-    `draining` returns whether each answer is now the last of its connection.
-    """
+    """Serves the requests of one socket, one after the other. When `run()` returns, the socket is closed."""
 
     def __init__(
         self,
         app: ASGIApp,
-        draining: Callable[[], bool],
+        protocol: Protocol,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         deadlines: Deadlines,
     ) -> None:
-        self._app = app
-        self._draining = draining
+        self._app = ASGIWrapper(cast(ASGIFramework, app))
+        self._shared = protocol
         self._reader, self._writer = streams
         self._deadlines = deadlines
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._requests = Requests()
+        self._unsent: list[bytes] = []
+        self._protocol: H11Protocol | None = None
         self.state = State.IDLE
         self.since = 0.0  # when it entered the state; the loop's own time has only milliseconds
 
     async def run(self) -> None:
         """Serves until either side closes. Never raises: an error on one socket must not affect the server."""
         try:
-            await self._serve()
-        except asyncio.CancelledError as error:  # aborted: by a deadline or at the end of the shutdown
-            release(error)
-        except Exception as error:
+            try:
+                await self._serve()
+            except BaseException as error:
+                release(error)
+                raise
+        except* asyncio.CancelledError:
+            pass  # aborted: by a deadline or at the end of the shutdown
+        except* (OSError, H2CProtocolRequiredError, H2ProtocolAssumedError):  # in groups, from the protocol's tasks
+            pass  # the client has closed the connection, or asked for a protocol that is not supported
+        except* Exception:
             log.exception("A connection was closed because of a bug in Seiretsu")
-            release(error)
         finally:
             self.close()
-            self._requests.close()
-            self._task = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Breaks all reference cycles through this connection. The garbage collector starts by the number of objects:
+        a thousand closed connections, each with half a megabyte of TLS buffers, would wait for it.
+        """
+        if self._protocol is not None:
+            self._protocol.send = _unheard  # an exception of the HTTP library refers to its protocol
+        self._protocol = self._task = None
 
     def close(self) -> None:
         """Closes in an orderly way; aborts if that exceeds its deadline."""
+        self._flush()
         self._enter(State.CLOSING)
         self._writer.close()
+
+    def _end(self) -> None:
+        """Closes after the last answer. A client that is still sending gets time to read the answer: closing a socket
+        with unread data resets the connection, and the client would see only the reset.
+        """
+        if self._protocol is not None and self._protocol.connection.their_state is h11.SEND_BODY:
+            self._flush()
+            self._enter(State.CLOSING)  # data that still arrives is read and discarded, until the deadline
+        else:
+            self.close()
 
     def cut(self) -> None:
         """Aborts the connection immediately, with any call in flight."""
@@ -168,91 +156,52 @@ class Connection:
             self._task.cancel()
 
     async def _serve(self) -> None:
-        self._enter(State.IDLE)
-        while True:
-            match await self._next():
-                case Head() as request:
-                    self._enter(State.CALL)
-                    exchange = await self._answer(request)
-                    if exchange.ends:
-                        if not exchange.read:
-                            await self._discard()
-                        return
-                    self._enter(State.IDLE)
-                case Invalid(status):
-                    await self._refuse(status)
-                    return
-                case _:
-                    return
+        socket = self._writer.get_extra_info("socket")
+        async with TaskGroup(self._loop) as tasks:
+            self._protocol = H11Protocol(
+                self._app,
+                self._shared.config,
+                self._shared.context,
+                tasks,
+                ConnectionState({CLIENT: common_name(self._writer.get_extra_info("peercert"))}),
+                self._writer.get_extra_info("ssl_object") is not None,
+                parse_socket_addr(socket.family, socket.getpeername()),
+                parse_socket_addr(socket.family, socket.getsockname()),
+                self._send,
+            )
+            self._enter(State.IDLE)
+            while not self._reader.at_eof():
+                data = await self._reader.read(READ_SIZE)
+                if self.state is State.CLOSING:  # the answer has been sent: data that still arrives is discarded
+                    if len(data) < DRIPPED:
+                        break
+                    continue
+                if self.state is State.IDLE and data:
+                    self._enter(State.HEAD)
+                await self._protocol.handle(RawData(data))
+            await self._protocol.handle(Closed())
 
-    async def _next(self) -> Part | None:
-        """Returns the next part of what the client sends; None if it sends no more."""
-        parts = self._requests.parts
-        while not parts:
-            data = await self._read()
-            if not data:
-                return None
-            if self.state is State.IDLE:
-                self._enter(State.HEAD)
-            self._requests.feed(data)
-        return parts.popleft()
-
-    async def _read(self) -> bytes:
-        """Returns bytes of the client; none if it has closed the connection."""
-        try:
-            return await self._reader.read(READ_SIZE)
-        except OSError as error:
-            release(error)
-            return b""
-
-    async def _answer(self, request: Head) -> Exchange:
-        """Lets the application answer a request."""
-        exchange = Exchange(request, self._next, self._writer, ends=self._draining())
-        try:
-            await self._app(self._scope(request), exchange.receive, exchange.send)
-        except Exception as error:
-            log.exception("A request failed because of a bug in Seiretsu", path=request.path)
-            release(error)
-            exchange.ends = True
-        parts = self._requests.parts
-        if not exchange.read and parts and isinstance(parts[0], End):
-            parts.popleft()
-            exchange.read = True
-        exchange.ends |= not exchange.answered or not exchange.read or self._draining()
-        return exchange
-
-    def _scope(self, request: Head) -> Scope:
-        transport = self._writer.transport
-        certificate = transport.get_extra_info("peercert")
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": request.version,
-            "method": request.method,
-            "scheme": "http" if transport.get_extra_info("sslcontext") is None else "https",
-            "path": request.path,
-            "raw_path": request.raw_path,
-            "query_string": request.query,
-            "root_path": "",
-            "headers": request.headers,
-            "client": transport.get_extra_info("peername")[:2],
-            "server": transport.get_extra_info("sockname")[:2],
-            "state": {CLIENT: common_name(certificate)},
-        }
-
-    async def _refuse(self, status: int) -> None:
-        """Answers bytes that are no request. More of them may follow."""
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(_NO_REQUEST))]
-        self._writer.write(answer_head(status, headers, _date(int(time.time())), close=True) + _NO_REQUEST)
-        await self._discard()
-
-    async def _discard(self) -> None:
-        """Reads and discards what a client still sends, until the deadline, so that it can read the answer: closing a
-        socket with unread data resets the connection, and the client would see only the reset.
+    async def _send(self, event: Event) -> None:
+        """Does what the protocol asks of the socket. Head and body of an answer are sent in one write, because a write
+        is the most expensive step of a call.
         """
-        self._enter(State.CLOSING)
-        while len(await self._read()) >= DRIPPED:
-            pass
+        if isinstance(event, RawData):
+            if event.data:
+                self._unsent.append(event.data)
+                if len(self._unsent) == 1:
+                    self._loop.call_soon(self._flush)
+            with contextlib.suppress(ConnectionError):
+                await self._writer.drain()
+        elif isinstance(event, Updated):
+            self._flush()
+            self._enter(State.IDLE if event.idle else State.CALL)
+        elif isinstance(event, Closed):
+            self._end()
+
+    def _flush(self) -> None:
+        if self._unsent and not self._writer.is_closing():  # what an aborted connection has not sent is lost
+            self._writer.write(b"".join(self._unsent))
+        self._unsent.clear()
 
     def _enter(self, state: State) -> None:
         """Enters a state and sets its deadline. A timer that expires before the deadline is kept: it reads the new
@@ -299,13 +248,27 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
     return next(names, "")
 
 
-@lru_cache(maxsize=1)
-def _date(second: int) -> bytes:
-    """Returns the field Date of an answer in this second."""
-    return formatdate(second, usegmt=True).encode()
+async def _unheard(event: Event) -> None:
+    """Discards an event for a socket that is closed."""
 
 
 def release(error: BaseException) -> None:
     """Clears the local variables of the error's frames: through them it may refer to itself and to the connection."""
     traceback.clear_frames(error.__traceback__)
-    error.__traceback__ = None
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            release(inner)
+
+
+def _config() -> Config:
+    """Returns Hypercorn's settings: a limit for request heads, and none for the number of requests of a connection.
+
+    With the default of 1,000 requests, calls of the API server that are in flight fail at every thousandth request.
+    """
+    config = Config()
+    config.h11_max_incomplete_size = 16 * 1024
+    config.keep_alive_max_requests = 10**9
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger("seiretsu.http")
+    return config

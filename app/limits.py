@@ -23,13 +23,14 @@ from api import duration
 class Limits:
     """The limits of one listener.
 
-    `body_bytes` is controller-runtime's limit: enough for a review with two objects of 3 MiB, the most that the API
-    server takes. `held_bytes` is for all bodies together. `body_seconds` is the time for a body to arrive,
-    `wait_seconds` the time that a call may wait for one of `calls` places, `linger_seconds` the time that a client gets
-    to read a refusal. `answer_seconds` is kept of the time for which a client waits (`?timeout=`): the rest is the time
-    in which its call must begin.
+    `head_bytes` is for a request's path and headers. `body_bytes` is controller-runtime's limit: enough for a review
+    with two objects of 3 MiB, the most that the API server takes. `held_bytes` is for all bodies together.
+    `body_seconds` is the time for a body to arrive, `wait_seconds` the time that a call may wait for one of `calls`
+    places, `linger_seconds` the time that a client gets to read a refusal. `answer_seconds` is kept of the time for
+    which a client waits (`?timeout=`): the rest is the time in which its call must begin.
     """
 
+    head_bytes: int = 16 * 1024
     body_bytes: int = 7 * 1024 * 1024
     held_bytes: int = 128 * 1024 * 1024
     body_seconds: float = 5.0
@@ -168,8 +169,15 @@ def check_call(scope: Scope, limits: Limits) -> None:
 
 
 def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
-    """Returns the Content-Length and the headers."""
+    """Returns the Content-Length and the headers. A request with both a length and a Transfer-Encoding is refused: a
+    proxy before this server may use the other one of them, and take the rest of the body for the next request.
+    """
+    head = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if head + len(scope["path"]) + len(scope["query_string"]) > limits.head_bytes:
+        raise RefusedError(431, f"the head of the request is larger than {limits.head_bytes} bytes")
     headers: dict[bytes, bytes] = dict(scope["headers"])
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        raise RefusedError(400, "send either Content-Length or Transfer-Encoding")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > limits.body_bytes:
         raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")

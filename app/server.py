@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import structlog
 from starlette.types import ASGIApp
 
-from app.connection import Connection, Deadlines, State, release
+from app.connection import Connection, Deadlines, Protocol, State, release
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -96,6 +96,7 @@ class Server:
         self.draining = False
         self._deadlines = deadlines or Deadlines()
         self._most = connections
+        self._protocol = Protocol()
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._turn = asyncio.Lock()
@@ -112,8 +113,10 @@ class Server:
     async def stop(self, farewell: Farewell) -> None:
         """Shuts down as the module describes. Returns within `farewell.total` seconds, with no socket open."""
         self.draining = True
+        self._protocol.drain()
         await asyncio.sleep(farewell.lame_duck)
         await self._close_doors()
+        await self._protocol.end()
         for _, connection in self._open():
             if connection is not None and connection.state is State.IDLE:
                 connection.close()
@@ -193,7 +196,7 @@ class Server:
         except OSError as error:
             release(error)
             return  # the client spoke no TLS, another version of it, or nothing in time: not an error of the server
-        connection = Connection(listener.app, lambda: self.draining, streams, self._deadlines)
+        connection = Connection(listener.app, self._protocol, streams, self._deadlines)
         listener.open[task] = connection
         await connection.run()
 

@@ -38,7 +38,7 @@ REFUSED = [
     ("a head of 17 KiB in one piece", get("/page", *(f"X-{number}: {'y' * 1000}" for number in range(17))), 431),
     ("a length and chunks", post("/echo", b"0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
     ("a page with a length and chunks", get("/page", "Content-Length: 0", "Transfer-Encoding: chunked"), 400),
-    ("a websocket", get("/page", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY), 400),
+    ("a websocket", get("/page", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY), 403),
 ]
 
 
@@ -196,7 +196,7 @@ async def test_a_connection_without_a_handshake_is_cut(serve: Serve) -> None:
 async def test_http_2_is_not_spoken(serve: Serve, request_bytes: bytes) -> None:
     async with serve() as served, served.wire() as wire:
         answer = await wire.call(request_bytes)
-        assert answer.status == 400
+        assert answer.status in (0, 101)
         assert await wire.closed()
 
 
