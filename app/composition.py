@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 import structlog
+from prometheus_client.core import Metric
 from starlette.types import Scope
 
 from api.crds import CONVERSION_PATH
@@ -17,6 +18,7 @@ from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, Sec
 from app.collector import reading, sweep
 from app.connection import CLIENT
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
+from app.internals import of_certificates
 from app.limits import check_client
 from app.metrics import ProcessMetrics
 from app.probes import Heartbeat, dial, probe, remembered
@@ -24,6 +26,7 @@ from app.published import Published
 from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
+from app.verdicts import Verdicts
 from app.watchdog import Watchdog
 from certs.directory import DirectoryStore
 from certs.keeper import Keeper
@@ -92,6 +95,7 @@ class Composition:
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers, client_ca=setup.client_ca)
         self.certificates = self._certificates()
+        self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
         self.server = Server(self._listeners())
 
@@ -106,6 +110,7 @@ class Composition:
         """Bring everything up, in order; returns when the process serves and the caches are read."""
         self.tasks.start("event loop", self.heartbeat.run())
         self.watchdog.start()
+        self.metrics.pauses.start()
         await persistently("reading the certificates", self.certificates.tick)
         if isinstance(self.certificates, Keeper):
             self.certificates.add_target(self._target())
@@ -132,6 +137,7 @@ class Composition:
         """Accepts no more work, answers the calls in progress, ends; returns the names of tasks that do not stop."""
         self.server.draining = True
         self.watchdog.stop()
+        self.metrics.pauses.stop()
         leaving = self.tasks.stop("controller", seconds=self.setup.farewell.total)
         stuck, _ = await asyncio.gather(leaving, self.server.stop(self.setup.farewell))
         return [*stuck, *await self.tasks.stop(seconds=0.5)]
@@ -160,6 +166,9 @@ class Composition:
             await self.certificates.tick()
         elif self.setup.install:
             await self._target().publish(self.certificates.bundle)
+
+    def _families(self) -> Iterator[Metric | None]:
+        return of_certificates(self.live, self.certificates if isinstance(self.certificates, Keeper) else None)
 
     def _target(self) -> BundleTarget:
         if self.setup.install:
@@ -193,7 +202,8 @@ class Composition:
         return [mutating(options), validating(options)]
 
     def _listeners(self) -> list[Listener]:
-        hooks = routes(Context(self.setup.settings, self.controller.lookup, account=lambda: self.account))
+        context = Context(self.setup.settings, self.controller.lookup, account=lambda: self.account)
+        hooks = routes(context, Verdicts(self.metrics.registry))
         ready = f"/{self.setup.readiness}"
         probes = [
             probe(f"/{self.setup.liveness}", {"event-loop": self.heartbeat.check}),
@@ -229,7 +239,6 @@ class Composition:
     async def _tls(self) -> str:
         if self.live.pair is not None:
             served, now = self.live.pair.certificate, self.client.clock.now()
-            self.metrics.certificate_expires.set(served.not_after.timestamp())
             if not served.valid_at(now):
                 return f"the serving certificate is valid from {served.not_before} to {served.not_after}, it is {now}"
         return await dial(self.bound, self.certificates.bundle, self.setup.names[0])

@@ -16,6 +16,8 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from app.internals import Pauses
+
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -62,11 +64,7 @@ class ProcessMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.certificate_expires = Gauge(
-            "seiretsu_certificate_expiration_timestamp_seconds",
-            "When the serving certificate expires, in Unix time",
-            registry=self.registry,
-        )
+        self.pauses = Pauses(self.registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Counts a call of a hook and its answer (status `0`: no answer)."""

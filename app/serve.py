@@ -24,7 +24,9 @@ from api.names import NAMESPACE
 from app import allocator, collector, logs, setup, tls
 from app.composition import Composition
 from app.install import NotEstablishedError
+from app.internals import of_controller
 from app.metrics import ClientCalls, ProcessMetrics
+from app.profile import Profile
 from app.setup import Options, Setup
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
@@ -46,7 +48,7 @@ EXPECTED = (ApiError, CertificateError, NotEstablishedError, OSError)
 
 def run(options: Options) -> int:
     """Serve until SIGTERM or SIGINT, and end the process; returns the exit code where it could not begin to serve."""
-    logs.configure(options.log_level)
+    repeats = logs.configure(options.log_level)
     try:
         loaded = _configuration(options)
         decided = setup.decide(options, loaded, os.environ)
@@ -58,7 +60,7 @@ def run(options: Options) -> int:
     sys.setswitchinterval(0.0005)
     collector.settle()
     allocator.settle()
-    return uvloop.run(_serve(decided, connection))
+    return uvloop.run(_serve(decided, connection, options, repeats))
 
 
 def end(code: int) -> NoReturn:
@@ -91,11 +93,16 @@ def _configuration(options: Options) -> Loaded:
     return loaded
 
 
-async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
+async def _serve(decided: Setup, connection: kubeconfig.Connection, options: Options, repeats: logs.Repeats) -> int:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.set)
+    loop.add_signal_handler(signal.SIGUSR1, logs.change_level, "debug")
+    loop.add_signal_handler(signal.SIGUSR2, logs.change_level, options.log_level)
+    profile = Profile(options.profile) if options.profile else None
+    if profile is not None:
+        profile.start()
     throttle = Throttle(decided.calls_per_second, decided.calls_at_once)
     # Certificates have their own client: every replica renews them, while only the leader may write as controller.
     async with Client(connection) as client, Client(connection, throttle=throttle) as fenced:
@@ -103,12 +110,18 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection) -> int:
         metrics.registry.register(ClientCalls(fenced.answers))
         controller = Controller(fenced, decided.controller, metrics.registry)
         metrics.sources.append(controller.gauges.families)
+        metrics.sources.append(
+            lambda: of_controller(fenced, controller.reflectors, controller.budget, controller.leading.is_set)
+        )
         process = Composition(decided, client, controller, metrics)
+        process.tasks.start("repeated warnings", logs.summarize(repeats))
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()
         if stuck:
             log.error("Tasks did not stop", tasks=stuck)
+    if profile is not None:
+        profile.stop()
     log.info("Stopped", code=code)
     end(code)
 

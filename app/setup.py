@@ -48,6 +48,7 @@ class Options:
     client_ca: Path | None = None
     client_names: tuple[str, ...] = ()
     log_level: str = "info"
+    profile: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

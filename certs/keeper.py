@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -35,6 +36,8 @@ ATTEMPTS = 20
 class Keeper:
     """Runs the passes for one serving process. `names` are the host names of clients, the most important one first.
 
+    `steps` counts the steps that this process has stored, `writes` how often it wrote a target.
+
     `published`: when last read, every target had the bundle; an API server that does not answer since does not change
     that.
     """
@@ -57,6 +60,8 @@ class Keeper:
         self.policy = policy or RenewalPolicy()
         self.record: Record | None = None  # the last good one
         self.published = False
+        self.steps: Counter[RotationStep] = Counter()
+        self.writes = 0
         self._issuer: Certificate | None = None
         self._woken = asyncio.Event()
 
@@ -112,6 +117,7 @@ class Keeper:
             if wanted.data() == record.ours(content.data):
                 return wanted
             if await self.store.write(wanted.data(), content.version):
+                self.steps[step] += 1
                 log.info("Stored the CA", step=step.name, trusted=len(pki.read_certificates(wanted.bundle)))
                 if step in (RotationStep.KEEP, RotationStep.PRUNE, RotationStep.RECORD_PUBLICATION):
                     return wanted
@@ -178,4 +184,5 @@ class Keeper:
         for target in self.targets:
             if not await target.carries(self.bundle):
                 await target.publish(self.bundle)
+                self.writes += 1
                 log.info("Published the CA bundle", target=target.name)

@@ -32,6 +32,9 @@ def command(
         list[str] | None, typer.Option(help="With --client-ca: a name that the certificate may have; may be repeated.")
     ] = None,
     log_level: Annotated[str, typer.Option(help="One of " + ", ".join(LEVELS) + ".")] = "info",
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write where the time is spent, as stacks with their samples.")
+    ] = None,
 ) -> None:
     """Serve webhooks and controller until SIGTERM; prints `ready` once it does."""
     if log_level not in LEVELS:
@@ -47,5 +50,6 @@ def command(
         client_ca=client_ca,
         client_names=tuple(client_name or ()),
         log_level=log_level,
+        profile=profile,
     )
     sys.exit(run(options))

@@ -14,6 +14,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import structlog
+
 from api import names
 from controller import events, resources
 from controller.caches import Caches
@@ -25,6 +27,8 @@ from controller.writes import Writer
 from core.model import Key, Raw, Wait, Workload
 from core.wire.conditions import status_patch, texts
 from core.workload import transitions
+
+log = structlog.get_logger(__name__)
 
 WORKERS = 4
 MESSAGE_SECONDS = 5.0
@@ -94,6 +98,11 @@ class WaitReasons:
                 raise
         if self.caches.get(key) is not None:
             self._written_at[key] = self.clock()
+        if _reason(workload) != decision.reason:
+            queue = decision.cluster_queue
+            log.info(
+                "workload waits", workload=str(key), cluster_queue=queue, reason=decision.reason, why=decision.message
+            )
         self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
         return None
 

@@ -287,7 +287,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
     by_hand = _stopped_by_hand(kind, old, new, request, context) if old is not None else ()
     warnings = (*by_hand, *_below_job(kind, new), *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
-    response = Verdict(warnings, keys.refusals + verdict.refusals).response()
+    response = Verdict(warnings, keys.refusals + verdict.refusals, keys.rules + verdict.rules).response()
     uid = meta.uid(new)
     if asked is not None and old is None and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from api.configuration import Action, Feedback
@@ -14,7 +14,7 @@ from core.matching import placement
 from core.model import Labels, Raw, Selector
 from core.wire import decode
 from webhook.patch import Operation
-from webhook.review import Response, allow, deny
+from webhook.review import Response, deny
 
 DEFAULT: Final[Action] = "Warn"
 
@@ -70,27 +70,32 @@ def _matches(selector: Selector | None, labels: Labels | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``refusals`` are sentences that end in the rule's name, so that people can look it up."""
+    """``refusals`` are sentences that end in the rule's name, so that people can look it up. ``rules`` are the rules
+    that found something, each with its action.
+    """
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    rules: tuple[tuple[str, Action], ...] = ()
 
     def response(self, *, patch: tuple[Operation, ...] = ()) -> Response:
         """Refused where any rule does so, else let through with the warnings (and ``patch``)."""
         if self.refusals:
-            return deny("; ".join(self.refusals), warnings=self.warnings)
-        return allow(patch=patch, warnings=self.warnings)
+            return replace(deny("; ".join(self.refusals), warnings=self.warnings), rules=self.rules)
+        return Response(allowed=True, patch=patch, warnings=self.warnings, rules=self.rules)
 
 
 def judge(found: Iterable[Finding], policy: FeedbackPolicy, labels: Labels | None) -> Verdict:
     """Sorts findings by the action of the policy; their order is kept."""
-    warnings, refusals = [], []
+    warnings, refusals, rules = [], [], []
     for finding in found:
-        match policy.action(finding.rule, labels):
+        action = policy.action(finding.rule, labels)
+        rules.append((finding.rule, action))
+        match action:
             case "Warn":
                 warnings.append(finding.message)
             case "Deny":
                 refusals.append(f"{finding.message} (rule {finding.rule})")
             case "Ignore":
                 pass
-    return Verdict(tuple(warnings), tuple(refusals))
+    return Verdict(tuple(warnings), tuple(refusals), tuple(rules))

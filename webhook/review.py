@@ -82,7 +82,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The answer. ``code``, ``reason`` and ``message`` are those of a Status and shown to the user."""
+    """The answer. ``code``, ``reason`` and ``message`` are those of a Status and shown to the user. ``rules`` are the
+    rules of feedback that found something, each with its action; they are counted and not sent.
+    """
 
     allowed: bool
     code: int = 200
@@ -92,6 +94,7 @@ class Response:
     warnings: tuple[str, ...] = ()
     patch: tuple[Operation, ...] = ()
     audit: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[tuple[str, str], ...] = ()
 
 
 def allow(*, warnings: Iterable[str] = (), patch: tuple[Operation, ...] = ()) -> Response:

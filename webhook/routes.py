@@ -29,24 +29,30 @@ Body: TypeAlias = bytes | bytearray
 Answer: TypeAlias = tuple[int, bytes]
 """HTTP status and body: JSON with 200, a sentence with any other."""
 Route: TypeAlias = Callable[[Body], Awaitable[Answer]]
+Observe: TypeAlias = Callable[[Hook, Request, Response], None]
+"""Gets each review with its verdict."""
 
 
-def routes(context: Context) -> dict[str, Route]:
+def _unobserved(hook: Hook, request: Request, response: Response) -> None:
+    """Does nothing."""
+
+
+def routes(context: Context, observe: Observe = _unobserved) -> dict[str, Route]:
     """Returns the routes of all hooks by path, also of those that the settings do not use. What their rules need is
     created here, not while the first client waits.
     """
     validate.prepare()
-    return {hook.path: _route(hook, context) for hook in HOOKS}
+    return {hook.path: _route(hook, context, observe) for hook in HOOKS}
 
 
-def _route(hook: Hook, context: Context) -> Route:
+def _route(hook: Hook, context: Context, observe: Observe) -> Route:
     async def route(body: Body) -> Answer:
-        return answer(hook, body, context)
+        return answer(hook, body, context, observe)
 
     return route
 
 
-def answer(hook: Hook, body: Body, context: Context) -> Answer:
+def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobserved) -> Answer:
     """Returns HTTP status and body. 400 if there is no review to answer; an internal failure is a refusal, never a 500.
 
     If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
@@ -58,7 +64,9 @@ def answer(hook: Hook, body: Body, context: Context) -> Answer:
         if not bad.uid:
             return 400, f"{bad}\n".encode()
         return 200, encode(bad.uid, bad_request(str(bad)))
-    return 200, encode(request.uid, _judged(hook, request, context))
+    response = _judged(hook, request, context)
+    observe(hook, request, response)
+    return 200, encode(request.uid, response)
 
 
 def _judged(hook: Hook, request: Request, context: Context) -> Response:

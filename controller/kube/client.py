@@ -89,6 +89,7 @@ class Client:
         self.clock = ServerClock()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
+        self.fenced = 0
         self._throttle_retries = throttle_retries
         self._sleep = sleep
         self._sessions: dict[str, aiohttp.ClientSession] = {}
@@ -306,6 +307,7 @@ class Client:
             headers["Authorization"] = authorization
         session = self._session("watch" if verb == "watch" else "call")
         if verb not in READS and not self.may_write():
+            self.fenced += 1
             raise Fenced(0, "Fenced", f"no lease to write with: {verb} of {counted} was not sent")
         self.requests[verb, counted] += 1
         status, began = 0, time.perf_counter()

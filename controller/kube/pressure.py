@@ -127,6 +127,11 @@ class Budget:
         self._ended = asyncio.Event()
 
     @property
+    def waiting(self) -> int:
+        """How many writes wait for their turn."""
+        return sum(map(len, self._lanes.values()))
+
+    @property
     def busy(self) -> bool:
         """Whether writes that nobody misses should not be made at present."""
         return self.urgent() or self.pressure.interval >= BUSY_SECONDS

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -61,7 +63,7 @@ def create(plane: ControlPlane) -> subprocess.CompletedProcess[str]:
 
 
 async def test_ready_is_printed_once_and_from_then_on_jobs_wait(plane: ControlPlane, tmp_path: Path) -> None:
-    with serving(plane.kubeconfig, tmp_path) as process:
+    with serving(plane.kubeconfig, tmp_path, "--profile", str(tmp_path / "profile.txt")) as process:
         process.ready()
         made = create(plane)
         assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
@@ -69,8 +71,29 @@ async def test_ready_is_printed_once_and_from_then_on_jobs_wait(plane: ControlPl
             assert (await wire.call(get("/readyz"))).body == b"ok"
             assert (await wire.call(get("/readyz/controller"))).body == b"ok"
             assert (await wire.call(get("/healthz"))).body == b"ok"
-            assert b"seiretsu_webhook_requests_total" in (await wire.call(get("/metrics"))).body
+            metrics = (await wire.call(get("/metrics"))).body.decode()
+            for sample in (
+                'seiretsu_admission_verdicts_total{hook="/mutate-batch-v1-job",operation="CREATE",verdict="changed"}',
+                "seiretsu_leader 1.0",
+                'seiretsu_informer_age_seconds{resource="workloads"}',
+                'seiretsu_gc_pause_seconds_count{generation="2"}',
+                'seiretsu_ca_rotation_steps_total{step="create"}',
+            ):
+                assert sample in metrics
+            assert "_created" not in metrics, "a second series for each counter"
+        process.process.send_signal(signal.SIGUSR1)
+        assert process.logged("The log level was changed")["to"] == "debug"
+        create(plane)
+        told = process.logged("admission changed")
+        assert (told["level"], told["kind"], told["operation"], told["namespace"]) == (
+            "debug",
+            "Job",
+            "CREATE",
+            "default",
+        )
         assert process.stop() == 0
+        stacks = (tmp_path / "profile.txt").read_text()
+        assert re.search(r"serve:run;\S+ \d+\n", stacks)
         assert process.lines == ["ready"]
 
 
