@@ -4,6 +4,7 @@ the bundle.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import time
@@ -16,6 +17,8 @@ from api.objects import Raw, Resource
 from certs.store import Content
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store
 
 SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 _ADMISSION = "admissionregistration.k8s.io"
@@ -30,6 +33,8 @@ CRDS: Final = Resource(
 )
 RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS)}
 
+CONVERTED: Final = tuple(kind.crd_name for kind in KINDS if len(kind.versions) > 1)
+"""The CRDs with a conversion webhook."""
 LOOK_AGAIN_SECONDS = 30.0
 
 
@@ -129,7 +134,8 @@ class Converted:
 
     The CRDs belong to the installer, chart or `--install`: one that does not exist, or does not convert, is skipped.
     CRDs are large, and only an upgrade changes them: a bundle that was found in all of them is checked again after
-    `LOOK_AGAIN_SECONDS`, not in every pass.
+    `LOOK_AGAIN_SECONDS`, not in every pass. `follow` watches them, and calls `spoiled` when one of them has another
+    bundle.
     """
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
@@ -138,6 +144,21 @@ class Converted:
         self._found = b""
         self._found_at = 0.0
         self.name = "conversion webhooks"
+
+    async def follow(self, spoiled: Callable[[], None]) -> None:
+        """Watches until cancelled."""
+
+        def changed(old: str | None, new: str | None) -> None:
+            if self._found and new is not None and new != base64.b64encode(self._found).decode():
+                self._found = b""
+                spoiled()
+
+        async with asyncio.TaskGroup() as group:
+            for name in CONVERTED:
+                store = Store(name, bundle_of)
+                store.listen(changed)
+                fields = f"metadata.name={name}"
+                group.create_task(Reflector(self._client, CRDS, store, field_selector=fields).run())
 
     async def carries(self, bundle: bytes) -> bool:
         """Every conversion webhook trusts `bundle`."""
@@ -159,12 +180,17 @@ class Converted:
         """The CRDs that convert by a webhook and trust something else."""
         encoded = base64.b64encode(bundle).decode()
         found = []
-        for kind in (kind for kind in KINDS if len(kind.versions) > 1):
-            definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": kind.crd_name}})
-            config = ((definition or {}).get("spec", {}).get("conversion", {}).get("webhook") or {}).get("clientConfig")
-            if config is not None and config.get("caBundle") != encoded:
-                found.append(kind.crd_name)
+        for name in CONVERTED:
+            definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": name}})
+            if definition is not None and bundle_of(definition) not in (None, encoded):
+                found.append(name)
         return found
+
+
+def bundle_of(definition: Raw) -> str | None:
+    """Returns the `caBundle` of a CRD's conversion webhook, empty if it has none; None if it has no such webhook."""
+    config = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
+    return None if config is None else config.get("caBundle") or ""
 
 
 async def apply(client: Client, wanted: Raw) -> Raw:

@@ -95,6 +95,7 @@ class Composition:
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers, client_ca=setup.client_ca)
         self.certificates = self._certificates()
+        self.converted = Converted(client)
         self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
         self.server = Server(self._listeners())
@@ -114,7 +115,7 @@ class Composition:
         await persistently("reading the certificates", self.certificates.tick)
         if isinstance(self.certificates, Keeper):
             self.certificates.add_target(self._target())
-            self.certificates.add_target(Converted(self.client))
+            self.certificates.add_target(self.converted)
         await self.server.start()
         others = [str(listener.bound) for listener in self.server.listeners[1:]]
         log.info("Listening", address=str(self.bound), **({"others": others} if others else {}))
@@ -127,6 +128,8 @@ class Composition:
             await await_admission(self.client)
         self.tasks.start("certificates", self.certificates.run())
         self.tasks.start("webhook configurations", self.published.run())
+        if isinstance(self.certificates, Keeper):
+            self.tasks.start("conversion webhooks", self.converted.follow(self.certificates.wake))
         with reading():
             self.tasks.start("controller", self.controller.run())
             while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last

@@ -30,7 +30,7 @@ UNWATCHED: Final = (
 DEFINITIONS: Final[Raw] = {
     "apiGroups": ["apiextensions.k8s.io"],
     "resources": ["customresourcedefinitions"],
-    "verbs": ["get", "patch"],
+    "verbs": ["get", "list", "watch", "patch"],
     "resourceNames": [kind.crd_name for kind in KINDS if len(kind.versions) > 1],
 }
 """The CA's bundle is kept in step with the certificate in every definition whose versions are converted."""

@@ -37,6 +37,7 @@ metadata: {generateName: waits-, labels: {kueue.x-k8s.io/queue-name: anything}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}
 """
 HOOK = "/validate-batch-v1-job"
+CONVERTED = "crd/clusterqueues.kueue.x-k8s.io"
 VALIDATING = "validatingwebhookconfiguration/seiretsu-validating-webhook-configuration"
 
 
@@ -198,6 +199,10 @@ async def test_deleted_or_changed_hooks_are_restored_within_five_seconds(plane: 
     ):
         plane.kubectl(*spoil, check=True)
         await eventually(lambda: base64.b64decode(_bundle(plane)) == bundle, within=6)
+    patch = '{"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}'
+    plane.kubectl("patch", CONVERTED, "--type=merge", "-p", patch, check=True)
+    path = "jsonpath={.spec.conversion.webhook.clientConfig.caBundle}"
+    await eventually(lambda: plane.kubectl("get", CONVERTED, "-o", path).stdout, within=10)
 
 
 def _bundle(plane: ControlPlane) -> str:

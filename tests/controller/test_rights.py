@@ -40,7 +40,7 @@ def test_the_template_in_the_chart_is_the_one_that_the_table_gives() -> None:
 def test_the_definitions_that_convert_between_versions_may_be_patched_and_no_others() -> None:
     converted = {each["metadata"]["name"] for each in crds.definitions({"url": "x"}) if "conversion" in each["spec"]}
     assert set(DEFINITIONS["resourceNames"]) == converted
-    assert DEFINITIONS["verbs"] == ["get", "patch"]
+    assert DEFINITIONS["verbs"] == ["get", "list", "watch", "patch"]
 
 
 def test_a_row_brings_its_rights_along() -> None:

@@ -97,7 +97,7 @@
   verbs: [get]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  verbs: [get, patch]
+  verbs: [get, list, watch, patch]
   resourceNames: [resourceflavors.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io, localqueues.kueue.x-k8s.io, workloads.kueue.x-k8s.io, workloadpriorityclasses.kueue.x-k8s.io, cohorts.kueue.x-k8s.io, admissionchecks.kueue.x-k8s.io, topologies.kueue.x-k8s.io, provisioningrequestconfigs.kueue.x-k8s.io, multikueueconfigs.kueue.x-k8s.io, multikueueclusters.kueue.x-k8s.io]
 {{- if has "batch/job" $frameworks }}
 - apiGroups: [batch]

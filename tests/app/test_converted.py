@@ -1,0 +1,47 @@
+"""A conversion webhook that loses its bundle is reported by a watch: its CRD is read again only every half minute."""
+
+import asyncio
+import base64
+
+from api import crds
+from api.kinds import KINDS
+from app.cluster import CONVERTED, CRDS, Converted
+from controller.kube.client import Client
+from tests.eventually import eventually
+from tests.faults import FaultProxy
+from tests.standin import StandIn
+
+BUNDLE, OTHER = b"ours", b"another"
+
+
+def put(server: StandIn, bundle: bytes) -> None:
+    """All CRDs, converted by a webhook with this bundle."""
+    config = {"url": "https://127.0.0.1:1/convert", "caBundle": base64.b64encode(bundle).decode()}
+    for kind in KINDS:
+        server.put(CRDS.path("", kind.crd_name), crds.definition(kind, config))
+
+
+async def test_a_bundle_that_is_lost_is_reported_once_and_checked_again(server: StandIn, proxy: FaultProxy) -> None:
+    put(server, BUNDLE)
+    reported = 0
+
+    def spoiled() -> None:
+        nonlocal reported
+        reported += 1
+
+    async with Client(proxy.connection) as client:
+        converted = Converted(client, clock=lambda: 0.0)  # the time at which the CRDs are read again never comes
+        assert await converted.carries(BUNDLE)
+        following = asyncio.create_task(converted.follow(spoiled))
+        await eventually(lambda: server.open_watches == len(CONVERTED))
+        assert await converted.carries(BUNDLE)
+        assert reported == 0
+        server.put(CRDS.path("", CONVERTED[0]), crds.definition(KINDS[0], {"url": "https://127.0.0.1:1/convert"}))
+        await eventually(lambda: reported == 1)
+        assert not await converted.carries(BUNDLE)
+        await converted.publish(BUNDLE)
+        assert await converted.carries(BUNDLE)
+        put(server, OTHER)
+        await eventually(lambda: reported == 2)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
