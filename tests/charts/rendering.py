@@ -14,17 +14,18 @@ CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 POLICIES_SERVED = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
 
-def helm(*arguments: str, given: Raw | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs helm; ``given`` are values, read from its standard input."""
-    words: list[str | Path] = [build.ensure("helm")["helm"], *arguments]
+def helm(*arguments: str, given: Raw | None = None, name: str = "helm") -> subprocess.CompletedProcess[str]:
+    """Runs helm 4, or ``helm3``; ``given`` are values, read from its standard input."""
+    words: list[str | Path] = [build.ensure(name)[name], *arguments]
     words += ["--values", "-"] if given is not None else []
     text = yaml.safe_dump(given) if given is not None else None
     return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
 
 
-def rendered(given: Raw | None = None, *, namespace: str = "queues", served: str = "") -> str:
+def rendered(given: Raw | None = None, *, namespace: str = "queues", served: str = "", name: str = "helm") -> str:
     """Returns what helm renders of these values."""
-    done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *served.split(), given=given or {})
+    words = ("template", "seiretsu", str(CHART), "--namespace", namespace, *served.split())
+    done = helm(*words, given=given or {}, name=name)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -34,9 +35,9 @@ def documents(text: str) -> list[Raw]:
     return [document for document in yaml.safe_load_all(text) if document]
 
 
-def refusal(given: Raw) -> str:
+def refusal(given: Raw, name: str = "helm") -> str:
     """Returns the error with which helm refuses these values."""
-    done = helm("template", "seiretsu", str(CHART), given=given)
+    done = helm("template", "seiretsu", str(CHART), given=given, name=name)
     assert done.returncode, "helm accepts these values"
     return done.stderr
 

@@ -10,7 +10,7 @@ from api.configuration import load
 from api.objects import Raw
 from app.setup import Options as ServeOptions
 from app.setup import decide
-from tests.charts.rendering import CHART, POLICIES_SERVED, helm, only
+from tests.charts.rendering import CHART, POLICIES_SERVED, documents, helm, only, refusal, rendered
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
 from webhook.settings import Account, Settings
@@ -110,8 +110,8 @@ def test_admission_policies_are_rendered_where_they_are_served(text: str, settin
     options = Options(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
     # helm sorts what it renders by kind
     assert in_order(found) == in_order(policies(options))
-    for documents in (render(), render(served=POLICIES_SERVED, set_values="admissionPolicies.enabled=false")):
-        assert not [each for each in documents if "AdmissionPolicy" in each["kind"]]
+    for without in (render(), render(served=POLICIES_SERVED, set_values="admissionPolicies.enabled=false")):
+        assert not [each for each in without if "AdmissionPolicy" in each["kind"]]
 
 
 def test_the_configuration_in_the_chart_names_its_own_service_secret_and_namespace() -> None:
@@ -239,6 +239,19 @@ def test_a_configuration_that_is_no_yaml_is_refused_with_the_name_of_the_value()
     assert "managerConfig.controllerManagerConfigYaml is not YAML" in done.stderr
 
 
-def test_the_chart_passes_helms_own_strict_lint() -> None:
-    done = helm("lint", "--strict", str(CHART))
+@pytest.mark.parametrize("name", ["helm", "helm3"])
+def test_the_chart_passes_helms_own_strict_lint(name: str) -> None:
+    done = helm("lint", "--strict", str(CHART), name=name)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("values", [{}, {"enablePrometheus": True, "enableCertManager": True}])
+def test_helm_3_and_4_render_the_same(values: Raw) -> None:
+    found = [documents(rendered(values, served=POLICIES_SERVED, name=name)) for name in ("helm", "helm3")]
+    assert in_order(found[0]) == in_order(found[1])
+
+
+def test_helm_3_refuses_wrong_values_too() -> None:
+    told = refusal({"controllerManager": {"replicas": "two"}, "crds": {"olderVersions": ["v1beta3"]}}, "helm3")
+    assert "/controllerManager/replicas" in told
+    assert "/crds/olderVersions/0" in told
