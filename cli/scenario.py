@@ -2,12 +2,13 @@
 
 A Job arrives at the time in its annotation ``seiretsu.dev/arrive-at`` (from the start; by default immediately), its
 pods become ready after ``seiretsu.dev/ready-after`` (immediately) and it runs, from then, for ``seiretsu.dev/run-for``
-(one minute). On the pod template that is the running time of each pod: a Job with more completions than parallel pods
-takes several rounds.
+(one minute; a queued Deployment, StatefulSet or LeaderWorkerSet runs without end). On the pod template that is the
+running time of each pod: a Job with more completions than parallel pods takes several rounds.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from controller.watched import WATCHED, rows
 from core.jobs import fields
 from core.jobs.kind import JobKind
 from core.jobs.kinds import KINDS, kind_of
+from core.jobs.pod_owners import FORM, POD_OWNERS, pod_owner_of
 from core.wire.merge import merged
 from core.wire.timestamps import epoch
 
@@ -36,7 +38,7 @@ SUFFIXES = (".yaml", ".yml", ".json", ".csv")
 LIVE = "the cluster"
 """The origin of objects that an API server holds: it has had them admitted."""
 
-NAMESPACED = frozenset({row.resource.kind for row in rows(KINDS.values()) if row.resource.namespaced})
+NAMESPACED = frozenset({row.resource.kind for row in rows(KINDS.values(), POD_OWNERS) if row.resource.namespaced})
 PLAYED = frozenset({row.resource.kind for row in WATCHED if row.played and row.resource.group != names.GROUP})
 """Kinds of others that matter to a simulation, besides Jobs."""
 
@@ -170,7 +172,11 @@ def _files(paths: Iterable[Path], mistakes: Mistakes) -> Iterator[Path]:
 
 
 def _is_job(raw: Raw) -> bool:
-    return kind_of(raw) is not None
+    """Whether an object is a job, or one whose pods are queued and that names a queue."""
+    if kind_of(raw) is not None:
+        return True
+    labels = (raw.get("metadata") or {}).get("labels")
+    return pod_owner_of(raw) is not None and isinstance(labels, dict) and names.Label.QUEUE_NAME in labels
 
 
 def _is_played(raw: Raw) -> bool:
@@ -192,17 +198,22 @@ def _put(objects: dict[tuple[str, str, str], Document], document: Document, mist
 
 
 def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
-    kind = kind_of(document.raw)
-    assert kind is not None
-    templates = _templates(kind, document.raw)
+    kind, owner = kind_of(document.raw), pod_owner_of(document.raw)
+    templates = _templates(kind, document.raw) if kind is not None else []
+    if owner is not None:
+        if errors := FORM.errors(document.raw):
+            mistakes.add(document.place, *errors)
+            return
+        paths = dict.fromkeys(slot.path for slot in owner.slots(document.raw))
+        templates = [(path, fields.at(document.raw, path) or {}) for path in paths]
     missing = [path for path, found in templates if not isinstance(found.get("spec"), dict)]
-    if missing or not (templates or kind.templates_elsewhere):
-        required = fields.dotted((*missing[0], "spec") if missing else kind.pods_path)
+    if missing or not (templates or kind is None or kind.templates_elsewhere):
+        required = fields.dotted((*missing[0], "spec") if missing or kind is None else kind.pods_path)
         mistakes.add(document.place, f"{required}: Required value")
         return
     mine, pods = _annotations(document.raw), _annotations(templates[0][1]) if templates else {}
     rounds = 1
-    if RUN_FOR not in mine and RUN_FOR in pods:
+    if kind is not None and RUN_FOR not in mine and RUN_FOR in pods:
         rounds = kind.rounds(document.raw)
     given = {ARRIVE_AT: "0", READY_AFTER: pods.get(READY_AFTER, "0"), RUN_FOR: pods.get(RUN_FOR, DEFAULT_RUN_FOR)}
     times = {}
@@ -212,6 +223,8 @@ def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
         except ValueError as error:
             mistakes.add(document.place, f"metadata.annotations[{name}]: {error}")
             return
+    if owner is not None and RUN_FOR not in {**mine, **pods}:
+        times[RUN_FOR] = math.inf
     yield Submission(times[ARRIVE_AT], document.raw, times[RUN_FOR] * rounds, times[READY_AFTER], document.origin)
 
 

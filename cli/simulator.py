@@ -17,8 +17,10 @@ from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
 from cli.world import Rules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
+from core.jobs.actions import Problem
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_of
+from core.jobs.pod_owners import STATEFUL_SET, PodOwner, pod_owner_of
 from core.model import Key, Workload
 from core.model.owner import Owner
 from core.quota.usage import finished
@@ -112,18 +114,44 @@ class _Entrance:
         if not self.world.manages(key.namespace):
             self._pass(submission, key, "not managed", f"starts immediately: namespace {key.namespace} is not managed")
             return ()
-        kind = kind_of(job)
-        assert kind is not None, "only jobs are submitted"
-        if not kind.enabled(self.world.rules.admission.frameworks):
+        kind, frameworks = kind_of(job) or pod_owner_of(job), self.world.rules.admission.frameworks
+        assert kind is not None, "only jobs are submitted, and objects whose pods are queued"
+        if not (kind.framework in frameworks if isinstance(kind, PodOwner) else kind.enabled(frameworks)):
             text = f"starts immediately: integrations.frameworks does not list {kind.framework}"
             self._pass(submission, key, "not managed", text)
             return ()
+        if isinstance(kind, PodOwner):
+            return self._parts(submission, kind, key, job)
         try:
             judged, name = self._judged(kind, job)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             self.mistakes.add(submission.origin, f"{kind.kind} {key}: cannot be read: {type(error).__name__}: {error}")
             return ()
         return self._arrive(submission, owner_of(kind, key), judged, name, job)
+
+    def _parts(self, submission: Submission, kind: PodOwner, key: Key, job: Raw) -> tuple[Arrival, ...]:
+        """The arrivals of the Workloads of an object whose pods are queued, each named as its pod or group."""
+        marked, response = admitted(job, self.world.admission)
+        if not response.allowed:
+            self._pass(submission, key, "refused", response.message)
+            return ()
+        made, count = self.world.workload_of_pods(kind, marked), kind.workloads(marked)
+        if isinstance(made, Problem):
+            self._pass(submission, key, "not queued", f"{made.message}: its pods wait until there is one")
+            return ()
+        owner = Owner(kind.resource.group, kind.resource.kind, key.namespace, key.name)
+        whole, arrivals = kind.resource.kind == STATEFUL_SET.resource.kind, []
+        for place in range(count):
+            part = key if whole else Key(key.namespace, f"{key.name}-{place}")
+            uid = f"{job['metadata']['uid']}-{place}"
+            name = Key(key.namespace, f"{kind.resource.kind.lower()}-{part.name}")
+            created = float(int(self.start + submission.at))
+            workload = replace(made, key=name, uid=uid, created=created, job_uid=uid, owner=owner)
+            self.played.jobs[name] = part
+            if response.warnings and not place:
+                self.played.warnings[part] = response.warnings
+            arrivals.append(Arrival(submission.at, workload, submission.run_for, submission.ready_after))
+        return tuple(arrivals)
 
     def _arrive(
         self, submission: Submission, owner: Owner, judged: _Judged, name: str, job: Raw

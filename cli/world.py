@@ -25,10 +25,14 @@ from controller.settings import from_configuration
 from controller.usage import consumed_of
 from controller.watched import WATCHED
 from core.feedback import catalog
-from core.jobs import meta
+from core.jobs import meta, template
 from core.jobs import workload as workloads
+from core.jobs.actions import Problem
+from core.jobs.fields import at
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, supported
+from core.jobs.pod_owner_groups import created
+from core.jobs.pod_owners import POD_OWNERS, PodOwner
 from core.matching.namespaces import managed
 from core.model import Workload
 from core.state.state import State
@@ -41,6 +45,7 @@ from webhook.settings import Context, Settings
 
 RESOURCES = {
     **{kind.kind: (kind.group, kind.version, kind.plural) for kind in ALL},
+    **{kind.kind: (kind.group, kind.version, kind.plural) for kind in (each.resource for each in POD_OWNERS)},
     **{kind.kind: (names.GROUP, names.V1BETA2, kind.plural) for kind in KINDS if kind.kind != names.Kind.WORKLOAD},
 }
 """Group, version and resource of the kinds that pass admission."""
@@ -146,6 +151,20 @@ class World:
         raw = workloads.manifest(kind, job, asked, self.rules.controller.copied)
         raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
         return self.read(raw)
+
+    def workload_of_pods(self, kind: PodOwner, owner: Raw) -> Workload | Problem:
+        """A Workload of the pods of an object, or why there is none."""
+        templates = [({"spec": at(owner, (*slot.path, "spec")) or {}}, slot) for slot in kind.slots(owner)]
+        pod_sets = [
+            template.pod_set(found, name=slot.name, count=slot.count, drop_labels=frozenset(), min_count=None)
+            for found, slot in templates
+        ]
+        metadata = owner["metadata"]
+        made = created(kind, owner, metadata["name"], pod_sets, self.caches.classes)
+        if isinstance(made, Problem):
+            return made
+        made.manifest["metadata"] |= {key: metadata[key] for key in ("uid", "creationTimestamp")}
+        return self.read(made.manifest)
 
     def read(self, raw: Raw) -> Workload:
         """A Workload object."""

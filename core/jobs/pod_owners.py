@@ -250,3 +250,9 @@ LEADER_WORKER_SET: Final = _LeaderWorkerSets(
 POD_OWNERS: Final = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET)
 GROUP_OWNERS: Final = (STATEFUL_SET, LEADER_WORKER_SET)
 """Those whose pods form groups: their controller creates the Workloads."""
+
+
+def pod_owner_of(raw: Raw) -> PodOwner | None:
+    """The kind of an object whose pods are queued, by its ``apiVersion`` and ``kind``; None for any other object."""
+    named = (raw.get("apiVersion"), raw.get("kind"))
+    return next((each for each in POD_OWNERS if (each.resource.api_version, each.resource.kind) == named), None)

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import heapq
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ MOST_STEPS = 100
 
 
 class Arrival(Struct, frozen=True, gc=False):
-    """A workload that is submitted at a time, and runs for that many seconds once it is admitted.
+    """A workload that is submitted at a time, and runs for that many seconds, or without end, once it is admitted.
 
     One that holds quota already runs from its arrival. Its pods take ``ready_after`` seconds to become ready.
     """
@@ -304,7 +305,8 @@ class _Simulation:
         course.attempts.append(Attempt(admission.cluster_queue, admission, now))
         self._use(admission, +1)
         number, arrival = len(course.attempts) - 1, course.arrival
-        self._expect(now + arrival.ready_after + arrival.run_for, key, _What.ENDS, number)
+        if arrival.run_for < math.inf:
+            self._expect(now + arrival.ready_after + arrival.run_for, key, _What.ENDS, number)
         if arrival.ready_after and self.life.pods_ready is not None:
             self._expect(now + arrival.ready_after, key, _What.READY, number)
 

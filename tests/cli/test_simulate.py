@@ -8,6 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from api.objects import Raw
 from cli.main import application
 from cli.picture import DARK, LIGHT
 from cli.report import summary
@@ -342,3 +343,54 @@ def test_deleting_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     patch.write_text("$patch: delete\nkind: ClusterQueue\nmetadata: {name: nobody}\n")
     with pytest.raises(ScenarioError, match="there is no ClusterQueue nobody to delete"):
         changed(read([EXAMPLES / "queues.yaml"]), patch)
+
+
+SETS = """
+integrations: {frameworks: [batch/job, deployment, statefulset, leaderworkerset.x-k8s.io/leaderworkerset]}
+"""
+
+
+def serving_pods(kind: str, name: str, **annotations: str) -> Raw:
+    """Three pods, or groups of two pods, of one cpu each."""
+    pods = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}]}}
+    grouped = kind == "LeaderWorkerSet"
+    templates = {"leaderWorkerTemplate": {"size": 2, "workerTemplate": pods}} if grouped else {"template": pods}
+    labels = {"kueue.x-k8s.io/queue-name": "main"}
+    metadata = {"name": name, "namespace": "team-b", "labels": labels, "annotations": annotations}
+    version = "leaderworkerset.x-k8s.io/v1" if grouped else "apps/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"replicas": 3, **templates}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("Deployment", {"web-0": 1, "web-1": 1, "web-2": 1}),
+        ("StatefulSet", {"web": 3}),
+        ("LeaderWorkerSet", {"web-0": 2, "web-1": 2}),
+    ],
+)
+def test_pods_and_groups_that_are_queued_one_by_one_run_without_end(
+    tmp_path: Path, kind: str, parts: dict[str, int]
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration{SETS}")
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump(serving_pods(kind, "web")))
+    scenario = read([EXAMPLES / "queues.yaml", tmp_path / "web.yaml"])
+    played = play(scenario, rules(tmp_path / "config.yaml"), until=3600.0)
+    found = {
+        played.jobs[key].name: sum(each.count for each in course.attempts[0].admission.pod_sets)
+        for key, course in played.timeline.courses.items()
+        if course.attempts and course.finished is None
+    }
+    assert found == parts
+    assert len(played.timeline.courses) == (1 if kind == "StatefulSet" else 3)
+
+
+def test_a_deployment_may_end_and_one_without_a_queue_is_not_simulated(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration{SETS}")
+    free = serving_pods("Deployment", "free")
+    del free["metadata"]["labels"]
+    made = [serving_pods("Deployment", "web", **{"seiretsu.dev/run-for": "30s"}), free]
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump_all(made))
+    played = play(read([EXAMPLES / "queues.yaml", tmp_path / "web.yaml"]), rules(tmp_path / "config.yaml"))
+    assert [course.finished for course in played.timeline.courses.values()] == [30.0] * 3
+    assert "not simulated: 1 of kind Deployment (apps/v1)" in played.remarks
