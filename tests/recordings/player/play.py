@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import urllib3
@@ -15,7 +16,7 @@ import yaml
 
 from tests.recordings.player.cluster import CLUSTER_KINDS, SCENARIO, WATCHED, Api, ApiError, Mirror, url
 from tests.recordings.player.facts import Obj, changes, save
-from tests.recordings.player.observe import compact, condition, job_facts, queue_facts
+from tests.recordings.player.observe import compact, condition, job_facts, number, queue_facts
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
@@ -66,6 +67,26 @@ def counts(queue: Obj) -> tuple[int, int]:
     """How many pending and how many reserving Workloads the status of a queue shows."""
     status = queue.get("status", {})
     return status.get("pendingWorkloads", 0), status.get("reservingWorkloads", 0)
+
+
+def reserves(workload: Obj) -> bool:
+    """Whether a Workload holds quota."""
+    return has(workload, "QuotaReserved") and not has(workload, "Finished")
+
+
+def usage_of(admission: Obj) -> Counter[tuple[str, str]]:
+    """What an admission reserves, by flavor and resource."""
+    found = Counter[tuple[str, str]]()
+    for assigned in admission.get("podSetAssignments", []):
+        for resource, flavor in assigned.get("flavors", {}).items():
+            found[flavor, resource] += Decimal(number(assigned.get("resourceUsage", {}).get(resource)))  # type: ignore[assignment]
+    return +found
+
+
+def reserved(queue: Obj) -> Counter[tuple[str, str]]:
+    """What the status of a ClusterQueue shows as reserved, by flavor and resource."""
+    flavors = queue.get("status", {}).get("flavorsReservation", [])
+    return +Counter({(f["name"], r["name"]): Decimal(number(r.get("total"))) for f in flavors for r in f["resources"]})
 
 
 def in_transit(job: Obj, workload: Obj | None) -> bool:
@@ -156,12 +177,18 @@ class Player:
         pending, reserving = Counter[str](), Counter[str]()
         for workload in self.mine("Workload").values():
             name = workload["spec"].get("queueName", "")
-            if has(workload, "QuotaReserved") and not has(workload, "Finished"):
+            if reserves(workload):
                 reserving.update((f"LocalQueue/{name}", workload["status"]["admission"]["clusterQueue"]))
             elif not has(workload, "Finished") and name in queues:
                 pending.update((f"LocalQueue/{name}", queues[name]["spec"]["clusterQueue"]))
         shown = {f"LocalQueue/{name}": queue for name, queue in queues.items()} | self.mine("ClusterQueue")
-        return any(counts(queue) != (pending[name], reserving[name]) for name, queue in shown.items())
+        if any(counts(queue) != (pending[name], reserving[name]) for name, queue in shown.items()):
+            return True
+        held = [each["status"]["admission"] for each in self.mine("Workload").values() if reserves(each)]
+        return any(
+            reserved(queue) != sum((usage_of(each) for each in held if each["clusterQueue"] == name), Counter())
+            for name, queue in self.mine("ClusterQueue").items()
+        )
 
     def snapshot(self) -> Obj:
         """All recorded facts of the scenario by object."""
