@@ -188,7 +188,7 @@ class _LeaderWorkerSets(PodOwner):
                 errors.append(invalid(dotted(path), after, metadata.IMMUTABLE))
             elif after is not None:
                 errors += _shape_errors(path, old, new)
-        if group_size(old) != group_size(new):
+        if enabled("LWSImmutableGroupSize") and group_size(old) != group_size(new):
             errors.append(invalid("spec.leaderWorkerTemplate.size", group_size(new), metadata.IMMUTABLE))
         return errors
 

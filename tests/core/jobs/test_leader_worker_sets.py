@@ -150,3 +150,8 @@ def test_both_templates_get_the_marks_by_which_their_pods_are_gated_and_serve() 
 )
 def test_the_number_of_groups_may_change_and_their_size_may_not(new: Raw, errors: list[str]) -> None:
     assert [str(each) for each in LEADER_WORKER_SET.change_errors(made(), new, DEFAULTS.__getitem__)] == errors
+
+
+def test_the_size_may_change_without_its_feature_gate() -> None:
+    gates = {**DEFAULTS, "LWSImmutableGroupSize": False}
+    assert LEADER_WORKER_SET.change_errors(made(), made(size=4), gates.__getitem__) == []
