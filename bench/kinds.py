@@ -99,7 +99,9 @@ def setting(scratch: Path, quota: int) -> Iterator[tuple[World, int, Path]]:
         covered = ("cpu", "memory")
         amounts = [{"name": "cpu", "nominalQuota": quota}, {"name": "memory", "nominalQuota": "1000Gi"}]
         group = {"coveredResources": covered, "flavors": [{"name": "default", "resources": amounts}]}
+        priority = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
         world.create(
+            {**priority, "metadata": {"name": "low"}, "value": 1},  # the examples of all kinds name it
             ours("ResourceFlavor", "default", {}),
             ours("ClusterQueue", QUEUE, {"namespaceSelector": {}, "resourceGroups": [group]}),
             *local_queues(),
@@ -120,6 +122,9 @@ def played(world: World, jobs: int) -> float:
                     f"{len(open_ones)} of {jobs} jobs have not ended: {', '.join(sorted(open_ones)[:9])}"
                 )
             time.sleep(1.0)
+            for each in creating:
+                if each.done():
+                    each.result()  # raises what went wrong
             found = _by_job(world.get("workloads").get("items", []))
             for name, life in list(open_ones.items()):
                 mine = found.get(name, [])
@@ -134,8 +139,6 @@ def played(world: World, jobs: int) -> float:
                     life.delete()
                 elif name in started and not mine:
                     del open_ones[name]
-        for each in creating:
-            each.result()
     return time.monotonic() - began
 
 
