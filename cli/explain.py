@@ -25,11 +25,13 @@ from controller import resources
 from controller.events import WAITS
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
+from core.explain.parts import Parts, called, needed, parts
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import ALL, BATCH_JOB
+from core.jobs.pod_owners import POD_OWNERS, PodOwner, replicas
 from core.model import Key, Raw
-from core.model.owner import owner
+from core.model.owner import GROUP, owner
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
@@ -47,7 +49,9 @@ _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME or workload/NAME.")],
+    name: Annotated[
+        str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME, deployment/NAME, workload/NAME.")
+    ],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
     kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
@@ -58,11 +62,17 @@ def command(
         chosen = rules(config)
         kind, wanted = _sought(name)
         jobs = (kind or BATCH_JOB).resource
-        found = live.seen(kubeconfig, (*live.KINDS, jobs), namespace, (jobs.kind, wanted) if kind else None)
+        here = needed(kind) if isinstance(kind, PodOwner) else ()
+        everywhere = live.KINDS if here else (*live.KINDS, jobs)
+        found = live.seen(kubeconfig, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
     except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
-    if found.hides(*_JUDGED_BY):
+    told: Explanation | str
+    if here and found.hides(*here):
+        hidden = ", ".join(each.plural for each in here if found.hides(each))
+        told = f"you may not list {hidden} in namespace {namespace}: ask for that right"
+    elif found.hides(*_JUDGED_BY):
         told = partial_answer(found, name, namespace)
     else:
         told = answer(found.objects, name, namespace, time.time(), chosen)
@@ -75,11 +85,14 @@ def command(
         typer.echo(text(told, jobs_of(found.objects)), nl=False)
 
 
-def _sought(name: str) -> tuple[JobKind | None, str]:
-    """The kind of job that an argument names, and the name; no kind for a Workload."""
+def _sought(name: str) -> tuple[JobKind | PodOwner | None, str]:
+    """The kind of object that an argument names, and the name; no kind for a Workload."""
     prefix, _, rest = name.rpartition("/")
     if prefix == "workload":
         return None, rest
+    for owner_kind in POD_OWNERS:
+        if prefix in (owner_kind.resource.kind.lower(), owner_kind.resource.plural):
+            return owner_kind, rest
     return next((kind for kind in ALL if prefix in (kind.singular, kind.plural)), BATCH_JOB), rest
 
 
@@ -88,7 +101,12 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
     workloads = [o for o in here if o["kind"] == "Workload"]
     kind, wanted = _sought(name)
-    found = [w for w in workloads if _is(w, wanted, kind)]
+    of_parts = None
+    if isinstance(kind, PodOwner):
+        of_parts = _parts(kind, here, wanted)
+        found = [of_parts.shown] if of_parts else []
+    else:
+        found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
         return _without_workload(kind, here, wanted, namespace)
     world = World((Document(o, LIVE) for o in objects), chosen)
@@ -97,7 +115,7 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
     told = explain(world.state, key, now)
     if told is not None:
-        return told
+        return replace(told, summary=of_parts.summary if of_parts else "")
     done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
     assert done is not None
     return Explanation(key, "finished", reason=done.reason, message=done.message)
@@ -109,6 +127,11 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     """
     here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
     kind, wanted = _sought(name)
+    if isinstance(kind, PodOwner):
+        of_parts = _parts(kind, here, wanted)
+        if of_parts is None:
+            return _without_workload(kind, here, wanted, namespace)
+        return replace(_by_status(of_parts.shown), summary=of_parts.summary, unseen=seen.unseen)
     found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
     job = next((o for o in here if kind and (o["kind"], o["metadata"]["name"]) == (kind.kind, wanted)), None)
     if not found and (kind is None or job is None or not meta.queue_name(job)):
@@ -121,6 +144,13 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
         told = replace(told, reason=reason, message=message or "no reason is recorded yet")
     return replace(told, unseen=seen.unseen)
+
+
+def _parts(kind: PodOwner, here: list[Raw], wanted: str) -> Parts | None:
+    """Returns what is queued of an object whose pods are queued; None if that is nothing."""
+    asked = (kind.resource.kind, wanted)
+    owner_of_pods = next((o for o in here if (o["kind"], o["metadata"]["name"]) == asked), None)
+    return parts(kind, owner_of_pods, here) if owner_of_pods is not None else None
 
 
 def _by_status(workload: Raw) -> Explanation:
@@ -160,29 +190,34 @@ def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
     return newest.get("reason", ""), newest.get("message", "")
 
 
-def _without_workload(kind: JobKind | None, here: list[Raw], wanted: str, namespace: str) -> str:
+def _without_workload(kind: JobKind | PodOwner | None, here: list[Raw], wanted: str, namespace: str) -> str:
     """Returns why there is nothing to explain: no such job, one that is not managed, or one without a Workload yet."""
     if kind is None:
         return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"
-    jobs = [each for each in here if each["kind"] == kind.kind]
+    named = kind.resource.kind
+    jobs = [each for each in here if each["kind"] == named]
     job = next((each for each in jobs if each["metadata"]["name"] == wanted), None)
     if job is None:
         close = get_close_matches(wanted, [each["metadata"]["name"] for each in jobs], n=1)
-        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get {kind.plural} -n {namespace}"
-        return f"there is no {kind.kind} {wanted} in namespace {namespace}{hint}"
+        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get {kind.resource.plural} -n {namespace}"
+        return f"there is no {named} {wanted} in namespace {namespace}{hint}"
+    if isinstance(kind, PodOwner) and kind.of_another(job):
+        return f"{named} {wanted} has no Workload: its pods have that of the object that created it"
     queue = meta.queue_name(job)
     if not queue:
         return (
-            f"{kind.kind} {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload"
+            f"{named} {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload"
             " and Kubernetes runs it immediately"
         )
-    if kind.finished(job) is not None:
-        return f"{kind.kind} {wanted} has finished, and its Workload is deleted"
+    if isinstance(kind, PodOwner) and not replicas(job):
+        return f"{named} {wanted} has 0 replicas, so there are no pods that could wait"
+    if isinstance(kind, JobKind) and kind.finished(job) is not None:
+        return f"{named} {wanted} has finished, and its Workload is deleted"
     chosen = meta.priority_class(job)
     known = f"; it names WorkloadPriorityClass {chosen}, which must exist" if chosen else ""
     return (
-        f"{kind.kind} {wanted} names queue {queue} but has no Workload yet{known}; "
-        f"kubectl describe {kind.singular} {wanted} -n {namespace} shows more, "
+        f"{named} {wanted} names queue {queue} but has no Workload yet{known}; "
+        f"kubectl describe {named.lower()} {wanted} -n {namespace} shows more, "
         "if the controller runs and manages the namespace"
     )
 
@@ -224,7 +259,7 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
     for each in objects:
         by = owner(each) if each["kind"] == "Workload" else None
         if by is not None:
-            job = f"{by.namespace}/{by.name}"
+            job = f"{by.namespace}/{called(each) or by.name.removeprefix(GROUP)}"
             found |= {str(key_of(each)): job, each["metadata"]["uid"]: job}
     return found
 
@@ -235,7 +270,9 @@ def text(told: Explanation, jobs: Mapping[str, str] | None = None) -> str:
     lines = "".join(f"{line}\n" for line in _lines(told))
     named = _NAME.sub(lambda match: known.get(match[0], match[0]), lines)
     named = _UID.sub(lambda match: f"({known[match[1]]})" if match[1] in known else match[0], named)
-    return named if str(told.key) not in known else named.replace(":", f" (Workload {told.key.name}):", 1)
+    if known.get(str(told.key), str(told.key)) != str(told.key):
+        named = named.replace(":", f" (Workload {told.key.name}):", 1)
+    return f"{told.summary}\n{named}" if told.summary else named
 
 
 def _lines(told: Explanation) -> Iterator[str]:

@@ -48,13 +48,20 @@ def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -
     return found
 
 
-def seen(kubeconfig: Path | None, kinds: Sequence[Resource], namespace: str, job: tuple[str, str] | None) -> Seen:
-    """Returns all objects of some kinds that the user may read: in the whole cluster, else in one namespace.
+def seen(
+    kubeconfig: Path | None,
+    kinds: Sequence[Resource],
+    namespace: str,
+    job: tuple[str, str] | None,
+    here: Sequence[Resource] = (),
+) -> Seen:
+    """Returns all objects of some kinds that the user may read: in the whole cluster, else in one namespace; and those
+    of the kinds ``here`` in that namespace alone.
 
     If something is not readable, also the events about a job there (its kind and name). Raises LiveError if the API
     server does not answer.
     """
-    return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job))
+    return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job, here))
 
 
 def _connection(kubeconfig: Path | None) -> config.Connection:
@@ -65,7 +72,11 @@ def _connection(kubeconfig: Path | None) -> config.Connection:
 
 
 async def _read(
-    connection: config.Connection, kinds: Sequence[Resource], namespace: str, job: tuple[str, str] | None = None
+    connection: config.Connection,
+    kinds: Sequence[Resource],
+    namespace: str,
+    job: tuple[str, str] | None = None,
+    here: Sequence[Resource] = (),
 ) -> Seen:
     found: list[Raw] = []
     unseen: list[str] = []
@@ -78,6 +89,10 @@ async def _read(
                     unseen.append(resource.plural if items is None else f"{resource.plural} outside {namespace}")
                 elif items is None:
                     unseen.append(resource.plural)
+                found += items or []
+            for resource in here:
+                items = await _listed(client, resource, namespace)
+                unseen += [resource.plural] if items is None else []
                 found += items or []
             if unseen and job is not None:
                 selector = f"involvedObject.kind={job[0]},involvedObject.name={job[1]}"

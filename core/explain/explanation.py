@@ -41,7 +41,7 @@ class Explanation:
 
     ``ways`` are sentences, each of which would let it start. ``before`` is the message of its last eviction. With fair
     sharing, ``shares`` are the weighted shares of the ClusterQueues that compete, the lowest first. ``unseen`` are the
-    objects that could not be read.
+    objects that could not be read. ``summary`` is about all pods or groups of the object that was asked for.
     """
 
     key: Key
@@ -60,3 +60,4 @@ class Explanation:
     holders: tuple[Holder, ...] = ()
     ways: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    summary: str = ""

@@ -64,7 +64,7 @@ def steps(s: Situation) -> Iterator[Step | None]:
 
 def _of_groups(s: Situation) -> Iterator[Step | None]:
     unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
-    for index in range(_groups(s.owner)):
+    for index in range(groups(s.owner)):
         group = name(s.owner, index)
         known = unwanted.pop(group, None)
         if known is not None:
@@ -102,7 +102,7 @@ def _role(owner: Raw, pod: Raw) -> str:
     return WORKER if LEADER_NAME in meta.annotations(pod) else LEADER
 
 
-def _groups(owner: Raw) -> int:
+def groups(owner: Raw) -> int:
     """How many groups there are to be; during an update that adds groups for a time, also these."""
     status, wanted = owner.get("status") or {}, replicas(owner)
     rolling = at(owner, ("spec", "rolloutStrategy", "rollingUpdateConfiguration")) or {}

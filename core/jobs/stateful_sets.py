@@ -139,20 +139,23 @@ def _uses_quota(pod: Raw, now: float) -> bool:
 
 
 def _resized(s: Situation) -> Problem | None:
-    """Reports replicas that have no quota: ``kubectl scale`` changes them while the pods run."""
-    count, granted = replicas(s.owner), _granted(s)
+    text = without_quota(s.owner, s.value)
+    return Problem(names.Event.ERR_WORKLOAD_COMPOSE, text) if text else None
+
+
+def without_quota(owner: Raw, value: Workload | None) -> str:
+    """Reports replicas that have no quota: ``kubectl scale`` changes them while the pods run. '' if all have it."""
+    count, granted = replicas(owner), _granted(value)
     if granted is None or count <= granted:
-        return None
+        return ""
     waiting = "1 pod waits" if count - granted == 1 else f"{count - granted} pods wait"
-    text = (
+    return (
         f"the quota is for {granted} of {count} replicas, {waiting}: scale it to {granted}, or to 0 and then to {count}"
     )
-    return Problem(names.Event.ERR_WORKLOAD_COMPOSE, text)
 
 
-def _granted(s: Situation) -> int | None:
+def _granted(value: Workload | None) -> int | None:
     """For how many pods the Workload has quota; None while it has none."""
-    value = s.value
     if value is None or not value.holds(Condition.QUOTA_RESERVED) or value.holds(Condition.FINISHED):
         return None
     return sum(pod_set.count for pod_set in value.pod_sets)
@@ -187,7 +190,7 @@ def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
         Annotation.POD_GROUP_FAST_ADMISSION: "true",
         Annotation.POD_GROUP_POD_INDEX_LABEL: "apps.kubernetes.io/pod-index",
     }
-    granted = _granted(s)
+    granted = _granted(s.value)
     if granted is not None and _place(owner, pod) >= granted:
         return []  # it waits outside of the group, where it cannot start instead of another pod that is being replaced
     group = name(owner) if s.raw is None else s.raw["metadata"]["name"]

@@ -404,3 +404,72 @@ def test_a_jobset_is_asked_for_by_its_kind() -> None:
     assert str(answer(objects, "jobset/new", "team-a", NOW)).startswith(
         "JobSet new names queue main but has no Workload"
     )
+
+
+def owned(kind: str, name: str, by: str = "", version: str = "apps/v1") -> Raw:
+    """An object that names a queue, and the one that controls it."""
+    references = [{"kind": "any", "name": by, "uid": f"uid-{by}", "controller": True}] if by else []
+    metadata = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "labels": QUEUE}
+    return {"apiVersion": version, "kind": kind, "metadata": {**metadata, "ownerReferences": references}}
+
+
+def of_pod(name: str, **more: Any) -> Raw:
+    raw = workload(name, 4, **more)
+    raw["metadata"] |= {"name": f"pod-{name}", "ownerReferences": owned("Pod", "", name)["metadata"]["ownerReferences"]}
+    raw["metadata"]["ownerReferences"][0] |= {"kind": "Pod", "apiVersion": "v1"}
+    return raw
+
+
+DEPLOYED = [
+    owned("Deployment", "web") | {"spec": {"replicas": 3}},
+    owned("ReplicaSet", "web-1", "web"),
+    *(owned("Pod", f"web-1-{name}", "web-1", "v1") | {"spec": {}} for name in "abc"),
+    of_pod("web-1-a", at=1, holds="team-a"),
+    of_pod("web-1-b", at=3),
+    of_pod("web-1-c", at=4),
+]
+SUMMARY = "Deployment web: 1 of 3 pods is admitted, 2 wait. The first that waits:"
+
+
+def test_a_deployment_is_explained_with_the_first_of_its_pods_that_waits() -> None:
+    objects = [*QUEUES, workload("old", 8, at=1, holds="team-a"), *DEPLOYED]
+    told = answer(objects, "deployment/web", "team-a", NOW)
+    assert isinstance(told, Explanation), told
+    assert told.message.endswith("insufficient unused quota for cpu in flavor standard, 4 more needed")
+    assert text(told, jobs_of(objects)).splitlines()[:2] == [
+        SUMMARY,
+        "team-a/web-1-b (Workload pod-web-1-b): waiting in ClusterQueue team-a, queue position 1 of 2, priority 0",
+    ]
+    assert plain(told)["summary"] == SUMMARY
+
+
+def test_a_deployment_is_explained_with_the_rights_of_one_namespace() -> None:
+    waits = [condition("QuotaReserved", "WaitingForQuota", "no quota", "False")]
+    objects = [each | {"status": {"conditions": waits}} if "pod-web-1-b" in str(each) else each for each in DEPLOYED]
+    told = partial_answer(Seen(objects, ("clusterqueues",)), "deployments/web", "team-a")
+    assert isinstance(told, Explanation), told
+    assert (told.summary, told.message, told.unseen) == (SUMMARY, "no quota", ("clusterqueues",))
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "said"),
+    [
+        ({}, "deployment/wbe", "there is no Deployment wbe in namespace team-a: did you mean web?"),
+        ({}, "deployment/web", "Deployment web names queue main but has no Workload yet; kubectl describe deployment"),
+        ({"spec": {"replicas": 0}}, "deployment/web", "Deployment web has 0 replicas, so there are no pods that"),
+        ({"metadata": {"name": "web", "namespace": "team-a"}}, "deployment/web", "does not wait: it names no queue"),
+    ],
+)
+def test_a_deployment_without_workloads_has_the_reason(change: Raw, asked: str, said: str) -> None:
+    told = answer([*QUEUES, owned("Deployment", "web") | {"spec": {}} | change], asked, "team-a", NOW)
+    assert isinstance(told, str)
+    assert said in told
+
+
+def test_the_workload_of_a_group_has_the_name_of_its_owner() -> None:
+    group = workload("store", 4, at=1)
+    marks = {"is-group-workload": "true", "job-owner-name": "store"}
+    group["metadata"]["annotations"] = {f"kueue.x-k8s.io/{key}": value for key, value in marks.items()}
+    told = answer([*QUEUES, group], "workload/job-store", "team-a", NOW)
+    assert isinstance(told, Explanation), told
+    assert text(told, jobs_of([group])).startswith("team-a/store (Workload job-store): waiting")
