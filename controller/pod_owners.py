@@ -95,17 +95,18 @@ class PodOwnerReconciler:
 
     def _steps(self, owner: Raw) -> tuple[Iterator[Step | None], float | None]:
         """All that is to be done by what is known now, and after how many seconds time alone changes that."""
+        caches, asks = self.caches, self.managed.settings.copied.topology_requests
         if self.kind is STATEFUL_SET:
             named = [Key(owner["metadata"]["namespace"], name) for name in stateful_sets.workload_names(owner)]
-            found = (raw for key in named if (raw := self.caches.workloads.get(key)) is not None)
+            found = (raw for key in named if (raw := caches.workloads.get(key)) is not None)
             raw = next((each for each in found if stateful_sets.is_workload_of(owner, each)), None)
-            value = self.caches.get(key_of(raw)) if raw is not None else None
+            value = caches.get(key_of(raw)) if raw is not None else None
             pods = self._controlled_pods(owner)
-            situation = stateful_sets.Situation(owner, pods, raw, value, self.caches.classes, self.clock())
+            situation = stateful_sets.Situation(owner, pods, raw, value, caches.classes, self.clock(), asks)
             return stateful_sets.steps(situation), stateful_sets.settles_in(situation)
-        made = self.caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
+        made = caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
         members = self._labelled_pods(owner)
-        of_set = leader_worker_sets.Situation(owner, members, made, self.caches.decoded, self.caches.classes)
+        of_set = leader_worker_sets.Situation(owner, members, made, caches.decoded, caches.classes, asks)
         return leader_worker_sets.steps(of_set), None
 
     def _tell_problem(self, key: Key, owner: Raw, problem: Problem | None) -> None:

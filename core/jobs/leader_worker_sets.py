@@ -16,7 +16,7 @@ from core.jobs import meta, template, workload
 from core.jobs.actions import DeleteWorkload, Problem, UpdateWorkload
 from core.jobs.fields import Path, at
 from core.jobs.kinds.pod import ended
-from core.jobs.pod_owner_groups import Step, created, followed, marked
+from core.jobs.pod_owner_groups import Step, created, followed, marked, with_topology
 from core.jobs.pod_owners import LEADER, LEADER_WORKER_SET, WORKER, group_size, replicas
 from core.model import Key, Raw, Workload
 from core.wire.guard import guarded
@@ -32,13 +32,16 @@ MOST_CREATED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A LeaderWorkerSet that is queued, its pods, and the Workloads that were made for it."""
+    """A LeaderWorkerSet that is queued, its pods, and the Workloads that were made for it; whether their pod sets have
+    topology requests (feature gate TopologyAwareScheduling).
+    """
 
     owner: Raw
     pods: Sequence[Raw]
     workloads: Sequence[Raw]
     values: Mapping[Key, Workload]
     classes: PriorityClasses
+    topology_requests: bool = False
 
 
 def name(owner: Raw, index: int | str) -> str:
@@ -71,7 +74,7 @@ def _of_groups(s: Situation) -> Iterator[Step | None]:
             yield _followed(s, known)
             continue
         annotations = {Annotation.COMPONENT_WORKLOAD_INDEX: str(index)}
-        step = created(LEADER_WORKER_SET, s.owner, group, pod_sets(s.owner), s.classes, **annotations)
+        step = created(LEADER_WORKER_SET, s.owner, group, _pod_sets(s), s.classes, **annotations)
         yield step
         created_now += 1
         if isinstance(step, Problem) or created_now == MOST_CREATED:
@@ -80,9 +83,10 @@ def _of_groups(s: Situation) -> Iterator[Step | None]:
         yield None if meta.deleting(raw) else DeleteWorkload(workload.key(raw), meta.uid(raw), None)
 
 
-def pod_sets(owner: Raw) -> list[Raw]:
+def _pod_sets(s: Situation) -> list[Raw]:
     """The leader and the workers, or all pods of the group if they have one template."""
-    return [_pod_set(owner, each.path, each.name, each.count) for each in LEADER_WORKER_SET.slots(owner)]
+    found = [_pod_set(s.owner, each.path, each.name, each.count) for each in LEADER_WORKER_SET.slots(s.owner)]
+    return with_topology(LEADER_WORKER_SET, s.owner, found) if s.topology_requests else found
 
 
 def _pod_set(owner: Raw, path: Path, role: str, count: int) -> Raw:

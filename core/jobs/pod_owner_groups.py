@@ -8,9 +8,11 @@ from api import names
 from api.names import Annotation, Label
 from core.jobs import meta
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.fields import at
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import target
 from core.jobs.pod_owners import PodOwner
+from core.jobs.topology_request import topology_request
 from core.model import Raw
 from core.wire.guard import guarded
 from core.workload import priority
@@ -52,6 +54,15 @@ def created(
             "spec": {**({"queueName": queue} if queue else {}), "podSets": list(pod_sets), **found["spec"]},
         }
     )
+
+
+def with_topology(kind: PodOwner, owner: Raw, pod_sets: Sequence[Raw]) -> list[Raw]:
+    """Returns the pod sets with the topology requests that the annotations of the pod templates make."""
+    asked = {
+        slot.name: topology_request(meta.annotations(at(owner, slot.path) or {}), slot.index)
+        for slot in kind.slots(owner)
+    }
+    return [{**each, "topologyRequest": found} if (found := asked.get(each["name"])) else each for each in pod_sets]
 
 
 def ownership(kind: PodOwner, owner: Raw, others: Sequence[Raw] = ()) -> Raw:

@@ -20,6 +20,7 @@ from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.kind import Slot
+from core.jobs.topology_request import PodIndex
 from core.model import Raw, Workload
 
 FORM: Final = Form(
@@ -35,6 +36,8 @@ FORM: Final = Form(
 MOST_GROUPS: Final = 1_000_000
 LEADER, WORKER = "leader", "worker"
 """The pod sets of a group of a LeaderWorkerSet."""
+ORDINAL: Final = PodIndex("apps.kubernetes.io/pod-index")
+WORKER_INDEX: Final = PodIndex("leaderworkerset.sigs.k8s.io/worker-index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class _StatefulSets(PodOwner):
 
     def slots(self, owner: Raw) -> list[Slot]:
         """One pod set of all pods."""
-        return [Slot(names.DEFAULT_POD_SET, replicas(owner), self.templates[0], field="replicas")]
+        return [Slot(names.DEFAULT_POD_SET, replicas(owner), self.templates[0], field="replicas", index=ORDINAL)]
 
     def workloads(self, owner: Raw) -> int:
         """One, except without replicas."""
@@ -157,10 +160,10 @@ class _LeaderWorkerSets(PodOwner):
         """The leader and the workers of a group, or all its pods if they have one template."""
         size, (leader, workers) = group_size(owner), self.templates
         if at(owner, leader) is None:
-            return [Slot(names.DEFAULT_POD_SET, size, workers, field="size")]
+            return [Slot(names.DEFAULT_POD_SET, size, workers, field="size", index=WORKER_INDEX)]
         return [
             Slot(LEADER, 1, leader, called="the leader"),
-            Slot(WORKER, size - 1, workers, called="the workers", field="the number of workers"),
+            Slot(WORKER, size - 1, workers, called="the workers", field="the number of workers", index=WORKER_INDEX),
         ]
 
     def marks(self, owner: Raw) -> list[Setting]:

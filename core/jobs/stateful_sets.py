@@ -18,7 +18,7 @@ from core.jobs.fields import at
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left
-from core.jobs.pod_owner_groups import Step, created, followed, marked, ownership
+from core.jobs.pod_owner_groups import Step, created, followed, marked, ownership, with_topology
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
@@ -33,7 +33,9 @@ _REVISION: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A StatefulSet that is queued, its pods, and its Workload (``workload_names``)."""
+    """A StatefulSet that is queued, its pods, and its Workload (``workload_names``); whether its pod set has a topology
+    request (feature gate TopologyAwareScheduling).
+    """
 
     owner: Raw
     pods: Sequence[Raw]
@@ -41,6 +43,7 @@ class Situation:
     value: Workload | None
     classes: PriorityClasses
     now: float
+    topology_requests: bool = False
 
 
 def workload_names(owner: Raw) -> tuple[str, str]:
@@ -86,22 +89,25 @@ def settles_in(s: Situation) -> float | None:
 def _workload(s: Situation) -> Step | None:
     count = replicas(s.owner)
     if s.raw is None or s.value is None:
-        return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s.owner), s.classes) if count else None
+        return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s), s.classes) if count else None
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
-    if change := followed(s.owner, s.raw, s.classes) or _followed(s.owner, s.raw, s.value, count):
+    if change := followed(s.owner, s.raw, s.classes) or _followed(s, s.raw, s.value, count):
         return UpdateWorkload(s.value.key, guarded(change, s.raw), "matching")
     return _held(s, s.value) if not count else _continued(s.value, s.now)
 
 
-def _pod_sets(owner: Raw) -> list[Raw]:
+def _pod_sets(s: Situation) -> list[Raw]:
+    owner = s.owner
     spec = ((owner.get("spec") or {}).get("template") or {}).get("spec") or {}
     count, main = replicas(owner), names.DEFAULT_POD_SET
-    return [template.pod_set({"spec": spec}, name=main, count=count, drop_labels=frozenset(), min_count=None)]
+    found = [template.pod_set({"spec": spec}, name=main, count=count, drop_labels=frozenset(), min_count=None)]
+    return with_topology(STATEFUL_SET, owner, found) if s.topology_requests else found
 
 
-def _followed(owner: Raw, raw: Raw, value: Workload, count: int) -> Raw:
+def _followed(s: Situation, raw: Raw, value: Workload, count: int) -> Raw:
     """The change of a Workload that follows its StatefulSet, while it has no quota: its queue and its replicas."""
+    owner = s.owner
     if adoption := _adopted(owner, raw):
         return adoption
     spec: Raw = {}
@@ -110,7 +116,7 @@ def _followed(owner: Raw, raw: Raw, value: Workload, count: int) -> Raw:
         spec["queueName"] = queue
     pod_sets = (raw.get("spec") or {}).get("podSets") or []
     if count and not value.holds(Condition.QUOTA_RESERVED) and [each["count"] for each in pod_sets] != [count]:
-        spec["podSets"] = _pod_sets(owner)
+        spec["podSets"] = _pod_sets(s)
     return {"spec": spec} if spec else {}
 
 

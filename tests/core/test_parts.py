@@ -15,8 +15,8 @@ from tests.core.jobs import test_stateful_sets as sts
 
 
 def controlled(kind: str, name: str, by: str, **more: Any) -> Raw:
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "ownerReferences": []}
-    metadata["ownerReferences"] = [{"kind": "any", "name": by, "uid": f"uid-{by}", "controller": True}]
+    references = [{"kind": "any", "name": by, "uid": f"uid-{by}", "controller": True}]
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "ownerReferences": references}
     return {"kind": kind, "metadata": metadata, **more}
 
 

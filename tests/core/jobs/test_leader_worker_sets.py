@@ -61,6 +61,22 @@ def test_without_a_leader_template_all_pods_of_a_group_are_one_pod_set() -> None
     assert [(each["name"], each["count"]) for each in first["spec"]["podSets"]] == [("main", 3)]
 
 
+@pytest.mark.parametrize("leader", [True, False])
+def test_the_pod_sets_have_the_topology_requests_of_their_templates(*, leader: bool) -> None:
+    owner = made(replicas=1, leader=leader)
+    worker = owner["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    marks = {Annotation.PREFERRED_TOPOLOGY: "rack"}
+    marked = {**worker, "metadata": {**worker["metadata"], "annotations": marks}}
+    owner["spec"]["leaderWorkerTemplate"]["workerTemplate"] = marked
+    (step,) = steps(Situation(owner, (), [], {}, CLASSES, topology_requests=True))
+    assert isinstance(step, CreateWorkload)
+    asked = {"preferred": "rack", "podIndexLabel": "leaderworkerset.sigs.k8s.io/worker-index"}
+    requests = [each.get("topologyRequest") for each in step.manifest["spec"]["podSets"]]
+    assert requests == ([None, asked] if leader else [asked])
+    (raw,) = workloads_of(owner)
+    assert not any("topologyRequest" in each for each in raw["spec"]["podSets"]), "the feature gate is off"
+
+
 def test_the_workload_of_a_group_that_is_not_wanted_any_more_is_deleted() -> None:
     found = workloads_of(made())
     assert decided(made(replicas=1), found) == [DeleteWorkload(Key("ns", name(made(), 1)), name(made(), 1), None)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,21 @@ def test_it_gets_the_workload_of_a_group_that_it_owns_and_does_not_control() -> 
     ]
     assert raw["spec"]["queueName"] == "lq"
     assert [(each["name"], each["count"]) for each in raw["spec"]["podSets"]] == [("main", 2)]
+
+
+def test_the_pod_set_has_the_topology_request_of_the_template_also_with_other_replicas() -> None:
+    owner = stateful_set()
+    owner["spec"]["template"]["metadata"]["annotations"] = {Annotation.REQUIRED_TOPOLOGY: "rack"}
+    asked = {"required": "rack", "podIndexLabel": "apps.kubernetes.io/pod-index"}
+    (step,) = [each for each in steps(replace(situation(owner), topology_requests=True)) if each is not None]
+    assert isinstance(step, CreateWorkload)
+    assert step.manifest["spec"]["podSets"][0]["topologyRequest"] == asked
+    assert "topologyRequest" not in workload_of(owner)["spec"]["podSets"][0], "the feature gate is off"
+    more = situation(owner | {"spec": owner["spec"] | {"replicas": 3}}, workload_of(owner))
+    (step,) = [each for each in steps(replace(more, topology_requests=True)) if each is not None]
+    assert isinstance(step, UpdateWorkload)
+    (pod_set,) = step.patch["spec"]["podSets"]
+    assert (pod_set["count"], pod_set["topologyRequest"]) == (3, asked)
 
 
 def test_one_without_replicas_gets_no_workload() -> None:
