@@ -52,7 +52,7 @@ def parts(kind: PodOwner, owner: Raw, here: Iterable[Raw]) -> Parts | None:
     missing = max(0, replicas(owner) - len(found))
     summary = _named(kind, owner)
     summary += _counted(kind.unit, len(known) - len(waiting), len(waiting), len(found) - len(known), missing)
-    shown = min(waiting or known, key=lambda each: str(each["metadata"].get("creationTimestamp") or ""))
+    shown = min(waiting or known, key=_order)
     return Parts(shown, f"{summary}. The first that waits:" if waiting else f"{summary}. The first of them:")
 
 
@@ -97,6 +97,12 @@ def _named(kind: PodOwner, owner: Raw) -> str:
 def _by(raw: Raw) -> str:
     """The uid of the object that controls this one, '' where none does."""
     return str((meta.controller(raw) or {}).get("uid") or "")
+
+
+def _order(workload: Raw) -> tuple[int, str, str]:
+    """Returns the sort key in a ClusterQueue, for Workloads that were never evicted."""
+    created = str(workload["metadata"].get("creationTimestamp") or "")
+    return -int((workload.get("spec") or {}).get("priority") or 0), created, meta.uid(workload)
 
 
 def _admitted(workload: Raw) -> bool:

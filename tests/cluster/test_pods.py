@@ -358,6 +358,11 @@ def test_the_pods_of_a_deployment_are_queued_one_by_one(world: World) -> None:
         return sorted("gated" if gates(each) else each["status"]["phase"] for each in mine())
 
     world.until("two run and one waits", lambda: states() == ["Running", "Running", "gated"])
+    summary = "Deployment web: 2 of 3 pods are admitted, 1 waits. The first that waits:"
+    world.until("it is explained", lambda: world.explain("deployment/web").startswith(summary))
+    said = world.explain("deployment/web").splitlines()
+    (waits,) = (each["metadata"]["name"] for each in mine() if gates(each))
+    assert said[1].startswith(f"{SPACE}/{waits} (Workload pod-{waits}-")
     assert {each["spec"].get("nodeName") for each in mine() if not gates(each)} == {"one-1", "two-1"}
     assert all(each["metadata"]["labels"][CLASS] == "low" for each in mine())
     assert all("finalizers" not in each["metadata"] for each in mine())
@@ -460,6 +465,9 @@ def test_a_statefulset_that_is_scaled_up_while_it_runs_keeps_its_new_pods_waitin
         return [each for each in found if "the quota is for 2 of 4 replicas, 2 pods wait" in each.get("message", "")]
 
     world.until("the set says why", lambda: bool(told()))
+    said = world.explain("statefulset/cache").splitlines()
+    assert said[0].startswith("StatefulSet cache: the quota is for 2 of 4 replicas, 2 pods wait: scale it to 2")
+    assert said[1].startswith(f"{SPACE}/cache (Workload statefulset-cache-")
     before = {name: each["metadata"]["uid"] for name, each in pods_of(world, "cache").items()}
     world.delete("pods", "cache-0")
 
@@ -579,6 +587,10 @@ def test_each_group_of_a_leaderworkerset_is_queued_and_preempted_by_itself(sets:
     world.until("one group runs and one waits", lambda: sorted(states().values()) == [run, wait])
     found = workloads()
     assert sorted(found) == ["0", "1"]
+    said = world.explain("leaderworkerset/model").splitlines()
+    assert said[0] == "LeaderWorkerSet model: 1 of 2 groups is admitted, 1 waits. The first that waits:"
+    assert said[1].startswith(f"{SPACE}/model group ")
+    assert "waiting in ClusterQueue" in said[1]
     assert [(each["name"], each["count"]) for each in found["0"]["spec"]["podSets"]] == [("leader", 1), ("worker", 1)]
     world.patch("clusterqueues", "thirteenth", {"spec": {"resourceGroups": groups(4, 0)}})
     world.until("both run", lambda: states() == {"0": run, "1": run})

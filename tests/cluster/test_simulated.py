@@ -132,7 +132,7 @@ def test_the_simulation_and_the_controller_end_in_the_same_admissions(world: Wor
     assert set(waits) == {"a2", "a4", "b2"}
     said = (waits["a2"]["reason"], waits["a2"]["message"])
     world.until(f"a2 is told {said}", lambda: _reason(world, "a2") == said)
-    print(_told(world, "a2"))
+    print(world.explain("a2"))
     explained = explain(world, "a2")
     assert (explained["reason"], explained["message"]) == said
     assert (explained["place"], explained["waiting"]) == (1, 2)
@@ -153,15 +153,8 @@ def _reason(world: World, name: str) -> tuple[str, str] | None:
 
 def explain(world: World, name: str) -> Raw:
     """What `seiretsu explain -o json` says of a Job on the control plane."""
-    found: Raw = json.loads(_told(world, name, "-o", "json"))
+    found: Raw = json.loads(world.explain(name, "-o", "json"))
     return found
-
-
-def _told(world: World, name: str, *options: str) -> str:
-    words = ["explain", name, "-n", world.namespace, "--kubeconfig", str(world.plane.kubeconfig), *options]
-    done = CliRunner().invoke(application(["explain"]), words)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
 
 
 def test_explain_says_that_a_job_is_not_managed_or_does_not_exist(world: World) -> None:

@@ -15,7 +15,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from typer.testing import CliRunner
+
 from api.objects import Raw
+from cli.main import application
 from core.wire.timestamps import epoch
 from devcluster.api import message
 from devcluster.controlplane import ControlPlane
@@ -256,6 +259,13 @@ class World:
             item for item in items if item["involvedObject"] | {"kind": kind, "name": name} == item["involvedObject"]
         )
         return {item["reason"] for item in about}
+
+    def explain(self, name: str, *options: str) -> str:
+        """What ``seiretsu explain`` prints about an object."""
+        words = ["explain", name, "-n", self.namespace, "--kubeconfig", str(self.plane.kubeconfig), *options]
+        done = CliRunner().invoke(application(["explain"]), words)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
 
     def until(self, station: str, question: Callable[[], Answer], *, within: float = PATIENCE) -> Answer:
         """Ask until the answer is yes; fails with the name of the station and what there is then."""
