@@ -43,7 +43,9 @@ class Application:
         self.bodies = Bodies(self.limits)
         self._places = Places(self.limits)
         self._hooks = hooks
-        self._pages = Starlette(routes=[*pages])
+        served = [*pages]
+        self._pages = Starlette(routes=served)
+        self._paths = frozenset(page.path for page in served)
         self._guarded = guarded or {}
         self._metrics = metrics
         self._client = client
@@ -61,6 +63,9 @@ class Application:
                 await self._call(route, scope, receive, send)
                 return
             headers = check_page(scope, self.limits)
+            if scope["path"] not in self._paths:  # Starlette takes a path with a final newline for the page itself
+                await _answer(send, 404, b"Not Found")
+                return
             if (access := self._guarded.get(scope["path"])) is not None:
                 await access.check(headers.get(b"authorization", b""))
             await self._pages(scope, receive, send)

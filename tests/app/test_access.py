@@ -135,3 +135,15 @@ async def test_only_the_guarded_page_needs_a_token() -> None:
         assert (await client.get("/readyz")).status_code == 200
         assert (await client.get("/metrics")).status_code == 401
         assert (await client.get("/metrics", headers={"Authorization": "Bearer t1"})).text == "page"
+
+
+@pytest.mark.parametrize("path", ["/metrics%0A", "/metrics/", "//metrics", "/readyz%0A"])
+async def test_a_path_that_is_not_exactly_that_of_a_page_has_none(path: str) -> None:
+    async def page(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("page")
+
+    asked, _ = access(Reviewer())
+    pages = [Page("/metrics", page), Page("/readyz", page)]
+    app = Application({}, pages, ProcessMetrics(), guarded={"/metrics": asked})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://seiretsu") as client:
+        assert (await client.get(f"https://seiretsu{path}")).status_code == 404
