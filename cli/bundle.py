@@ -15,7 +15,6 @@ from typing import Annotated
 import typer
 import yaml
 
-from api.names import GROUP
 from api.objects import Raw, Resource
 from app.cluster import CRDS
 from cli import installation
@@ -24,7 +23,6 @@ from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.events import EVENTS
-from core.diagnosis.facts import Facts
 from core.diagnosis.findings import findings
 from core.diagnosis.redaction import redacted
 
@@ -40,7 +38,7 @@ def command(
 ) -> None:
     """Write an archive for a bug report: queues, Workloads, logs and the result of doctor, without secrets."""
     try:
-        files, taken = asyncio.run(_collect(kubeconfig))
+        files, taken = asyncio.run(_connected(kubeconfig))
     except installation.UnreadableError as error:
         typer.echo(f"seiretsu bundle: {error}", err=True)
         raise typer.Exit(1) from None
@@ -72,48 +70,58 @@ def _short(raw: Raw) -> Raw:
     return {**raw, "spec": {**raw["spec"], "versions": versions}}
 
 
-async def _collect(kubeconfig: Path | None) -> tuple[dict[str, str], datetime]:
+async def _connected(kubeconfig: Path | None) -> tuple[dict[str, str], datetime]:
     async with Client(installation.connection(kubeconfig)) as client:
-        facts = await installation.read(client)
-        files = {
-            "doctor.txt": text(findings(facts)),
-            "version.json": json.dumps(
-                {
-                    "seiretsu": importlib.metadata.version("seiretsu"),
-                    "kubernetes": await _or_why(client.raw("/version")),
-                    "taken": facts.now.isoformat(),
-                },
-                indent=2,
-            ),
-        }
-        for plural, found in facts.objects.items():
-            crds = plural == CRDS.plural
-            ours = [each for each in found if not crds or each["metadata"]["name"].endswith(f".{GROUP}")]
-            files[f"objects/{plural}.yaml"] = documents(ours)
-        for namespace in sorted(_namespaces(facts)):
-            files |= await _process(client, namespace)
+        return await collect(client)
+
+
+async def collect(client: Client) -> tuple[dict[str, str], datetime]:
+    """Returns the files of the archive by name, and when the cluster was read."""
+    facts = await installation.read(client)
+    files = {
+        "doctor.txt": text(findings(facts)),
+        "version.json": json.dumps(
+            {
+                "seiretsu": importlib.metadata.version("seiretsu"),
+                "kubernetes": await _or_why(client.raw("/version")),
+                "taken": facts.now.isoformat(),
+            },
+            indent=2,
+        ),
+    }
+    for plural, found in facts.objects.items():
+        files[f"objects/{plural}.yaml"] = documents(found)
+    for service in facts.of("services"):
+        files |= await _process(client, service)
     return files, facts.now
 
 
-def _namespaces(facts: Facts) -> set[str]:
-    """The namespaces of Seiretsu's pods: those of the Services that its webhooks call."""
-    return {each["metadata"]["namespace"] for each in facts.of("services")}
-
-
-async def _process(client: Client, namespace: str) -> dict[str, str]:
-    """The Deployment, pods, events, Configuration and logs in Seiretsu's namespace."""
+async def _process(client: Client, service: Raw) -> dict[str, str]:
+    """The Deployment, pods, events, Configuration and logs of the pods behind a Service that our webhooks call. Other
+    programs may run in its namespace: objects without the labels that the Service selects are left out.
+    """
+    namespace = service["metadata"]["namespace"]
+    labels = ",".join(f"{name}={value}" for name, value in (service["spec"].get("selector") or {}).items())
+    if not labels:
+        return {}
     files: dict[str, str] = {}
+    names: set[str] = set()
     pods: list[Raw] = []
     for resource in (DEPLOYMENTS, resources.PODS, EVENTS):
         try:
-            found = (await client.list(resource, namespace))["items"]
+            found = (await client.list(resource, namespace, label_selector="" if resource is EVENTS else labels))[
+                "items"
+            ]
         except ApiError as error:
             files[f"{namespace}/{resource.plural}.txt"] = f"{error}\n"
             continue
+        if resource is EVENTS:
+            found = [each for each in found if _about(each, names)]
+        names |= {each["metadata"]["name"] for each in found}
         pods = found if resource is resources.PODS else pods
         files[f"{namespace}/{resource.plural}.yaml"] = documents(found)
     try:
-        for each in (await client.list(CONFIG_MAPS, namespace))["items"]:
+        for each in (await client.list(CONFIG_MAPS, namespace, label_selector=labels))["items"]:
             if CONFIGURATION in (each.get("data") or {}):
                 files[f"{namespace}/{each['metadata']['name']}.yaml"] = each["data"][CONFIGURATION]
     except ApiError as error:
@@ -128,6 +136,12 @@ async def _process(client: Client, namespace: str) -> dict[str, str]:
                 log = f"{error}\n"
             files[f"{namespace}/logs/{name}{'-previous' if previous == 'true' else ''}.log"] = log
     return files
+
+
+def _about(event: Raw, names: Iterable[str]) -> bool:
+    """Whether an event is about one of these objects, or a ReplicaSet or former pod of such a Deployment."""
+    name: str = event["involvedObject"].get("name", "")
+    return any(name == each or name.startswith(f"{each}-") for each in names)
 
 
 async def _or_why(call: Awaitable[Raw]) -> Raw | str:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Forbidden
 from core.diagnosis.facts import Facts
+from core.diagnosis.findings import of_our_group, of_our_kinds
 from core.jobs.kinds import BATCH_JOB
 
 SERVICES = Resource("", "v1", "services", "Service")
@@ -40,6 +41,13 @@ _OBJECTS = (
     VALIDATING,
 )
 
+_OURS: Mapping[str, Callable[[Raw], bool]] = {
+    CRDS.plural: of_our_group,
+    MUTATING.plural: of_our_kinds,
+    VALIDATING.plural: of_our_kinds,
+}
+"""Which objects of a resource are of Seiretsu (or Kueue), where other products have such objects too."""
+
 
 class UnreadableError(Exception):
     """The cluster cannot be read; the message has the reason."""
@@ -54,14 +62,16 @@ def connection(kubeconfig: Path | None) -> config.Connection:
 
 
 async def read(client: Client) -> Facts:
-    """Returns the facts of the cluster. Raises `UnreadableError` if the API server does not answer."""
+    """Returns the facts of the cluster, without CRDs and webhook configurations of other products. Raises
+    `UnreadableError` if the API server does not answer.
+    """
     objects: dict[str, list[Raw]] = {}
     unseen: dict[str, str] = {}
 
     async def listed(resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> None:
         try:
             found = await client.list(resource, namespace, label_selector=labels, field_selector=fields)
-            objects.setdefault(resource.plural, []).extend(found["items"])
+            objects.setdefault(resource.plural, []).extend(filter(_OURS.get(resource.plural), found["items"]))
         except Forbidden as refusal:
             unseen[resource.plural] = refusal.reason
         except ApiError as error:

@@ -94,7 +94,7 @@ def definitions(facts: Facts) -> Iterator[Finding]:
 def conversions(facts: Facts) -> Iterator[Finding]:
     """Conversion webhooks that cannot be called."""
     for definition in facts.of(DEFINITIONS):
-        if not definition["metadata"]["name"].endswith(f".{GROUP}"):
+        if not of_our_group(definition):
             continue
         webhook = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
         if webhook and (why := _uncallable(facts, webhook)):
@@ -105,7 +105,7 @@ def conversions(facts: Facts) -> Iterator[Finding]:
 def webhooks(facts: Facts) -> Iterator[Finding]:
     """Webhook configurations that are absent or cannot be called."""
     for plural in CONFIGURATIONS:
-        found = [raw for raw in facts.of(plural) if _of_our_kinds(raw)]
+        found = [raw for raw in facts.of(plural) if of_our_kinds(raw)]
         kind = "Mutating" if plural.startswith("mutating") else "Validating"
         if not found:
             what = "does not exist: new jobs start without quota" if kind == "Mutating" else "does not exist"
@@ -126,7 +126,7 @@ def certificates(facts: Facts) -> Iterator[Finding]:
     reported: set[str] = set()
     for plural in CONFIGURATIONS:
         for configuration in facts.of(plural):
-            for webhook in configuration.get("webhooks") or () if _of_our_kinds(configuration) else ():
+            for webhook in configuration.get("webhooks") or () if of_our_kinds(configuration) else ():
                 bundle = webhook["clientConfig"].get("caBundle") or ""
                 until = facts.expiry.get(bundle)
                 if not bundle or bundle in reported:
@@ -145,7 +145,7 @@ def certificates(facts: Facts) -> Iterator[Finding]:
 def two_installations(facts: Facts) -> Iterator[Finding]:
     """Kueue and Seiretsu, or two of them, in one cluster."""
     for plural in CONFIGURATIONS:
-        names = sorted(raw["metadata"]["name"] for raw in facts.of(plural) if _of_our_kinds(raw))
+        names = sorted(raw["metadata"]["name"] for raw in facts.of(plural) if of_our_kinds(raw))
         if len(names) > 1:
             fix = "keep one: seiretsu uninstall, helm uninstall, or kubectl delete the configuration of the other"
             yield Finding(
@@ -269,11 +269,20 @@ RULES: Final = (
 )
 
 
-def _of_our_kinds(configuration: Raw) -> bool:
-    """Whether a configuration is of Seiretsu or Kueue: one of its webhooks is for objects of their group."""
+def of_our_group(definition: Raw) -> bool:
+    """Whether a CRD is one of the group of Seiretsu and Kueue."""
+    name: str = definition["metadata"]["name"]
+    return name.endswith(f".{GROUP}")
+
+
+def of_our_kinds(configuration: Raw) -> bool:
+    """Whether a configuration is of Seiretsu or Kueue: one of its webhooks is for objects of their group, and has a
+    name as theirs have, which those of policy engines for the same objects have not.
+    """
     groups = (
         group
         for webhook in configuration.get("webhooks") or ()
+        if webhook["name"].endswith(".kb.io")
         for rule in webhook.get("rules") or ()
         for group in rule.get("apiGroups") or ()
     )
@@ -282,7 +291,7 @@ def _of_our_kinds(configuration: Raw) -> bool:
 
 def _called(facts: Facts) -> bool:
     """Whether there is a configuration of which every webhook can be called."""
-    found = [raw for plural in CONFIGURATIONS for raw in facts.of(plural) if _of_our_kinds(raw)]
+    found = [raw for plural in CONFIGURATIONS for raw in facts.of(plural) if of_our_kinds(raw)]
     return bool(found) and not any(
         _uncallable(facts, webhook["clientConfig"]) for raw in found for webhook in raw["webhooks"]
     )
@@ -318,7 +327,7 @@ def _uncallable(facts: Facts, config: Raw) -> str:
 def _restart(facts: Facts) -> str:
     for plural in CONFIGURATIONS:
         for configuration in facts.of(plural):
-            if _of_our_kinds(configuration):
+            if of_our_kinds(configuration):
                 service = configuration["webhooks"][0]["clientConfig"].get("service")
                 if service:
                     return f"read the logs of the pods in {service['namespace']}; helm uninstall removes the webhooks"
