@@ -230,7 +230,7 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
         ({"webhooks": {"timeoutSeconds": 60}}, "at '/webhooks/timeoutSeconds'"),
         ({"webhookService": {"ports": []}}, "at '/webhookService/ports'"),
         ({"webhookService": {"port": 443}}, "at '/webhookService': additional properties 'port'"),
-        ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts'"),
+        ({"networkPolicy": {"apiServerPorts": [0]}}, "at '/networkPolicy/apiServerPorts"),
         ({"kueueViz": {"backnd": {}}}, "at '/kueueViz'"),
         ({"controllerManager": {"replicas": 0}}, "controllerManager.replicas: 0 with webhooks.failurePolicy: Fail"),
         (
@@ -298,16 +298,22 @@ def test_the_pods_meet_the_restricted_pod_security_standard() -> None:
     assert "hostNetwork" not in pod
 
 
-def test_the_network_policy_allows_calls_scrapes_the_api_server_and_names() -> None:
+def test_the_network_policy_allows_calls_and_scrapes() -> None:
     found = documents(rendered())
     policy = only(found, "NetworkPolicy")["spec"]
     assert policy["podSelector"] == only(found, "Deployment")["spec"]["selector"]
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
     webhook, metrics = policy["ingress"]
     assert webhook == {"ports": [{"port": 9443, "protocol": "TCP"}]}
     monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     assert metrics == {"ports": [{"port": 8443, "protocol": "TCP"}], "from": [monitoring]}
-    assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [443, 6443, 8443, 16443, 53, 53]
+
+
+def test_the_network_policy_limits_connections_of_the_pods_only_if_it_knows_the_ports_of_the_api_server() -> None:
+    policy = only(documents(rendered()), "NetworkPolicy")["spec"]
+    assert (policy["policyTypes"], "egress" in policy) == (["Ingress"], False)
+    policy = only(documents(rendered({"networkPolicy": {"apiServerPorts": [443, 2040]}})), "NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [443, 2040, 53, 53]
 
 
 def test_without_metrics_there_is_no_port_and_no_service_for_them() -> None:
