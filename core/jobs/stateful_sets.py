@@ -180,10 +180,12 @@ def _status(value: Workload, after: Workload) -> WorkloadStatus | None:
 
 
 def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
-    """Makes the pod one of the group. A pod of an old revision is let go, so that a rolling update can replace it;
-    while the Workload is not admitted it is deleted instead, because it must not run.
+    """Makes the pod one of the group, if there is quota for it. A pod of an old revision is let go, so that a rolling
+    update can replace it; while the Workload is not admitted it is deleted instead, because it must not run.
     """
-    owner, value = s.owner, s.value
+    owner, value, granted = s.owner, s.value, _granted(s.value)
+    if granted is not None and _place(owner, pod) >= granted:
+        return []  # it waits outside of the group, where it cannot start instead of another pod that is being replaced
     status, revision = owner.get("status") or {}, meta.labels(pod).get(_REVISION)
     if status.get("currentRevision") != status.get("updateRevision") and revision == status.get("currentRevision"):
         if not gated(pod):
@@ -196,9 +198,6 @@ def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
         Annotation.POD_GROUP_FAST_ADMISSION: "true",
         Annotation.POD_GROUP_POD_INDEX_LABEL: "apps.kubernetes.io/pod-index",
     }
-    granted = _granted(s.value)
-    if granted is not None and _place(owner, pod) >= granted:
-        return []  # it waits outside of the group, where it cannot start instead of another pod that is being replaced
     group = name(owner) if s.raw is None else s.raw["metadata"]["name"]
     total = replicas(owner) if granted is None else min(granted, replicas(owner))
     return [*marked(owner, pod, group, total=total, role=names.DEFAULT_POD_SET, **more)]

@@ -112,6 +112,16 @@ def test_a_pod_of_an_old_revision_is_let_go_during_a_rolling_update() -> None:
     assert GATE not in merged(old, step.body)["spec"]["schedulingGates"]
 
 
+def test_a_pod_of_an_old_revision_without_quota_never_starts() -> None:
+    status = {"currentRevision": "one", "updateRevision": "two"}
+    owner, raw = stateful_set(replicas=4, status=status), admitted(workload_of(stateful_set()))
+    old = [member(name=f"s-{place}", uid=f"{place}") for place in range(4)]
+    for each in old:
+        each["metadata"]["labels"]["controller-revision-hash"] = "one"
+    found = [each for each in decided(owner, raw, *old) if isinstance(each, Patch) and "spec" in each.body]
+    assert [each.target.key.name for each in found if each.target is not None] == ["s-0", "s-1"]
+
+
 @pytest.mark.parametrize("evicted", [False, True], ids=["waiting", "evicted"])
 def test_a_pod_of_an_old_revision_is_deleted_and_never_runs_without_admission(evicted: bool) -> None:
     owner = stateful_set(status={"currentRevision": "one", "updateRevision": "two"})
