@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api import names
-from api.names import Label
+from api.names import Label, SchedulingGate
 from core.jobs.fields import dotted
 from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
@@ -194,11 +194,15 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
 
 
 def _created_or_watched(kind: JobKind) -> str:
-    """CEL: the object is created, or it has the label by which objects of this kind are watched, or had it."""
+    """CEL: the object is created, or it has the label by which objects of this kind are watched, or had it, or waited
+    behind Seiretsu's gate: nobody else removes that.
+    """
     key, _, value = kind.selector.partition("=")
     labels = (f"{variable}.metadata.labels" for variable in ("object", "oldObject"))
     has = [f"(has({each}) && '{key}' in {each} && {each}['{key}'] == {_text(value)})" for each in labels]
-    return f"request.operation != 'UPDATE' || {' || '.join(has)}"
+    gates = f"oldObject.{dotted(kind.suspend_path)}"
+    waited = f"(has({gates}) && {gates}.exists(g, g.name == {_text(SchedulingGate.ADMISSION)}))"
+    return f"request.operation != 'UPDATE' || {' || '.join([*has, waited])}"
 
 
 _UNCONTROLLED: Final = (

@@ -9,7 +9,7 @@ import cel
 import orjson
 import pytest
 
-from api.names import Annotation, Label
+from api.names import Annotation, Label, SchedulingGate
 from core.model import Raw
 from tests.webhook.cluster import job, review
 from webhook.configurations import Endpoint, Options, mutating, validating, written_by
@@ -31,12 +31,18 @@ def _webhook(name: str, options: Options) -> Raw:
 
 
 def _reaches(
-    name: str, new: Raw | None, old: Raw | None = None, *, user: str = "alice", options: Options | None = None
+    name: str,
+    new: Raw | None,
+    old: Raw | None = None,
+    *,
+    spec_before: Raw | None = None,
+    user: str = "alice",
+    options: Options | None = None,
 ) -> bool:
     """Whether all match conditions of the webhook hold, as the API server evaluates them."""
     variables = {
         "object": None if new is None else {"metadata": new},
-        "oldObject": None if old is None else {"metadata": old},
+        "oldObject": None if old is None else {"metadata": old, "spec": spec_before or {}},
         "request": {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user}},
     }
     conditions = _webhook(name, options or Options()).get("matchConditions", ())
@@ -96,6 +102,18 @@ def test_pods_reach_us_when_they_are_queued_and_their_changes_while_they_are_wat
     for settings, reaches in ((PODS, of_pods), (PODS_OF_OWNERS, of_owners)):
         options = Options(replace(settings, manage_jobs_without_queue_name=without_queue_name))
         assert _reaches(hook, new, old, options=options) is reaches
+
+
+@pytest.mark.parametrize(
+    ("gate", "reaches"), [(SchedulingGate.ADMISSION, True), ("a.b/c", False)], ids=["Seiretsu's", "another"]
+)
+@pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])
+def test_a_change_of_a_pod_behind_our_gate_reaches_us_although_the_pod_is_not_watched(
+    settings: Settings, gate: str, reaches: bool
+) -> None:
+    options = Options(replace(settings, manage_jobs_without_queue_name=True))
+    before = {"schedulingGates": [{"name": gate}]}
+    assert _reaches("vpod.kb.io", MARKED, MARKED, spec_before=before, options=options) is reaches
 
 
 @pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])

@@ -99,6 +99,15 @@ def test_a_queued_pod_that_another_webhook_ungated_is_refused() -> None:
     assert "spec.schedulingGates" in response["status"]["message"]
 
 
+def test_a_pod_that_only_says_that_its_owner_is_queued_keeps_its_gate_if_all_jobs_are_managed() -> None:
+    settings = Settings(frameworks=PODS.frameworks, manage_jobs_without_queue_name=True)
+    says = {Annotation.POD_SUSPENDING_PARENT: "deployment"}
+    old = pod(annotations=says, uid="pod-1", spec={**SPEC, "schedulingGates": GATES})
+    new = pod(annotations=says, uid="pod-1", spec={**SPEC, "schedulingGates": []})
+    response = ask(VALIDATE, review_of(new, old=old, resource="pods"), settings=settings, knows=cluster())
+    assert "is started when its workload is admitted, not by hand" in response["status"]["message"]
+
+
 def test_the_errors_of_a_group_are_reported() -> None:
     found = pod(labels={**QUEUE, Label.POD_GROUP_NAME: "g"})
     response = ask(VALIDATE, review_of(found, resource="pods"), settings=PODS)
