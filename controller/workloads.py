@@ -28,7 +28,7 @@ from core.model import Key, Raw, Workload
 from core.state.surroundings import surroundings
 from core.wire.finalizers import released
 from core.wire.guard import guarded
-from core.workload.actions import Deactivate, Delete, Evict, Idle, ReleaseOrphan, Update
+from core.workload.actions import Deactivate, Delete, Evict, Idle, LifecycleAction, ReleaseOrphan, Update
 from core.workload.lifecycle import next_step
 from core.workload.priority import Missing, followed
 
@@ -79,7 +79,7 @@ class WorkloadReconciler:
             return None
         if await self._followed(key):
             return None  # the answer is a change: it is queued again
-        step = next_step(workload, surroundings(self.caches.state, workload, self.clock(), self.settings.life))
+        step = self._next(workload)
         if isinstance(step, Idle):
             return step.requeue_after
         if isinstance(step, ReleaseOrphan):
@@ -89,9 +89,16 @@ class WorkloadReconciler:
             if self.caches.get(key) is not workload or self.caches.state.assumed(key):
                 self.changed(key)  # it is decided again
                 return None
+            step = self._next(workload)  # its queue or a check may have changed while it waited
+            if isinstance(step, (Idle, ReleaseOrphan)):
+                self.changed(key)
+                return None
             with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
                 await self._apply(workload, step)
         return None
+
+    def _next(self, workload: Workload) -> LifecycleAction:
+        return next_step(workload, surroundings(self.caches.state, workload, self.clock(), self.settings.life))
 
     async def _followed(self, key: Key) -> bool:
         """Updates the priority of a Workload without a supported job from its WorkloadPriorityClass; returns whether

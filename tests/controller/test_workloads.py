@@ -113,3 +113,23 @@ async def test_what_changes_while_a_write_waits_is_decided_again() -> None:
     reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, None), Settings())
     await reconciler.reconcile(KEY)
     assert (turns.sent, list(reconciler.queue._ready)) == ([], [KEY])
+
+
+async def test_a_queue_that_is_resumed_while_an_eviction_waits_keeps_its_workload() -> None:
+    caches = filled()
+
+    def set_queue(policy: str, version: str) -> None:
+        known = caches.cluster_queues.get(Key("", "cq"))
+        assert known is not None
+        metadata, spec = known["metadata"] | {"resourceVersion": version}, known["spec"] | {"stopPolicy": policy}
+        caches.cluster_queues.observe("MODIFIED", known | {"metadata": metadata, "spec": spec})
+
+    set_queue("HoldAndDrain", "2")
+    status = QUOTA | {"conditions": [RESERVED, RESERVED | {"type": "Admitted"}]}
+    caches.workloads.observe("ADDED", workload("named") | {"status": status})
+    caches.start()
+    turns = Turns(lambda: set_queue("None", "3"))
+    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), Settings())
+    await reconciler.reconcile(KEY)
+    assert turns.first, "an eviction waited for its turn"
+    assert (turns.sent, list(reconciler.queue._ready)) == ([], [KEY])
