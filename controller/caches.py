@@ -146,6 +146,8 @@ class Caches:
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
+        self._failed: set[Key] = set()
+        """Workloads that could not be decoded again. While there are any, one call of ``later`` is open."""
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, pod_requests.Quantities] | None = None
         self._classes: PriorityClasses | None = None
@@ -317,21 +319,24 @@ class Caches:
 
     def _reading_again(self, keys: Iterable[Key]) -> Iterator[None]:
         """Decodes the Workloads with these keys; those for which that fails are decoded again after a while."""
-        failed: list[Key] = []
         for place, key in enumerate(keys, start=1):
             raw = self.workloads.get(key)
             if raw is not None and key in self.decoded:
                 try:
                     self.workload_changed(raw, raw)
                 except Exception as error:  # the others are still to be decoded
-                    if not failed:  # one stack trace for all of them
+                    if not self._failed:  # one stack trace and one timer for all of them
                         log.exception("Workload not decoded again", workload=str(key), error=repr(error))
-                    failed.append(key)
+                        self.later(self._retry)
+                    self._failed.add(key)
             if not place % HEARD_AT_ONCE:
                 yield
-        if failed:
-            log.warning("Workloads will be decoded again later", count=len(failed))
-            self.later(lambda: self.in_steps(self._reading_again(failed)))
+
+    def _retry(self) -> None:
+        """Decodes the Workloads again for which that failed."""
+        failed, self._failed = self._failed, set()
+        log.warning("Workloads are decoded again", count=len(failed))
+        self.in_steps(self._reading_again(failed))
 
 
 def _to_the_end(steps: Iterator[None]) -> None:

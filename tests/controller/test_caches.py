@@ -156,6 +156,9 @@ def test_a_workload_that_cannot_be_decoded_again_is_decoded_later_and_does_not_s
     assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 2000, 3000]
     later.pop()()
     assert len(later) == 1, "it failed again"
+    for version in ("3", "4"):
+        caches.limit_ranges.observe("MODIFIED", limit_range("3", version))
+    assert len(later) == 1, "however often the rules change"
     fails = False
     later.pop()()
     assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 3000, 3000]
