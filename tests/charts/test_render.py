@@ -124,6 +124,24 @@ def test_the_configuration_in_the_chart_names_its_own_service_secret_and_namespa
     }
 
 
+@pytest.mark.parametrize(
+    ("management", "set_values", "mounted"),
+    [
+        ("{enable: false, webhookSecretName: corp-tls}", "", ["corp-tls"]),
+        ("{enable: false}", "", ["seiretsu-webhook-server-cert"]),
+        ("{enable: false, webhookSecretName: corp-tls}", "enableCertManager=true", ["seiretsu-webhook-server-cert"]),
+        ("{enable: true, webhookSecretName: corp-tls}", "", []),
+    ],
+)
+def test_a_secret_of_another_maker_is_mounted_by_its_name(management: str, set_values: str, mounted: list[str]) -> None:
+    found = render(set_values=set_values, **configured(f"internalCertManagement: {management}".replace(",", "\\,")))
+    volumes = only(found, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == mounted
+    configuration = yaml.safe_load(only(found, "ConfigMap")["data"]["controller_manager_config.yaml"])
+    name = configuration["internalCertManagement"]["webhookSecretName"]
+    assert name == (mounted or ["seiretsu-webhook-server-cert"])[0]
+
+
 def definitions(documents: list[Raw]) -> dict[str, Raw]:
     kind = "CustomResourceDefinition"
     return {each["spec"]["names"]["kind"]: each for each in documents if each["kind"] == kind}

@@ -84,7 +84,12 @@ info
 {{- fail (printf "managerConfig.controllerManagerConfigYaml is not YAML: %s" $given.Error) -}}
 {{- end -}}
 {{- $names := dict "webhookServiceName" (include "seiretsu.webhookService" .) "webhookSecretName" (include "seiretsu.webhookSecret" .) -}}
-{{- $certs := merge $names (default (dict) $given.internalCertManagement) -}}
+{{- $management := default (dict) $given.internalCertManagement -}}
+{{- if and (eq (toString $management.enable) "false") (not .Values.enableCertManager) $management.webhookSecretName -}}
+{{- /* neither Seiretsu nor the chart makes this Secret: it has the name that its maker gave it */ -}}
+{{- $_ := unset $names "webhookSecretName" -}}
+{{- end -}}
+{{- $certs := merge $names $management -}}
 {{- if .Values.enableCertManager -}}
 {{- $_ := set $certs "enable" false -}}
 {{- end -}}
