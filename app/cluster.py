@@ -132,14 +132,16 @@ class Charted:
 class Converted:
     """The conversion webhooks in the CRDs, of which only the `caBundle`s are written.
 
-    The CRDs belong to the installer, chart or `--install`: one that does not exist, or does not convert, is skipped.
+    The CRDs belong to the installer, chart or `--install`: one that does not exist, does not convert, or calls another
+    program than `called` (a `clientConfig`) is skipped. Kueue, e.g., writes its own bundle where its Service is called.
     CRDs are large, and only an upgrade changes them: a bundle that was found in all of them is checked again after
     `LOOK_AGAIN_SECONDS`, not in every pass. `follow` watches them, and calls `spoiled` when one of them has another
     bundle.
     """
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Client, called: Callable[[], Raw], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._called = called
         self._clock = clock
         self._found = b""
         self._found_at = 0.0
@@ -155,7 +157,7 @@ class Converted:
 
         async with asyncio.TaskGroup() as group:
             for name in CONVERTED:
-                store = Store(name, bundle_of)
+                store = Store(name, self._bundle_of)
                 store.listen(changed)
                 fields = f"metadata.name={name}"
                 group.create_task(Reflector(self._client, CRDS, store, field_selector=fields).run())
@@ -177,20 +179,29 @@ class Converted:
             await self._client.patch(CRDS, name, "", patch)
 
     async def _others(self, bundle: bytes) -> list[str]:
-        """The CRDs that convert by a webhook and trust something else."""
+        """The CRDs that convert by our webhook and trust something else."""
         encoded = base64.b64encode(bundle).decode()
         found = []
         for name in CONVERTED:
             definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": name}})
-            if definition is not None and bundle_of(definition) not in (None, encoded):
+            if definition is not None and self._bundle_of(definition) not in (None, encoded):
                 found.append(name)
         return found
 
+    def _bundle_of(self, definition: Raw) -> str | None:
+        """Returns the `caBundle` of a CRD's conversion webhook, empty if it has none; None if it has no such webhook,
+        or that of another program.
+        """
+        config = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
+        if config is None or _program(config) != _program(self._called()):
+            return None
+        return config.get("caBundle") or ""
 
-def bundle_of(definition: Raw) -> str | None:
-    """Returns the `caBundle` of a CRD's conversion webhook, empty if it has none; None if it has no such webhook."""
-    config = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
-    return None if config is None else config.get("caBundle") or ""
+
+def _program(config: Raw) -> tuple[str | None, ...]:
+    """Returns which program a `clientConfig` calls: its URL, or the namespace and name of its Service."""
+    service = config.get("service") or {}
+    return config.get("url"), service.get("namespace"), service.get("name")
 
 
 async def apply(client: Client, wanted: Raw) -> Raw:

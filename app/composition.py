@@ -95,7 +95,7 @@ class Composition:
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers, client_ca=setup.client_ca)
         self.certificates = self._certificates()
-        self.converted = Converted(client)
+        self.converted = Converted(client, lambda: self._conversion(b""))
         self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
         self.server = Server(self._listeners())
@@ -155,9 +155,10 @@ class Composition:
         return Keeper(store, self.live, self.setup.names, clock=clock)
 
     async def _define(self) -> None:
-        endpoint = self.setup.endpoint(self.bound)
-        conversion = endpoint.client_config(CONVERSION_PATH, self.certificates.bundle)
-        await install_definitions(self.client, conversion)
+        await install_definitions(self.client, self._conversion(self.certificates.bundle))
+
+    def _conversion(self, bundle: bytes) -> Raw:
+        return self.setup.endpoint(self.bound).client_config(CONVERSION_PATH, bundle)
 
     async def _learn_account(self) -> None:
         client = self.controller.client

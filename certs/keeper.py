@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 import structlog
@@ -28,6 +28,11 @@ log = structlog.get_logger("seiretsu.certs")
 PASS_EVERY = 4.0
 """Seconds between passes: a bundle that was changed or removed is restored within 5. The wall clock decides what is
 due, not this timer, so a machine that was suspended during a renewal renews at its first pass.
+"""
+
+FIRST_PAUSE = 1.0
+"""Seconds after a pass for which the keeper was woken; they double while it is woken again: two programs that write
+their bundles into one object would otherwise do so as fast as the API server answers.
 """
 
 ATTEMPTS = 20
@@ -51,6 +56,7 @@ class Keeper:
         targets: Sequence[BundleTarget] = (),
         clock: Callable[[], datetime],
         policy: RenewalPolicy | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.store = store
         self.live = live
@@ -64,6 +70,7 @@ class Keeper:
         self.writes = 0
         self._issuer: Certificate | None = None
         self._woken = asyncio.Event()
+        self._sleep = sleep
 
     @property
     def bundle(self) -> bytes:
@@ -81,14 +88,18 @@ class Keeper:
 
     async def run(self) -> None:
         """Pass after pass until cancelled. A pass that fails is logged and tried again: it never ends the server."""
+        pause = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), PASS_EVERY)
+            pause = min(max(2 * pause, FIRST_PAUSE), PASS_EVERY) if self._woken.is_set() else 0.0
             self._woken.clear()
             try:
                 await self.tick()
             except Exception as error:
                 log.warning("Certificates could not be checked, the last valid one is still served", error=str(error))
+            if pause:
+                await self._sleep(pause)
 
     async def tick(self) -> None:
         """Runs one pass. Raises the errors of the store; after any error the live context serves what it served

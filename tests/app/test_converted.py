@@ -5,6 +5,7 @@ import base64
 
 from api import crds
 from api.kinds import KINDS
+from api.objects import Raw
 from app.cluster import CONVERTED, CRDS, Converted
 from controller.kube.client import Client
 from tests.eventually import eventually
@@ -12,11 +13,13 @@ from tests.faults import FaultProxy
 from tests.standin import StandIn
 
 BUNDLE, OTHER = b"ours", b"another"
+OURS = {"url": "https://127.0.0.1:1/convert"}
+KUEUES = {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service", "path": "/convert"}}
 
 
-def put(server: StandIn, bundle: bytes) -> None:
+def put(server: StandIn, bundle: bytes, called: Raw = OURS) -> None:
     """All CRDs, converted by a webhook with this bundle."""
-    config = {"url": "https://127.0.0.1:1/convert", "caBundle": base64.b64encode(bundle).decode()}
+    config = {**called, "caBundle": base64.b64encode(bundle).decode()}
     for kind in KINDS:
         server.put(CRDS.path("", kind.crd_name), crds.definition(kind, config))
 
@@ -30,13 +33,15 @@ async def test_a_bundle_that_is_lost_is_reported_once_and_checked_again(server: 
         reported += 1
 
     async with Client(proxy.connection) as client:
-        converted = Converted(client, clock=lambda: 0.0)  # the time at which the CRDs are read again never comes
+        converted = Converted(
+            client, lambda: OURS, clock=lambda: 0.0
+        )  # the time at which the CRDs are read again never comes
         assert await converted.carries(BUNDLE)
         following = asyncio.create_task(converted.follow(spoiled))
         await eventually(lambda: server.open_watches == len(CONVERTED))
         assert await converted.carries(BUNDLE)
         assert reported == 0
-        server.put(CRDS.path("", CONVERTED[0]), crds.definition(KINDS[0], {"url": "https://127.0.0.1:1/convert"}))
+        server.put(CRDS.path("", CONVERTED[0]), crds.definition(KINDS[0], OURS))
         await eventually(lambda: reported == 1)
         assert not await converted.carries(BUNDLE)
         await converted.publish(BUNDLE)
@@ -45,3 +50,17 @@ async def test_a_bundle_that_is_lost_is_reported_once_and_checked_again(server: 
         await eventually(lambda: reported == 2)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_conversion_by_another_program_keeps_the_bundle_of_that_program(
+    server: StandIn, proxy: FaultProxy
+) -> None:
+    put(server, OTHER, KUEUES)
+    async with Client(proxy.connection) as client:
+        converted = Converted(client, lambda: OURS)
+        assert await converted.carries(BUNDLE)
+        await converted.publish(BUNDLE)
+        found = await client.get(CRDS, CONVERTED[0])
+        assert found["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == base64.b64encode(OTHER).decode()
+        put(server, OTHER, OURS)
+        assert not await Converted(client, lambda: OURS).carries(BUNDLE)

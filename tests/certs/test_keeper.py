@@ -330,6 +330,28 @@ async def test_a_store_that_is_away_never_ends_the_loop(monkeypatch: pytest.Monk
         await task
 
 
+async def test_a_keeper_that_is_woken_again_and_again_waits_longer_between_its_passes() -> None:
+    class Contested(Client):
+        """Another program writes its own bundle at once, and the keeper is woken."""
+
+        async def publish(self, bundle: bytes) -> None:
+            keeper.wake()
+
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            raise asyncio.CancelledError
+
+    clock = Clock()
+    keeper = Keeper(UnreliableStore(), LiveContext(), NAMES, targets=[Contested()], clock=clock, sleep=sleep)
+    keeper.wake()
+    with pytest.raises(asyncio.CancelledError):
+        await keeper.run()
+    assert pauses == [1, 2, 4, 4, 4]
+
+
 def start_once(directory: str, results: "multiprocessing.Queue[tuple[bytes, bytes]]") -> None:
     keeper = Keeper(DirectoryStore(Path(directory)), LiveContext(), NAMES, clock=lambda: datetime.now(UTC))
     asyncio.run(keeper.tick())
