@@ -51,9 +51,32 @@ def test_secrets_and_config_maps_keep_their_keys() -> None:
     }
 
 
+def test_headers_of_probes_attributes_of_volumes_and_texts_for_lists_are_removed() -> None:
+    probe = {"httpGet": {"path": "/", "httpHeaders": [{"name": "Authorization", "value": "hunter2"}]}}
+    spec = {
+        "containers": [{"livenessProbe": probe, "lifecycle": {"preStop": probe}}],
+        "volumes": [
+            {"csi": {"driver": "d", "volumeAttributes": {"password": "hunter2"}}},
+            {"flexVolume": {"driver": "d", "options": {"password": "hunter2"}}},
+        ],
+        "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+        "command": "run --password=hunter2",
+        "args": "hunter2",
+        "data": None,
+    }
+    found = redacted({"spec": spec})["spec"]
+    assert "hunter2" not in json.dumps(found)
+    (header,) = found["containers"][0]["livenessProbe"]["httpGet"]["httpHeaders"]
+    assert header == {"name": "Authorization", "value": REDACTED}
+    assert found["volumes"][0]["csi"] == {"driver": "d", "volumeAttributes": {"password": REDACTED}}
+    assert (found["command"], found["args"], found["data"]) == (REDACTED, REDACTED, None)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["env", "args", "data"]), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["env", "args", "data", "httpHeaders"]), inner)
+    ),
     max_leaves=20,
 )
 
