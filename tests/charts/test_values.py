@@ -316,8 +316,9 @@ def test_the_network_policy_limits_connections_of_the_pods_only_if_it_knows_the_
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [443, 2040, 53, 53]
 
 
-def test_without_metrics_there_is_no_port_and_no_service_for_them() -> None:
-    text = 'metrics: {bindAddress: "0"}'
+@pytest.mark.parametrize("address", ["0", ""])
+def test_without_metrics_there_is_no_port_and_no_service_for_them(address: str) -> None:
+    text = f'metrics: {{bindAddress: "{address}"}}'
     found = documents(rendered({"managerConfig": {"controllerManagerConfigYaml": text}, "enablePrometheus": True}))
     assert [each["metadata"]["name"] for each in found if each["kind"] == "Service"] == ["seiretsu-webhook-service"]
     assert [each for each in found if each["kind"] == "ServiceMonitor"] == []

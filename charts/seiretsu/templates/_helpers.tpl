@@ -150,10 +150,11 @@ true
 {{- define "seiretsu.ports" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $health := default ":8081" (default (dict) $configuration.health).healthProbeBindAddress -}}
-{{- $metrics := default ":8443" (default (dict) $configuration.metrics).bindAddress | toString -}}
+{{- $served := default (dict) $configuration.metrics -}}
+{{- $metrics := hasKey $served "bindAddress" | ternary (toString $served.bindAddress) ":8443" -}}
 webhook: {{ default 9443 (default (dict) $configuration.webhook).port }}
 health: {{ $health | splitList ":" | last }}
-metrics: {{ $metrics | splitList ":" | last }}
+metrics: {{ $metrics | splitList ":" | last | default 0 }}
 {{- end -}}
 
 {{- /* Fails for values that are valid each, but not together. */ -}}
