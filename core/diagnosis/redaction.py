@@ -18,7 +18,8 @@ _NAMED: Final = ("env", "httpHeaders")
 
 def redacted(raw: Raw) -> Raw:
     """Returns a copy of the object without the values of environment variables, arguments, HTTP headers, attributes of
-    volumes, Secrets and ConfigMaps, without annotations that repeat the object, and without managed fields. Names and structure stay.
+    volumes, Secrets and ConfigMaps, without annotations that repeat the object, and without managed fields. Names and
+    structure stay.
     """
     result: Raw = _redacted(raw)
     return result
