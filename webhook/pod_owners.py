@@ -58,7 +58,8 @@ def validate(owner: PodOwner, request: Request, context: Context) -> Response:
     if errors:
         return refuse(errors, warnings=keys.warnings)
     verdict = Verdict() if meta.deleting(new) else _feedback(owner, old, new, request, context)
-    return Verdict(keys.warnings + verdict.warnings, keys.refusals + verdict.refusals).response()
+    warnings, refusals = keys.warnings + verdict.warnings, keys.refusals + verdict.refusals
+    return Verdict(warnings, refusals, keys.rules + verdict.rules).response()
 
 
 def submission_of(owner: PodOwner, raw: Raw, request: Request, context: Context) -> Submission:

@@ -17,7 +17,9 @@ from tests.webhook.cluster import ask, cluster, review_of
 from webhook import patch
 from webhook.hooks import Phase, hooks
 from webhook.jobs import settings_patch
-from webhook.settings import Settings
+from webhook.pod_owners import validate
+from webhook.review import parse
+from webhook.settings import Context, Settings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 DEPLOYMENTS = Settings(frameworks=frozenset({"deployment"}))
@@ -180,6 +182,14 @@ def test_a_queue_that_does_not_exist_is_told_with_the_one_that_was_meant(kind: s
     assert told(owner(kind, queue="mian")) == [
         'LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?'
     ]
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_the_rules_that_found_something_are_counted(kind: str) -> None:
+    new = owner(kind, queue="mian")
+    request = parse(orjson.dumps(review_of(new, resource=FRAMEWORKS[kind].resource.plural)))
+    response = validate(FRAMEWORKS[kind], request, Context(ENABLED, world()))
+    assert [action for _, action in response.rules] == ["Warn"]
 
 
 @pytest.mark.parametrize(
