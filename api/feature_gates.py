@@ -174,7 +174,6 @@ _NOT_BUILT: Final = {
         (
             "DeferRayServiceFinalizationForRedisCleanup",
             "FastQuotaReleaseInPodIntegration",
-            "LWSImmutableGroupSize",
             "PodIntegrationValidateGroupOwner",
             "ValidateRayAndSparkJobUpdates",
         ),

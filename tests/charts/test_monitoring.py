@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,10 @@ import pytest
 import yaml
 
 from api.objects import Raw
+from app.internals import of_certificates
 from app.metrics import ClientCalls, ProcessMetrics
+from certs.live import LiveContext
+from certs.pki import new_authority
 from controller.families import FAMILIES, ROLE
 from devcluster import build
 from tests.charts.rendering import CHART, documents, only, rendered
@@ -43,7 +47,9 @@ def served() -> dict[str, set[str]]:
     metrics = ProcessMetrics()
     metrics.registry.register(ClientCalls({("GET", "jobs", 200): 1}))
     metrics.answered("/path", 400, 0.1)
-    for collected in metrics.registry.collect():
+    live = LiveContext()
+    live.pair = new_authority(datetime.now(UTC), timedelta(days=1))
+    for collected in (*metrics.registry.collect(), *of_certificates(live, None)):
         for sample in collected.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found

@@ -670,7 +670,10 @@ def test_the_readme_shows_what_kubectl_prints(plane: ControlPlane, monkeypatch: 
 
 def test_every_rule_is_shown_in_kubectl() -> None:
     rules = {(subject, rule.name) for subject, table in TABLES.items() for rule in table}
-    elsewhere = {("jobs", "pods-not-ready")}  # test_pods_ready: it takes a Configuration with blockAdmission
+    elsewhere = {
+        ("jobs", "pods-not-ready"),  # test_pods_ready: it takes a Configuration with blockAdmission
+        ("jobs", "only-some-replicas"),  # test_pods: it takes a Deployment
+    }
     on_a_first_day = {  # test_first_day
         *(
             ("jobs", rule)

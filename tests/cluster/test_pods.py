@@ -349,6 +349,12 @@ def test_the_pods_of_a_deployment_are_queued_one_by_one(world: World) -> None:
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": run["spec"]["containers"]}},
         },
     }
+
+    def told() -> str:
+        tried = ("create", "--dry-run=server", "-n", SPACE, "-f", "-")
+        return world.plane.kubectl(*tried, stdin=json.dumps(made), check=True).stderr
+
+    world.until("kubectl says that one can never run", lambda: "at most 2 of 3 pods can run" in told())
     world.create(made)
 
     def mine() -> list[Raw]:
