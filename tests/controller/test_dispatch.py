@@ -272,4 +272,4 @@ def changing(resource: Resource, others: int) -> Callable[[], None]:
 @pytest.mark.parametrize("resource", [resources.WORKLOADS, resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES])
 def test_a_change_of_one_queue_costs_the_same_however_many_others_there_are(resource: Resource) -> None:
     few, many = times(changing(resource, 20), changing(resource, 2_000))
-    assert many < 2 * few, f"{many * 1000:.2f} ms among 2,000 queues, {few * 1000:.2f} ms among 20"
+    assert many < 4 * few, f"{many * 1000:.2f} ms among 2,000 queues, {few * 1000:.2f} ms among 20"
