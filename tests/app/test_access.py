@@ -124,14 +124,20 @@ async def test_without_the_api_server_a_known_token_is_still_allowed() -> None:
     assert await status(asked, b"Bearer t1") == 503
 
 
-async def test_only_the_guarded_page_needs_a_token() -> None:
+def client_of_pages() -> httpx.AsyncClient:
+    """A client of an application with two pages, of which /metrics needs a token."""
+
     async def page(request: Request) -> PlainTextResponse:
         return PlainTextResponse("page")
 
     asked, _ = access(Reviewer())
     pages = [Page("/metrics", page), Page("/readyz", page)]
     app = Application({}, pages, ProcessMetrics(), guarded={"/metrics": asked})
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://seiretsu") as client:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://seiretsu")
+
+
+async def test_only_the_guarded_page_needs_a_token() -> None:
+    async with client_of_pages() as client:
         assert (await client.get("/readyz")).status_code == 200
         assert (await client.get("/metrics")).status_code == 401
         assert (await client.get("/metrics", headers={"Authorization": "Bearer t1"})).text == "page"
@@ -139,11 +145,5 @@ async def test_only_the_guarded_page_needs_a_token() -> None:
 
 @pytest.mark.parametrize("path", ["/metrics%0A", "/metrics/", "//metrics", "/readyz%0A"])
 async def test_a_path_that_is_not_exactly_that_of_a_page_has_none(path: str) -> None:
-    async def page(request: Request) -> PlainTextResponse:
-        return PlainTextResponse("page")
-
-    asked, _ = access(Reviewer())
-    pages = [Page("/metrics", page), Page("/readyz", page)]
-    app = Application({}, pages, ProcessMetrics(), guarded={"/metrics": asked})
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://seiretsu") as client:
+    async with client_of_pages() as client:
         assert (await client.get(f"https://seiretsu{path}")).status_code == 404

@@ -6,10 +6,7 @@ runs the pods. Ray's dashboards and spark-submit are stand-ins (``operators``), 
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +26,6 @@ from tests.serving import Served, serving
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples" / "python"
 SPACE = "kinds"
 ONE, TWO = {"pool-one": "yes"}, {"pool-two": "yes"}
 TOLERATION = {"key": "pool-one", "operator": "Exists", "effect": "NoSchedule"}
@@ -189,9 +185,6 @@ def test_jobs_of_all_kinds_at_once_all_end_within_the_quota(world: World) -> Non
 def test_the_example_of_ray_runs_as_it_is(world: World) -> None:
     """The real KubeRay makes its cluster; the program is not run: the stand-in for the dashboard reports its end."""
     queue(world, "main", 4)
-    environment = os.environ | world.plane.environment() | {"NAMESPACE": SPACE}
-    command = [sys.executable, str(EXAMPLES / "ray_job.py")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=180)
-    assert done.returncode == 0, done.stderr
-    phases = re.findall(r"^squares-\S+ is (\w+)", done.stdout, re.MULTILINE)
-    assert phases[-2:] == ["running", "succeeded"], done.stdout
+    printed = world.example("ray_job.py")
+    phases = re.findall(r"^squares-\S+ is (\w+)", printed, re.MULTILINE)
+    assert phases[-2:] == ["running", "succeeded"], printed

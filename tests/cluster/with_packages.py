@@ -7,7 +7,6 @@ and one wants another version of the official client than Seiretsu; so this file
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.kinds import runtime
-from tests.cluster.test_kinds_life import EXAMPLES, ROOT, plane, queue, served, world  # noqa: F401
-from tests.cluster.world import World
+from tests.cluster.test_kinds_life import ROOT, plane, queue, served, world  # noqa: F401
+from tests.cluster.world import EXAMPLES, World
 
 pytestmark = pytest.mark.cluster
 PACKAGES = ("kubeflow==0.5.0", "ray==2.60.0")
@@ -36,17 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_with_the_kubeflow_sdk_runs_as_it_is(world: World, python: Path) -> None:  # noqa: F811
     queue(world, "main", 4)
     world.create(runtime("torch-distributed", "0"))
-    environment = os.environ | world.plane.environment() | {"NAMESPACE": world.namespace, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [python, EXAMPLES / "kubeflow_sdk.py"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "succeeded" in done.stdout
+    assert "succeeded" in world.example("kubeflow_sdk.py", python, PYTHONPATH=str(ROOT))
 
 
 def test_the_entrypoint_of_the_example_with_ray_runs_with_ray(python: Path) -> None:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from typer.testing import CliRunner
@@ -24,6 +28,7 @@ from devcluster.api import message
 from devcluster.controlplane import ControlPlane
 from devcluster.errors import ClusterError
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
 Answer = TypeVar("Answer")
 
 GROUP = "kueue.x-k8s.io"
@@ -139,6 +144,14 @@ class World:
         path = f"{self._path(resource, name)}{f'/{subresource}' if subresource else ''}"
         query = "fieldManager=kubectl-patch&fieldValidation=Strict"
         self._write(Write("PATCH", f"{path}?{query}", patch, "application/merge-patch+json"))
+
+    def example(self, program: str, python: Path | str = sys.executable, **environment: str) -> str:
+        """What a program of examples/python prints, in this namespace; the test fails where the program does."""
+        known = os.environ | self.plane.environment() | {"NAMESPACE": self.namespace} | environment
+        command = [str(python), str(EXAMPLES / program)]
+        done = subprocess.run(command, capture_output=True, text=True, env=known, check=False, timeout=180)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def delete(self, resource: str, name: str) -> None:
         """Delete an object without waiting until it is gone."""

@@ -107,6 +107,13 @@ def scheduler(clock: Callable[[], float] = lambda: 1_000.0) -> tuple[Scheduler, 
     return Scheduler(caches, writer, told, QueueingMetrics(CollectorRegistry()), clock=clock), server, told
 
 
+def add(found: Scheduler, server: Server, raw: Raw) -> None:
+    """Creates a Workload, of which the watch tells at once."""
+    server.objects[raw["metadata"]["name"]] = copy.deepcopy(raw)
+    found.caches.workloads.observe("ADDED", raw)
+    found.wake()
+
+
 def preempt(found: Scheduler) -> None:
     """Workloads of lower priority in the ClusterQueue may be preempted from now on."""
     spec = {**next(iter(found.caches.cluster_queues))["spec"], "preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -475,9 +482,7 @@ async def test_workloads_that_arrive_while_writes_wait_are_decided_before_those_
     def create(name: str, priority: int) -> None:
         raw = workload(name)
         raw["spec"]["priority"] = priority
-        server.objects[name] = copy.deepcopy(raw)
-        found.caches.workloads.observe("ADDED", raw)
-        found.wake()
+        add(found, server, raw)
 
     server.precedence.called()  # admission calls have precedence, and no write begins
     others = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
@@ -505,20 +510,14 @@ async def test_while_workloads_wait_for_quota_the_next_cycle_waits_for_all_write
         await answered.wait()
         return await update(resource, body, **more)
 
-    def create(name: str, cpu: str) -> None:
-        raw = workload(name, cpu)
-        server.objects[name] = copy.deepcopy(raw)
-        found.caches.workloads.observe("ADDED", raw)
-        found.wake()
-
     monkeypatch.setattr(server, "update", slow)
     monkeypatch.setattr(server, "patch", slow)
     monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 60.0 if answers else 0.01)
-    create("xl", "4")  # behind `w`, which uses 2 of 4
+    add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
         await eventually(lambda: found.cycles == 2)
-        create("later", "1")
+        add(found, server, workload("later", "1"))
         if answers:
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -539,23 +538,17 @@ async def test_a_write_that_is_not_answered_delays_one_cycle_only(monkeypatch: p
             await asyncio.Event().wait()
         return await update(resource, body, **more)
 
-    def create(name: str, cpu: str) -> None:
-        raw = workload(name, cpu)
-        server.objects[name] = copy.deepcopy(raw)
-        found.caches.workloads.observe("ADDED", raw)
-        found.wake()
-
     monkeypatch.setattr(server, "update", first_hangs)
     monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 0.01)
-    create("xl", "4")  # behind `w`, which uses 2 of 4
+    add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
         await eventually(lambda: found.cycles == 2)
-        create("one", "1")
+        add(found, server, workload("one", "1"))
         await eventually(lambda: server.holds("one"))
         monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 600.0)
-        create("xxl", "5")
-        create("two", "1")
+        add(found, server, workload("xxl", "5"))
+        add(found, server, workload("two", "1"))
         await eventually(lambda: server.holds("two"))
     finally:
         task.cancel()
