@@ -2,8 +2,8 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 # What it runs on, and nothing of what it is developed with: that is locked apart, in requirements-dev.lock.
-COPY requirements.lock pyproject.toml README.md ./
-RUN python -m venv /opt/seiretsu && /opt/seiretsu/bin/pip install --no-cache-dir -r requirements.lock
+COPY requirements.lock pyproject.toml setup.py README.md ./
+RUN python -m venv /opt/seiretsu && /opt/seiretsu/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY api api
 COPY core core
 COPY controller controller
@@ -12,6 +12,7 @@ COPY certs certs
 COPY app app
 COPY cli cli
 COPY devcluster devcluster
+COPY seiretsu seiretsu
 RUN /opt/seiretsu/bin/pip install --no-cache-dir --no-deps .
 
 FROM python:3.13-slim

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
+LOCKS := requirements.lock requirements-dev.lock requirements-build.lock
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok
 
 # Recorded decisions to compare with: a folder of scheduling cycles, and one of scenarios with their results.
@@ -16,7 +18,7 @@ WORKERS ?= 4
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=
 
-.PHONY: help demo up test test-long check bench oracle format generate tools clean
+.PHONY: help demo up test test-long check bench oracle format generate lock tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -62,6 +64,13 @@ format: $(STAMP) ## Put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+lock: $(STAMP) ## Write the hashes of all files of the locked packages again, after a version was changed
+	@$(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/pip install --quiet --disable-pip-version-check uv
+	@for file in $(LOCKS); do \
+	  cp $$file $(VENV)/uv/in.txt && $(VENV)/uv/bin/uv pip compile --quiet --native-tls --no-deps --generate-hashes \
+	    --no-header --no-annotate --python-version 3.11 --output-file $$file $(VENV)/uv/in.txt || exit 1; \
+	done
+
 generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
@@ -76,11 +85,12 @@ tools: $(STAMP) ## Build the control plane's programs, where they are missing
 clean: ## Remove the virtual environment; the programs stay in the user's cache
 	rm -rf $(VENV)
 
-# The stamp is written last: an interrupted installation is begun anew.
-$(STAMP): requirements.lock requirements-dev.lock pyproject.toml
+# The stamp is written last: an interrupted installation is begun anew, a changed lock is installed over the last one.
+$(STAMP): $(LOCKS) pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11")'
 	@echo "Installing into $(VENV)"
-	@$(PYTHON) -m venv --clear $(VENV) || { echo "The venv module of $(PYTHON) is missing: install it (Debian: python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@test -e $@ || $(PYTHON) -m venv --clear $(VENV) || { echo "The venv module of $(PYTHON) is missing: install it (Debian: python3-venv)" >&2; exit 1; }
+	@rm -f $@
+	@$(PIP) --require-hashes $(LOCKS:%=-r %)
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@

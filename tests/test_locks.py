@@ -1,12 +1,14 @@
-"""The two lock files: the image gets what the program runs on, to the last package, and no tool of ours."""
+"""The lock files: the image gets what the program needs, each file with its hash, and no tool of development."""
 
 from __future__ import annotations
 
 import importlib.metadata as metadata
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -14,10 +16,18 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+
+
+def entries(file: str) -> list[list[str]]:
+    """The entries of a lock file: a package with its version, then its hashes."""
+    return [entry.split() for entry in (ROOT / file).read_text().replace("\\\n", " ").splitlines()]
+
+
 def locked(file: str) -> dict[str, str]:
     """The versions of a lock file by the packages' names."""
-    lines = (line.strip().partition("==") for line in (ROOT / file).read_text().splitlines() if line.strip())
-    return {canonicalize_name(name): version for name, _, version in lines}
+    pairs = (entry[0].partition("==") for entry in entries(file))
+    return {canonicalize_name(name): version for name, _, version in pairs}
 
 
 def needed(asked: Iterable[str]) -> set[str]:
@@ -52,6 +62,23 @@ def test_the_tools_of_development_are_locked_apart() -> None:
     assert not runtime.keys() & tools.keys()
     assert needed(PROJECT["optional-dependencies"]["dev"]) <= runtime.keys() | tools.keys()
     assert not {"ruff", "mypy", "pytest", "hypothesis"} & runtime.keys()
+
+
+@pytest.mark.parametrize("file", LOCKS)
+def test_every_locked_package_has_one_version_and_hashes(file: str) -> None:
+    for package, *hashes in entries(file):
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][^*]*", package)
+        assert hashes
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes), package
+
+
+def test_packages_are_installed_only_with_the_hash_of_their_lock() -> None:
+    """Everything that is installed by pip without --no-deps (the project itself) is checked."""
+    for file in ("Makefile", "Dockerfile"):
+        lines = (ROOT / file).read_text().replace("\\\n", " ").splitlines()
+        installs = [line for line in lines if re.search(r"(pip install|\(PIP\)) ", line) and "-r " in line]
+        assert installs
+        assert all("--require-hashes" in line for line in installs)
 
 
 def test_the_image_is_built_from_the_lock_of_the_program_alone() -> None:
