@@ -57,9 +57,13 @@ async def drain(kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_sec
 
 
 def summary(load: Load, outcome: Outcome, since: float) -> dict[str, Any]:
-    """Returns the figures that come from the events after ``since``, and the broken rules of the whole run."""
+    """Returns the figures that come from the events after ``since``, and the broken rules of the whole run; raises
+    ``RuntimeError`` if nothing was admitted after that.
+    """
     times = observer.admission_seconds(outcome.events, dict.fromkeys(outcome.created, since)).values()
     admitted = [seconds for seconds in times if seconds > 0]
+    if not admitted:
+        raise RuntimeError(outcome.why or "no Workload was admitted after the first ones could end")
     broken = observer.judge(outcome.events, contention.limits(load), outcome.created)
     return {
         "load": load.name,
@@ -87,16 +91,21 @@ def show(figures: Mapping[str, Any]) -> None:
     report.show_cost(figures, figures["admitted"])
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="bench.deep", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="the share of the Workloads (default 1)")
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds after which the run ends (default 1800)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     add_options(parser)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     exit_on_sigterm()
     load = LOAD.share(chosen.share)
+    if load.workloads <= load.quota:
+        parser.error(
+            f"--share {chosen.share:g}: all {load.workloads} Workloads fit into the quota for {load.quota}, none "
+            f"waits; use more than {load.quota / LOAD.workloads:g}"
+        )
     print(f"deep: {load.workloads} Workloads in one ClusterQueue with quota for {load.quota}; share {chosen.share:g}")
     with measured(chosen) as (kubeconfig, pids):
         figures = uvloop.run(drain(kubeconfig, load, pids, chosen.limit))
