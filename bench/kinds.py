@@ -2,7 +2,7 @@
 
 A control plane with nodes, the operators of all kinds (``tests.cluster.operators`` names the stand-ins) and
 ``seiretsu serve``. So many jobs of all kinds in turn are created in one ClusterQueue; those of kinds that never finish
-are deleted when they are ready. An observer reads every change of Workloads; at the end no rule may have been broken:
+are deleted when they are ready. The observer reads every change in etcd; at the end no rule may have been broken:
 the quota is never exceeded, no job is admitted twice, and every job that can finish has finished. The API server's
 audit log has the writes of ``serve`` by kind.
 """
@@ -22,10 +22,8 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from api.objects import Raw
-from bench.events import cpu
 from bench.measure import Usage, exit_on_sigterm
 from bench.measured import with_token
-from bench.observer import Limits, Seen, evictions, judge
 from bench.report import save, table
 from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
@@ -33,7 +31,7 @@ from devcluster.nodes import NodeGroup
 from tests.cluster.kinds import CASES, Life, every_operator, life_of
 from tests.cluster.operators import alone
 from tests.cluster.world import World, condition, local_queue, ours
-from tests.observer import Observer
+from tests.observing import Observer
 
 NAMESPACE, QUEUE = "kinds", "all"
 RUN_SECONDS = 3.0
@@ -154,57 +152,15 @@ def _by_job(workloads: Iterable[Raw]) -> dict[str, list[Raw]]:
     return found
 
 
-def seen(observer: Observer) -> list[Seen]:
-    """The states of the Workloads in the order in which they were stored. The Workload of one pod of a Deployment is
-    a job of its own.
+def twice(workloads: Iterable[str]) -> list[str]:
+    """Returns the jobs that got more than one Workload, by the names of all Workloads that were made.
+
+    What a job's operator makes, with copies of its labels, gets none. The Workload of one pod of a Deployment is a job
+    of its own.
     """
-    workloads = [each for each in observer.changes if each.resource == "workloads"]
     several = {case.name for case in CASES if case.workloads > 1}
-    found = []
-    for change in sorted(workloads, key=lambda each: each.version):
-        raw, name = change.raw, job_of(change.raw["metadata"]["name"])
-        admission = raw.get("status", {}).get("admission") or {}
-        admitted, evicted, finished = (
-            condition(raw, kind)[0] == "True" for kind in ("Admitted", "Evicted", "Finished")
-        )
-        alone = name.rpartition("-")[0] not in several
-        found.append(
-            Seen(
-                at=0.0,
-                name=name if alone or not name else raw["metadata"]["name"],
-                uid=raw["metadata"]["uid"],
-                queue=admission.get("clusterQueue", ""),
-                cpu=_used(raw),
-                admitted=admitted,
-                evicted=evicted,
-                finished=finished,
-                deleted=change.deleted,
-            )
-        )
-    return found
-
-
-def _used(workload: Raw) -> float:
-    """The cpu of a Workload's reservation, without the pods that it does not need any more."""
-    status = workload.get("status", {})
-    needless = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
-    given = (status.get("admission") or {}).get("podSetAssignments") or ()
-    parts = (1 - needless.get(each["name"], 0) / each["count"] for each in given)
-    used: list[float] = [cpu(each["resourceUsage"]["cpu"]) * part for each, part in zip(given, parts, strict=True)]
-    return sum(used)
-
-
-def verdict(events: list[Seen], quota: float, jobs: int) -> list[str]:
-    """Returns a sentence for each broken rule; of so many jobs those that can finish must have finished.
-
-    No job ever has a second Workload: what its operator makes, with copies of its labels, gets none.
-    """
-    ending = [f"{case.name}-{number:03}" for number, case in enumerate(islice(cycle(CASES), jobs)) if case.ends]
-    made: dict[str, set[str]] = {}
-    for each in events:
-        made.setdefault(each.name, set()).add(each.uid)
-    several = [f"{name} got {len(uids)} Workloads" for name, uids in made.items() if len(uids) > 1]
-    return several + judge(events, Limits({QUEUE: quota}, {QUEUE: QUEUE}, {QUEUE: quota}), ending)
+    made = Counter(job_of(each.partition("/")[2]) for each in workloads)
+    return sorted(name for name, count in made.items() if name and count > 1 and name.rpartition("-")[0] not in several)
 
 
 def written(log: Path) -> dict[str, Counter[str]]:
@@ -244,13 +200,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, setting(Path(directory), chosen.cpu) as (world, pid, log):
-        observer = Observer(world.plane.administrator.connection, NAMESPACE)
-        seconds = played(world, chosen.jobs)
-        observer.close()
-        usage, made, events = Usage.of(pid), written(log), seen(observer)
-    broken = verdict(events, chosen.cpu, chosen.jobs)
+        with contextlib.closing(Observer(world.plane, NAMESPACE)) as observer:
+            seconds = played(world, chosen.jobs)
+            observed = observer.end()
+        usage, made = Usage.of(pid), written(log)
+    broken = [*observed.broken, *(f"{name} got several Workloads" for name in twice(observed.workloads))]
     counts = Counter(case.name for case in islice(cycle(CASES), chosen.jobs))
-    print(f"{chosen.jobs} jobs of {len(counts)} kinds in {seconds:.0f} s; {evictions(events)} evictions")
+    print(f"{chosen.jobs} jobs of {len(counts)} kinds in {seconds:.0f} s; {observed.evictions} evictions")
     print(f"serve: CPU {usage.cpu_seconds:.1f} s, largest memory {usage.peak:.0f} MiB")
     table("writes of serve, a job", ("kind", "jobs", "Workloads", "others", "together", "events"), rows(made, counts))
     table("writes of serve that belong to no job", ("resource", "writes"), sorted(made.get("", Counter()).items()))

@@ -1,4 +1,4 @@
-"""Checks what must always hold, from the events of all Workloads, after the bench: it is no part of what is measured.
+"""Figures of a bench, and what must always hold, from the events of all Workloads, judged after the bench.
 
 It shares no code with the controller, so that a bug there cannot hide itself here. Events are judged in the order in
 which the API server stored them, with running sums: constant cost for each.

@@ -17,7 +17,7 @@ from core.model import Raw
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import tenant
 from tests.cluster.world import World, condition, job
-from tests.observer import observing
+from tests.observing import observing
 from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
@@ -36,8 +36,8 @@ def world(cluster: ControlPlane, served: Served, namespace: str) -> World:
 
 @pytest.fixture
 def observed(world: World) -> Iterator[None]:
-    """Somebody outside watches that no more than 2 cpu, which each queue here has, are ever used."""
-    with observing(world.plane.administrator.connection, world.namespace, cpu=2):
+    """The observer sees that no more than the quota of a queue is ever used, by pods neither."""
+    with observing(world.plane, world.namespace):
         yield
 
 

@@ -1,7 +1,7 @@
 """The whole controller behind a network that loses, cuts, delays and refuses: every Job gets its turn, none twice, and
 never is more given than there is.
 
-The observer is beside the proxy: it sees every change of every Workload, Job and pod.
+The observer reads etcd beside all this: it sees every change of every Workload, Job and pod.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, done, holds, job
 from tests.effort import cases
 from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status
-from tests.observer import Observer, judge
+from tests.observing import observing
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -68,9 +68,8 @@ async def test_jobs_get_their_turn_once_whatever_the_network_does(
     async with Client(config.load(unserved.kubeconfig)) as beside, proxied(beside.connection) as proxy:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(proxy.kubeconfig)
-        with serving(kubeconfig, tmp_path) as process:
+        with serving(kubeconfig, tmp_path) as process, observing(unserved, namespace, drained=True) as observed:
             await asyncio.to_thread(process.ready)
-            observer = await asyncio.to_thread(Observer, unserved.administrator.connection, namespace)
             await asyncio.to_thread(set_up, world)
             proxy.draw = misfortune
             cutting = asyncio.create_task(cut_now_and_then(proxy))
@@ -84,13 +83,9 @@ async def test_jobs_get_their_turn_once_whatever_the_network_does(
             await asyncio.to_thread(world.until, "all is told", lambda: all_finished(world))
             await asyncio.to_thread(world.until, "all is free", lambda: world.used("team") == ("0", "0"))
             assert process.process.poll() is None, "the process ended"
-            await asyncio.to_thread(observer.close)
             await asyncio.gather(cutting, return_exceptions=True)
-    verdict = judge(observer.changes, QUOTA)
-    assert verdict.broken == []
-    assert 1 < verdict.most <= QUOTA, "so much cpu was given at once"
-    assert set(verdict.admitted.values()) == {1}, "somebody was admitted twice"
-    assert len(verdict.admitted) == JOBS
+    assert 1 < observed.most["cpu"] <= QUOTA, "so much cpu was reserved at once"
+    assert (observed.admissions, observed.admitted_again) == (JOBS, []), "each Job is admitted once"
     assert min(misfortune.met.values()) > 0 and sum(misfortune.met.values()) > JOBS / 2, misfortune.met
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from api.objects import Raw
-from bench.kinds import QUEUE, local_queues, played, seen, verdict
+from bench.kinds import QUEUE, local_queues, played, twice
 from core.jobs.kinds import supported
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_of
 from tests.cluster.operators import alone
 from tests.cluster.world import World, holds, job, local_queue, ours
-from tests.observer import Observer
+from tests.observing import observing
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -176,10 +176,9 @@ def test_jobs_of_all_kinds_at_once_all_end_within_the_quota(world: World) -> Non
     world.create(
         ours("ClusterQueue", QUEUE, {"namespaceSelector": {}, "resourceGroups": groups(6, 6)}), *local_queues()
     )
-    observer = Observer(world.plane.administrator.connection, SPACE)
-    played(world, len(CASES))
-    observer.close()
-    assert verdict([each for each in seen(observer) if each.name], 12, len(CASES)) == []
+    with observing(world.plane, SPACE) as observed:
+        played(world, len(CASES))
+    assert twice(observed.workloads) == []
 
 
 def test_the_example_of_ray_runs_as_it_is(world: World) -> None:

@@ -1,0 +1,130 @@
+"""The observer as a process: ``python -m observer --etcd http://127.0.0.1:2379 [--namespace team]...``.
+
+Prints ``observing`` when it follows etcd. At the line ``end`` on its standard input it waits until all rules for a
+quiet cluster hold, at most ``--patience`` seconds, and prints one JSON object: ``broken`` (a sentence for each moment
+at which a rule did not hold), ``changes``, ``admissions``, ``admitted_again``, ``evictions``, ``finished``, ``most``,
+``workloads`` (the name of each that was made).
+The line ``look`` prints the same at once, without these rules. Its exit code is 1 if anything is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+from observer.decode import FIRST_KEY, LAST_KEY, decoded, kind_of
+from observer.etcd import Entry, Etcd
+from observer.rules import Change, Judge
+
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.25
+
+
+class Follower:
+    """Gives every change of etcd to the judge, in a thread of its own. ``lock`` is held while it does."""
+
+    def __init__(self, etcd: Etcd, judge: Judge) -> None:
+        self.lock = threading.Lock()
+        self.judge = judge
+        self.changes = 0
+        self._etcd = etcd
+        self._versions: dict[str, tuple[int, int]] = {}
+        revision, entries = etcd.list()
+        order = ("ClusterQueue", "Cohort", "Workload", "Job", "Pod", "")
+        for entry in sorted(entries, key=lambda each: order.index(kind_of(each.key))):
+            self._take(entry)
+        self._revision = revision
+
+    def follow(self) -> None:
+        """Takes every change from now on; ends the process with 2 where that is impossible: nothing may be missed."""
+        try:
+            for entry in self._etcd.watch(self._revision + 1):
+                with self.lock:
+                    self._take(entry)
+        except Exception:
+            traceback.print_exc()
+            os._exit(2)
+
+    def up_to_date(self) -> bool:
+        """Whether it has seen every write that etcd has now: each key's count of writes is the same."""
+        _, entries = self._etcd.list()
+        there = {each.key: (each.revision, each.version) for each in entries if kind_of(each.key)}
+        with self.lock:
+            return there == self._versions
+
+    def _take(self, entry: Entry) -> None:
+        kind = kind_of(entry.key)
+        if not kind:
+            return
+        self.changes += 1
+        known = self._versions.get(entry.key, (0, 0))[1]
+        if entry.value is None:
+            self._versions.pop(entry.key, None)
+        else:
+            if known and entry.version not in (known + 1, 1):
+                raise ValueError(f"{entry.key}: version {entry.version} follows {known}: a change was missed")
+            self._versions[entry.key] = (entry.revision, entry.version)
+        value = None if entry.value is None else decoded(kind, entry.value)
+        self.judge.see(Change(entry.revision, kind, entry.key, value))
+
+
+def quiet(follower: Follower, patience: float, *, drained: bool) -> list[str]:
+    """Waits until all rules for a quiet cluster hold; returns a sentence for each that does not."""
+    end = time.monotonic() + patience
+    while True:
+        current = follower.up_to_date()
+        with follower.lock:
+            broken = follower.judge.at_rest(drained=drained)
+        if (current and not broken) or time.monotonic() > end:
+            return broken if current else ["etcd changes faster than it can be followed", *broken]
+        time.sleep(POLL_SECONDS)
+
+
+def report(follower: Follower, more: list[str]) -> dict[str, Any]:
+    """Returns what was seen until now."""
+    with follower.lock:
+        judge = follower.judge
+        return {
+            "broken": [*judge.broken, *more],
+            "changes": follower.changes,
+            "admissions": judge.admitted.total(),
+            "admitted_again": sorted(name for name, count in judge.admitted.items() if count > 1),
+            "evictions": judge.evictions,
+            "finished": len(judge.finished),
+            "workloads": sorted(judge.made.values()),
+            "most": {resource: float(amount) for resource, amount in judge.most.items()},
+        }
+
+
+def main() -> None:
+    """Observes until the standard input ends."""
+    parser = argparse.ArgumentParser(prog="observer", description="Checks in etcd what the queue promises.")
+    parser.add_argument("--etcd", required=True, help="client URL of etcd")
+    parser.add_argument("--namespace", action="append", default=[], help="observe only this namespace (repeatable)")
+    parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for quiet at the end")
+    parser.add_argument("--drained", action="store_true", help="at the end every Job must have ended")
+    chosen = parser.parse_args()
+    follower = Follower(Etcd(chosen.etcd, FIRST_KEY, LAST_KEY), Judge(frozenset(chosen.namespace)))
+    threading.Thread(target=follower.follow, daemon=True).start()
+    print("observing", flush=True)
+    broken = False
+    for line in sys.stdin:
+        ending = line.strip() == "end"
+        more = quiet(follower, chosen.patience, drained=chosen.drained) if ending else []
+        found = report(follower, more)
+        broken = bool(found["broken"])
+        print(json.dumps(found), flush=True)
+        if ending:
+            break
+    sys.stdout.flush()
+    os._exit(broken)
+
+
+if __name__ == "__main__":
+    main()
