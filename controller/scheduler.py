@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 
 import structlog
-from msgspec.structs import replace
 
 from api import names
 from controller import events, resources
@@ -29,10 +28,10 @@ from controller.writes import Writer
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
+from core.quota.checks import required_checks
 from core.state.drain import drain_in_steps
 from core.wire.conditions import status_patch
 from core.workload import transitions
-from core.workload.lifecycle import required_checks
 
 log = structlog.get_logger(__name__)
 
@@ -315,8 +314,7 @@ class Scheduler:
             return None
         now = self.clock()
         target = self.state.reservations.cluster_queues.get(decision.admission.cluster_queue)
-        given = replace(workload, admission=decision.admission)
-        checks = required_checks(given, target) if target is not None else []
+        checks = required_checks(target, decision.admission) if target is not None else []
         after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
         if self.follow_pods:
             after = _not_ready(after, now)

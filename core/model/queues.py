@@ -92,12 +92,21 @@ class CheckRule(Struct, frozen=True, gc=False):
     on_flavors: frozenset[str] = frozenset()
 
 
+class Parameters(Struct, frozen=True, gc=False):
+    """A reference to the object with the parameters of an AdmissionCheck."""
+
+    api_group: str
+    kind: str
+    name: str
+
+
 class AdmissionCheck(Struct, frozen=True, gc=False):
     """An AdmissionCheck object as far as queueing is concerned."""
 
     name: str
     controller_name: str
     active: bool
+    parameters: Parameters | None = None
 
 
 class Cohort(Struct, frozen=True, gc=False):

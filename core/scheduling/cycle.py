@@ -33,6 +33,7 @@ from core.model import (
     messages,
 )
 from core.model.policy import SchedulingPolicy
+from core.quota.checks import required_checks
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
 from core.scheduling.fair_order import tournament
@@ -380,17 +381,12 @@ def _reserve(entry: Entry) -> Reserve:
         pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
     workload = entry.head.workload
     admission = Admission(entry.node.name, tuple(pod_sets))
-    return Reserve(workload, admission, _admitted(workload, entry), entry.assignment.considered)
+    return Reserve(workload, admission, _admitted(workload, admission, entry), entry.assignment.considered)
 
 
-def _admitted(workload: Workload, entry: Entry) -> bool:
+def _admitted(workload: Workload, admission: Admission, entry: Entry) -> bool:
     """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there and ready."""
-    if not entry.node.spec.checks and not workload.checks:
+    if not entry.node.spec.checks:
         return True
-    flavors = {choice.fr.flavor for assigned in entry.assignment.pod_sets for choice in assigned.choices.values()}
-    required = {
-        rule.name for rule in entry.node.spec.checks if not rule.on_flavors or not rule.on_flavors.isdisjoint(flavors)
-    }
-    return required <= {check.name for check in workload.checks} and all(
-        check.state == CheckState.READY for check in workload.checks
-    )
+    ready = {check.name for check in workload.checks if check.state == CheckState.READY}
+    return ready.issuperset(required_checks(entry.node.spec, admission))

@@ -85,11 +85,16 @@ def resource_flavor(raw: Raw) -> model.ResourceFlavor:
 
 def admission_check(raw: Raw) -> model.AdmissionCheck:
     """Decodes an AdmissionCheck; it is active if its condition Active is True."""
+    spec = raw.get("spec") or {}
     active = _conditions(raw.get("status") or {}, (names.Condition.ACTIVE,))
+    parameters = spec.get("parameters")
     return model.AdmissionCheck(
         name=raw["metadata"]["name"],
-        controller_name=(raw.get("spec") or {}).get("controllerName", ""),
+        controller_name=spec.get("controllerName", ""),
         active=any(condition.status for condition in active),
+        parameters=model.Parameters(parameters["apiGroup"], parameters["kind"], parameters["name"])
+        if parameters
+        else None,
     )
 
 

@@ -17,6 +17,7 @@ from api.names import CheckState, DeactivationCause, EvictedReason, PendingReaso
 from core.matching.placement import matches
 from core.model import CheckState as State
 from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload
+from core.quota.checks import required_checks
 from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
@@ -186,8 +187,9 @@ def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == gated or why_not_queued(w, s)[0]:
         return None
     if w.gates:
-        message = f"Admission is gated by: {','.join(w.gates)}"
-        return _update(w, transitions.waiting(w, PendingReason.ADMISSION_GATED, message, s.now), "gate", message)
+        gated_by = f"is gated by: {','.join(w.gates)}"
+        after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"Admission {gated_by}", s.now)
+        return _update(w, after, "gate", f"Workload admission {gated_by}")
     text = "AdmissionGatedBy cleared, waiting for quota reservation"
     after = transitions.waiting(w, PendingReason.PENDING_EVALUATION, text, s.now)
     return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
@@ -197,7 +199,7 @@ def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
     if s.cluster_queue is not None:
-        after = transitions.with_checks(w, required_checks(w, s.cluster_queue), s.now)
+        after = transitions.with_checks(w, required_checks(s.cluster_queue, w.admission), s.now)
     if not w.holds(names.Condition.ADMITTED):
         if not w.holds(names.Condition.QUOTA_RESERVED):
             reason, message = _why_pending(w, s)
@@ -319,15 +321,6 @@ RULES: tuple[LifecycleRule, ...] = (
     overtime,
     until_late,
 )
-
-
-def required_checks(w: Workload, cluster_queue: ClusterQueue) -> list[str]:
-    """The admission checks a Workload must pass: those on a flavor it got, or before that those on all flavors."""
-    every = frozenset(flavor for group in cluster_queue.groups for flavor in group.flavors)
-    if w.admission is None:
-        return sorted(rule.name for rule in cluster_queue.checks if not rule.on_flavors or rule.on_flavors >= every)
-    given = frozenset(flavor for pod_set in w.admission.pod_sets for flavor in pod_set.flavors.values())
-    return sorted(rule.name for rule in cluster_queue.checks if (rule.on_flavors or every) & given)
 
 
 def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:

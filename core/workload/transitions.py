@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason
-from core.model import Admission, Condition, Workload
+from core.model import Admission, Condition, Raw, Workload
 from core.model import CheckState as State
 from core.wire.conditions import with_condition, without_condition
 
@@ -180,6 +180,30 @@ def with_checks(workload: Workload, required: Iterable[str], now: float) -> Work
     return replace(
         workload, checks=tuple(known.get(name) or State(name, CheckState.PENDING, since=now) for name in wanted)
     )
+
+
+def with_check_state(
+    workload: Workload,
+    name: str,
+    state: str,
+    message: str,
+    now: float,
+    *,
+    requeue_after: float | None = None,
+    pod_set_updates: tuple[Raw, ...] = (),
+) -> Workload:
+    """With that state of a check, as its controller decides it; its time changes only with the state.
+
+    A check that the workload does not have is not added: no ClusterQueue asks for it any more.
+    """
+
+    def decided(check: State) -> State:
+        if check.name != name:
+            return check
+        since = check.since if check.state == state else now
+        return State(name, state, message, since, check.retry_count, requeue_after, pod_set_updates)
+
+    return replace(workload, checks=tuple(decided(check) for check in workload.checks))
 
 
 def _reset(check: State, now: float) -> State:

@@ -37,7 +37,7 @@ from core.workload.actions import (
     Surroundings,
     Update,
 )
-from core.workload.lifecycle import BYPASSED, next_step, required_checks
+from core.workload.lifecycle import BYPASSED, next_step
 from core.workload.transitions import Backoff
 
 NOW = 10_000.0
@@ -177,8 +177,6 @@ def test_a_deactivated_workload_is_evicted_and_starts_again_when_activated() -> 
 
 def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
     queue = replace(CQ, checks=(CheckRule("ac"), CheckRule("only-g", frozenset({"g"}))))
-    assert required_checks(PENDING, queue) == ["ac"]
-    assert required_checks(RUNNING, queue) == ["ac"]
     waits = live(PENDING, around(cluster_queue=queue))
     assert waits.checks == (CheckState("ac", "Pending", since=NOW),)
     ready = replace(RESERVED, checks=(CheckState("ac", "Ready"),))
