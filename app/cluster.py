@@ -8,7 +8,8 @@ import asyncio
 import base64
 import binascii
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final
 
 from api.kinds import KINDS
@@ -35,7 +36,8 @@ RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATIN
 
 CONVERTED: Final = tuple(kind.crd_name for kind in KINDS if len(kind.versions) > 1)
 """The CRDs with a conversion webhook."""
-LOOK_AGAIN_SECONDS = 30.0
+LOOK_AGAIN_SECONDS = 12.0
+"""Less than `RenewalPolicy.publish_wait`, so that the CRDs are read again before the next CA signs."""
 
 
 class SecretStore:
@@ -135,57 +137,65 @@ class Converted:
     The CRDs belong to the installer, chart or `--install`: one that does not exist, does not convert, or calls another
     program than `called` (a `clientConfig`) is skipped. Kueue, e.g., writes its own bundle where its Service is called.
     CRDs are large, and only an upgrade changes them: a bundle that was found in all of them is checked again after
-    `LOOK_AGAIN_SECONDS`, not in every pass. `follow` watches them, and calls `spoiled` when one of them has another
-    bundle.
+    `LOOK_AGAIN_SECONDS`, not in every pass. `follow` watches them and calls `spoiled` when one of them has another
+    bundle; then only this one is read.
     """
 
     def __init__(self, client: Client, called: Callable[[], Raw], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._called = called
         self._clock = clock
+        self._wanted = b""
         self._found = b""
         self._found_at = 0.0
+        self._spoiled: set[str] = set()
         self.name = "conversion webhooks"
 
     async def follow(self, spoiled: Callable[[], None]) -> None:
         """Watches until cancelled."""
 
-        def changed(old: str | None, new: str | None) -> None:
-            if self._found and new is not None and new != base64.b64encode(self._found).decode():
-                self._found = b""
+        def changed(name: str, old: str | None, new: str | None) -> None:
+            if self._wanted and new not in (None, base64.b64encode(self._wanted).decode()):
+                self._spoiled.add(name)
                 spoiled()
 
         async with asyncio.TaskGroup() as group:
             for name in CONVERTED:
                 store = Store(name, self._bundle_of)
-                store.listen(changed)
+                store.listen(partial(changed, name))
                 fields = f"metadata.name={name}"
                 group.create_task(Reflector(self._client, CRDS, store, field_selector=fields).run())
 
     async def carries(self, bundle: bytes) -> bool:
         """Every conversion webhook trusts `bundle`."""
-        now = self._clock()
-        if bundle == self._found and now - self._found_at < LOOK_AGAIN_SECONDS:
-            return True
-        carried = not await self._others(bundle)
-        self._found, self._found_at = (bundle, now) if carried else (b"", 0.0)
+        self._wanted = bundle
+        if self._read_lately(bundle):
+            return not await self._others(bundle, self._spoiled)
+        carried = not await self._others(bundle, CONVERTED)
+        self._found, self._found_at = (bundle, self._clock()) if carried else (b"", 0.0)
         return carried
 
     async def publish(self, bundle: bytes) -> None:
         """Set every `caBundle`, and nothing else."""
         config: Raw = {"caBundle": base64.b64encode(bundle).decode()}
         patch: Raw = {"spec": {"conversion": {"webhook": {"clientConfig": config}}}}
-        for name in await self._others(bundle):
+        for name in await self._others(bundle, self._spoiled if self._read_lately(bundle) else CONVERTED):
             await self._client.patch(CRDS, name, "", patch)
 
-    async def _others(self, bundle: bytes) -> list[str]:
-        """The CRDs that convert by our webhook and trust something else."""
+    def _read_lately(self, bundle: bytes) -> bool:
+        """Whether all CRDs had the bundle when they were read; the watch has reported those that have lost it since."""
+        return bundle == self._found and self._clock() - self._found_at < LOOK_AGAIN_SECONDS
+
+    async def _others(self, bundle: bytes, names: Collection[str]) -> list[str]:
+        """Returns those of these CRDs that convert by our webhook and trust something else."""
         encoded = base64.b64encode(bundle).decode()
         found = []
-        for name in CONVERTED:
+        for name in sorted(names):
+            self._spoiled.discard(name)  # first: a watch may report it again while it is read
             definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": name}})
             if definition is not None and self._bundle_of(definition) not in (None, encoded):
                 found.append(name)
+        self._spoiled.update(found)
         return found
 
     def _bundle_of(self, definition: Raw) -> str | None:

@@ -30,9 +30,9 @@ PASS_EVERY = 4.0
 due, not this timer, so a machine that was suspended during a renewal renews at its first pass.
 """
 
-FIRST_PAUSE = 1.0
-"""Seconds after a pass for which the keeper was woken; they double while it is woken again: two programs that write
-their bundles into one object would otherwise do so as fast as the API server answers.
+FIRST_PAUSE = 0.1
+"""Seconds after a pass for which the keeper was woken; they double while it is woken again, up to `PASS_EVERY`: two
+programs that write their bundles into one object would otherwise do so as fast as the API server answers.
 """
 
 ATTEMPTS = 20

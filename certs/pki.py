@@ -19,6 +19,9 @@ from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 BACKDATE = timedelta(hours=1)
+"""How long before its making a certificate is valid, for clients whose clocks are late; at most half of its life, so
+that a short-lived one is not due for renewal at once.
+"""
 
 
 class CertificateError(Exception):
@@ -99,7 +102,7 @@ def new_authority(now: datetime, life: timedelta) -> Pair:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
+        .not_valid_before(now - min(BACKDATE, life / 2))
         .not_valid_after(now + life)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -122,7 +125,7 @@ def new_leaf(authority: Pair, names: Sequence[str], now: datetime, life: timedel
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(max(now - BACKDATE, authority.certificate.not_before))
+        .not_valid_before(max(now - min(BACKDATE, life / 2), authority.certificate.not_before))
         .not_valid_after(min(now + life, authority.certificate.not_after))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)

@@ -137,13 +137,18 @@ class StandIn:
         depth = 3 if parts[0] == "apis" else 2
         return len(parts) - depth - (2 if "namespaces" in parts else 0) == 2
 
-    def _under(self, path: str, collection: str) -> bool:
-        """Whether an object belongs to a collection; one without a namespace in its path spans all of them."""
-        plural = collection.rsplit("/", 1)[-1]
+    def _asked(self, request: Request, path: str) -> bool:
+        """Whether an object belongs to the collection that is asked for; one without a namespace in its path spans all
+        of them. Of selectors only `metadata.name=` is known.
+        """
+        collection, plural = request.path, request.path.rsplit("/", 1)[-1]
+        field, _, name = request.query.get("fieldSelector", "").partition("=")
+        if field == "metadata.name" and path.rsplit("/", 1)[-1] != name:
+            return False
         return path.rsplit("/", 2)[-2] == plural and ("/namespaces/" not in collection or path.startswith(collection))
 
     def _list(self, request: Request) -> tuple[int, Raw]:
-        found = [raw for path, raw in sorted(self.objects.items()) if self._under(path, request.path)]
+        found = [raw for path, raw in sorted(self.objects.items()) if self._asked(request, path)]
         start = 0
         version = self.version
         if token := request.query.get("continue"):
@@ -169,7 +174,7 @@ class StandIn:
         if initial:
             sent = self.version
             for path, raw in sorted(self.objects.items()):
-                if self._under(path, request.path):
+                if self._asked(request, path):
                     await reply.send(_line("ADDED", raw))
             await reply.send(_line("BOOKMARK", _bookmark(sent, {"k8s.io/initial-events-end": "true"})))
         elif sent < self.compacted:
@@ -178,18 +183,18 @@ class StandIn:
             return
         self.open_watches += 1
         try:
-            await self._stream(request.path, reply, sent)
+            await self._stream(request, reply, sent)
         finally:
             self.open_watches -= 1
         await reply.end()
 
-    async def _stream(self, collection: str, reply: Reply, sent: int) -> None:
+    async def _stream(self, request: Request, reply: Reply, sent: int) -> None:
         bookmarks, hung_up = self._bookmarks, self._hung_up
         while hung_up == self._hung_up:
             news = self._news  # taken first, so that no change between looking and waiting is missed
             for change in [change for change in self.history if change.version > sent]:
                 sent = change.version
-                if self._under(change.path, collection):
+                if self._asked(request, change.path):
                     await reply.send(_line(change.type, change.raw))
             if bookmarks != self._bookmarks:
                 bookmarks = self._bookmarks

@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+from functools import partial
 
 from api import crds
 from api.kinds import KINDS
 from api.objects import Raw
-from app.cluster import CONVERTED, CRDS, Converted
+from app.cluster import CONVERTED, CRDS, LOOK_AGAIN_SECONDS, Converted
+from certs.plan import RenewalPolicy
 from controller.kube.client import Client
 from tests.eventually import eventually
 from tests.faults import FaultProxy
@@ -24,7 +26,7 @@ def put(server: StandIn, bundle: bytes, called: Raw = OURS) -> None:
         server.put(CRDS.path("", kind.crd_name), crds.definition(kind, config))
 
 
-async def test_a_bundle_that_is_lost_is_reported_once_and_checked_again(server: StandIn, proxy: FaultProxy) -> None:
+async def test_a_bundle_that_is_lost_is_reported_and_checked_again(server: StandIn, proxy: FaultProxy) -> None:
     put(server, BUNDLE)
     reported = 0
 
@@ -47,9 +49,43 @@ async def test_a_bundle_that_is_lost_is_reported_once_and_checked_again(server: 
         await converted.publish(BUNDLE)
         assert await converted.carries(BUNDLE)
         put(server, OTHER)
-        await eventually(lambda: reported == 2)
+        await eventually(lambda: reported == 1 + len(CONVERTED))
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_bundle_that_is_lost_again_right_after_it_was_restored_is_reported_again(
+    server: StandIn, proxy: FaultProxy
+) -> None:
+    put(server, BUNDLE)
+    path, reported = CRDS.path("", CONVERTED[0]), 0
+
+    def spoiled() -> None:
+        nonlocal reported
+        reported += 1
+
+    def at_least(times: int) -> bool:
+        return reported >= times
+
+    async with Client(proxy.connection) as client:
+        converted = Converted(client, lambda: OURS, clock=lambda: 0.0)
+        following = asyncio.create_task(converted.follow(spoiled))
+        await eventually(lambda: server.open_watches == len(CONVERTED))
+        assert await converted.carries(BUNDLE)
+        for times in (1, 2, 3):
+            server.put(path, crds.definition(KINDS[0], OURS))
+            await eventually(partial(at_least, times))
+            before = len(proxy.seen)
+            assert not await converted.carries(BUNDLE)
+            await converted.publish(BUNDLE)
+            assert {request.path for request in proxy.seen[before:]} == {path}, "no other CRD is read"
+        assert await converted.carries(BUNDLE)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+def test_definitions_are_read_again_before_the_next_ca_signs() -> None:
+    assert RenewalPolicy().publish_wait.total_seconds() > LOOK_AGAIN_SECONDS
 
 
 async def test_a_conversion_by_another_program_keeps_the_bundle_of_that_program(
