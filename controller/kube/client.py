@@ -8,6 +8,7 @@ are in the work queue, which reads the state again before it repeats anything.
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -17,7 +18,9 @@ from typing import Literal, Self
 import aiohttp
 import orjson
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+from aiohttp.connector import Connection as OpenConnection
+from aiohttp.tracing import Trace
 
 from api import names
 from api.objects import Raw, Resource
@@ -61,7 +64,8 @@ LONGEST_RETRY_AFTER_SECONDS = 30.0
 class Client:
     """Calls one API server. Belongs to the event loop that first uses it; use as ``async with`` or ``close()`` it.
 
-    ``may_write`` is called directly before every write; if it returns False, the write raises ``Fenced``. ``requests``
+    ``may_write`` is called before every write, and again when there is a connection, directly before it is sent: a
+    handshake may take seconds. If it returns False, the write raises ``Fenced``. ``requests``
     counts calls by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and HTTP
     status (0: none). ``impersonate`` are the headers with the impersonated account. ``clock`` is set from the API
     server's answers, ``pressure`` from their latency.
@@ -306,9 +310,8 @@ class Client:
         if authorization := await self.connection.credentials.authorization(fresh=fresh):
             headers["Authorization"] = authorization
         session = self._session("watch" if verb == "watch" else "call")
-        if verb not in READS and not self.may_write():
-            self.fenced += 1
-            raise Fenced(0, "Fenced", f"no lease to write with: {verb} of {counted} was not sent")
+        if verb not in READS:
+            self._fence()
         self.requests[verb, counted] += 1
         status, began = 0, time.perf_counter()
         try:
@@ -342,9 +345,9 @@ class Client:
         if session is None:
             session = aiohttp.ClientSession(
                 connector=_Connector(
+                    self._fence,
                     limit=0 if purpose == "watch" else CALL_CONNECTIONS,
-                    keepalive_timeout=30,
-                    ssl=self.connection.tls or True,
+                    tls=self.connection.tls,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # The API server zips big lists at a cost to its CPU, the scarcest thing here; the network is not.
@@ -354,6 +357,11 @@ class Client:
             self._sessions[purpose] = session
         return session
 
+    def _fence(self) -> None:
+        if not self.may_write():
+            self.fenced += 1
+            raise Fenced(0, "Fenced", "no lease to write with: the write was not sent")
+
     def _written(self, dry_run: bool) -> dict[str, str]:
         # Unknown fields are dropped either way; else the API server would look for them, for warnings nobody reads.
         params = {"fieldManager": self.field_manager, "fieldValidation": "Ignore"}
@@ -362,8 +370,28 @@ class Client:
 
 class _Connector(aiohttp.TCPConnector):
     """Closes TLS connections immediately, instead of waiting half a minute for a close notification that a frozen
-    server never sends.
+    server never sends. ``fence`` is asked when a write has its connection, and raises if it may not be sent.
     """
+
+    def __init__(self, fence: Callable[[], None], *, limit: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(limit=limit, keepalive_timeout=30, ssl=tls or True)
+        self._fence = fence
+
+    async def connect(  # aiohttp calls it with its time limits
+        self,
+        req: ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
+    ) -> OpenConnection:
+        """A connection to send this request on."""
+        connection = await super().connect(req, traces, timeout)
+        if req.method != "GET":
+            try:
+                self._fence()
+            except Fenced:
+                connection.release()
+                raise
+        return connection
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         if should_close:

@@ -29,6 +29,10 @@ from controller.kube.throttle import Throttle
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 RELEASE_SECONDS = 2.0
+READS_PER_RETRY = 4
+"""How often a follower reads the Lease in the time between two renewals: so much sooner it notices a release, and so
+much sooner after the last renewal of a killed leader the wait for its lease begins.
+"""
 SHORTEST_CALL_SECONDS = 0.05
 """Nothing is tried with less time left; a connection cut off in its first instant is never closed by asyncio."""
 
@@ -89,7 +93,7 @@ class Election:
         self._deadline = float("-inf")
         self._lease: Raw | None = None
         self._seen_record: Raw | None = None
-        self._seen_at = 0.0
+        self._ends_at = 0.0
 
     def leads(self) -> bool:
         """Whether the last renewal is still valid."""
@@ -107,7 +111,7 @@ class Election:
         expires.
         """
         while not await self.attempt():
-            await self._sleep(self._durations.retry * (1 + 0.2 * self._draw()))
+            await self._sleep(self._until_next())
         log.info("leading", lease=self._name, identity=self.identity)
         elected()
         while self.leads():
@@ -115,6 +119,12 @@ class Election:
             if self._deadline - self._clock() > SHORTEST_CALL_SECONDS and alive():
                 await self.attempt()
         log.error("leadership lost", lease=self._name, identity=self.identity)
+
+    def _until_next(self) -> float:
+        """The seconds until a follower tries again: soon, and exactly when the lease of a silent leader ends."""
+        soon = self._durations.retry / READS_PER_RETRY * (1 + 0.2 * self._draw())
+        left = self._ends_at - self._clock()
+        return min(soon, left) if left > 0 else soon
 
     async def attempt(self) -> bool:
         """Takes or renews the lease once, if this process may; errors only cost time. Returns True while it leads."""
@@ -163,13 +173,13 @@ class Election:
         """
         record = lease.get("spec") or {}
         if record != self._seen_record:
-            self._seen_record, self._seen_at = record, self._clock()
+            duration = record.get("leaseDurationSeconds") or self._durations.lease
+            self._seen_record, self._ends_at = record, self._clock() + duration
         holder = record.get("holderIdentity")
         if holder == self.identity or not holder:
             return True
         self._deadline = float("-inf")
-        duration = record.get("leaseDurationSeconds") or self._durations.lease
-        return bool(self._clock() >= self._seen_at + duration)
+        return self._clock() >= self._ends_at
 
     def _record(self, lease: Raw | None) -> Raw:
         stamp = self._stamp()

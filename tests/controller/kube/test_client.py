@@ -227,8 +227,20 @@ async def test_no_write_leaves_while_the_fence_is_down_but_reads_do(
     assert [request.method for request in proxy.seen] == ["GET"]
 
 
+async def test_a_write_whose_connection_takes_longer_than_the_lease_is_not_sent(
+    client: Client, proxy: FaultProxy
+) -> None:
+    asked = iter([True, False, True, True])
+    client.may_write = lambda: next(asked)
+    with pytest.raises(Fenced):
+        await client.create(THINGS, {"metadata": {"name": "b"}}, "ns")
+    assert (proxy.seen, client.fenced) == ([], 1)
+    await client.create(THINGS, {"metadata": {"name": "b"}}, "ns")
+    assert [request.method for request in proxy.seen] == ["POST"]
+
+
 async def test_the_fence_is_asked_again_after_a_wait(client: Client, proxy: FaultProxy) -> None:
-    asked = iter([True, False])
+    asked = iter([True, True, False])
     client.may_write = lambda: next(asked)
     proxy.inject(throttled())
     with pytest.raises(Fenced):

@@ -2,7 +2,7 @@ import asyncio
 import datetime
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -19,14 +19,20 @@ QUICK = Durations(lease=1.6, renew=1.2, retry=0.1)
 
 
 class Clock:
+    """``due`` happens once, in the sleep in which its time comes."""
+
     def __init__(self) -> None:
         self.now = 1000.0
+        self.due: tuple[float, Callable[[], Awaitable[None]]] | None = None
 
     def __call__(self) -> float:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
+        if self.due is not None and self.due[0] <= self.now:
+            (_, happen), self.due = self.due, None
+            await happen()
 
 
 class Place:
@@ -191,6 +197,34 @@ async def test_a_renewal_whose_answer_is_lost_is_recognized(place: Place) -> Non
     assert await first.attempt()
     place.clock.now += 9
     assert first.leads() and place.lease["leaseTransitions"] == 0
+
+
+async def test_a_follower_leads_when_the_lease_of_a_silent_leader_ends_and_not_later(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    await first.attempt()
+    elected: list[float] = []
+
+    def lead() -> None:
+        elected.append(place.clock.now)
+        place.proxies["second"].inject(html(), times=1000)
+
+    place.clock.now += 0.1  # between two renewals of the leader
+    await second.campaign(lead)
+    assert elected == [1015.1], "the whole lease since the follower saw it, and no time until its next look"
+
+
+async def test_a_follower_leads_half_a_second_after_a_release(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    await first.attempt()
+    elected: list[float] = []
+
+    def lead() -> None:
+        elected.append(place.clock.now)
+        place.proxies["second"].inject(html(), times=1000)
+
+    place.clock.due = (1003.1, first.release)
+    await second.campaign(lead)
+    assert elected == [1003.5]
 
 
 async def test_a_released_lease_is_taken_at_once_and_may_not_be_written_with(place: Place) -> None:
