@@ -12,11 +12,26 @@ official ``kubernetes`` package::
     job.wait(progress=print)
 
 It works with every kind that has one Workload, and with Kueue's controller too: it reads jobs, Workloads and events.
+
+``CheckController`` is for those who write the controller of an AdmissionCheck.
 """
 
+from seiretsu.client.check import CheckController
 from seiretsu.client.estimate import Estimate
 from seiretsu.client.http import ApiError
 from seiretsu.client.queue import Job, Queue, WaitTimeoutError
 from seiretsu.client.state import Phase, State
+from seiretsu.client.verdict import Question, Verdict
 
-__all__ = ["ApiError", "Estimate", "Job", "Phase", "Queue", "State", "WaitTimeoutError"]
+__all__ = [
+    "ApiError",
+    "CheckController",
+    "Estimate",
+    "Job",
+    "Phase",
+    "Question",
+    "Queue",
+    "State",
+    "Verdict",
+    "WaitTimeoutError",
+]

@@ -87,6 +87,10 @@ class Api:
         """Create an object."""
         return self._call("POST", path, body, {})
 
+    def patch(self, path: str, body: Raw) -> Answer:
+        """Change an object, or a subresource of it, with a JSON merge patch."""
+        return self._call("PATCH", path, body, {})
+
     def delete(self, path: str) -> None:
         """Delete an object; what it owns is deleted in the background."""
         self._call("DELETE", path, {"propagationPolicy": "Background"}, {})
@@ -108,7 +112,7 @@ class Api:
         request = Request(url, data=data, method=method)
         request.add_header("Accept", "application/json")
         if data is not None:
-            request.add_header("Content-Type", "application/json")
+            request.add_header("Content-Type", f"application/{'merge-patch+' if method == 'PATCH' else ''}json")
         if authorization := self._authorization():
             request.add_header("Authorization", authorization)
         return request

@@ -1,14 +1,18 @@
 """Nothing is lost and nothing given twice: killed in the middle of admissions, and an API server that goes away."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from api.objects import Raw
+from core.wire.timestamps import stamp
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
-from tests.cluster.world import World, done, holds, job
+from tests.cluster.world import World, done, holds, job, ours
 from tests.effort import cases
 from tests.serving import Served, serving
 
@@ -104,3 +108,102 @@ def test_an_api_server_that_goes_away_and_comes_back_costs_only_time(plane: Cont
         world.until("everything finishes", lambda: sum(map(done, world.jobs().values())) == 6, within=120)
         world.until("all quota is free", lambda: world.used("team") == ("0", "0"))
         assert process.process.poll() is None, "the process ended"
+
+
+class CrashPoint(NamedTuple):
+    """What an admission check's protocol had got to when the process ended, and what the Job of that name is later.
+
+    ``written`` is the last write before the end, or that of others while no process ran: state and fields of the
+    check, conditions, and fields of the ClusterQueue. ``then`` answers whether the protocol went on.
+    """
+
+    check: str = "Pending"
+    fields: Raw | None = None
+    conditions: tuple[str, ...] = ()
+    queue: Raw | None = None
+    then: Callable[[World, str], bool] = lambda world, name: name in world.running()
+
+
+def waits(world: World, name: str) -> bool:
+    (state,) = world.workload(name)["status"]["admissionChecks"]
+    return state["state"] == "Pending" and world.reason(name, "QuotaReserved") == "True/QuotaReserved"
+
+
+def again(world: World, name: str) -> bool:
+    """It was evicted, its quota released, and it has quota again: the check is asked again."""
+    return waits(world, name) and world.reason(name, "Requeued") == "True/BackoffFinished"
+
+
+def deactivated(world: World, name: str) -> bool:
+    return world.reason(name, "QuotaReserved") == "False/Deactivated" and not world.workload(name)["spec"]["active"]
+
+
+def with_label(world: World, name: str) -> bool:
+    labels = world.jobs()[name]["spec"]["template"]["metadata"].get("labels", {})
+    return name in world.running() and labels.get("example.com/slot") == "7"
+
+
+def asks_both(world: World, name: str) -> bool:
+    checks = world.workload(name)["status"]["admissionChecks"]
+    return [check["state"] for check in checks] == ["Pending", "Pending"]
+
+
+ADDS = {"podSetUpdates": [{"name": "main", "labels": {"example.com/slot": "7"}}]}
+CRASH_POINTS = {
+    "quota-reserved": CrashPoint(then=waits),
+    "ready": CrashPoint("Ready", ADDS, then=with_label),
+    "admitted": CrashPoint("Ready", ADDS, ("Admitted",), then=with_label),
+    "retry": CrashPoint("Retry", {"requeueAfterSeconds": 1}, then=again),
+    "evicted": CrashPoint(conditions=("Evicted",), then=again),
+    "rejected": CrashPoint("Rejected", then=deactivated),
+    "to-be-deactivated": CrashPoint("Rejected", None, ("DeactivationTarget",), then=deactivated),
+    "check-removed": CrashPoint(queue={"admissionChecksStrategy": None}),
+    "check-added": CrashPoint(
+        queue={"admissionChecksStrategy": {"admissionChecks": [{"name": "away-a"}, {"name": "away-b"}]}}, then=asks_both
+    ),
+    "job-started": CrashPoint("Ready", None, ("Admitted", "started")),
+}
+
+
+def test_a_process_killed_at_any_step_of_an_admission_check_continues(plane: ControlPlane, tmp_path: Path) -> None:
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        world = world_of(plane, "checked")
+        for check in ("away-a", "away-b"):
+            world.create(ours("AdmissionCheck", check, {"controllerName": "example.com/away"}))
+            world.patch("admissionchecks", check, {"status": {"conditions": [true("Active")]}}, subresource="status")
+        for name in CRASH_POINTS:
+            world.queue(name, 1, admissionChecksStrategy={"admissionChecks": [{"name": "away-a"}]})
+            world.job(name, name, seconds=600)
+        world.until("all have quota", lambda: all(waits(world, name) for name in CRASH_POINTS))
+        kill(process)
+    for kind in ("validating", "mutating"):  # another replica would answer; the next process installs them again
+        plane.kubectl("delete", f"{kind}webhookconfigurations", "--all", check=True)
+    for name, point in CRASH_POINTS.items():
+        write(world, name, point)
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        for name, point in CRASH_POINTS.items():
+            world.until(f"{name} goes on", partial(point.then, world, name))
+
+
+def true(kind: str, reason: str = "") -> Raw:
+    now = stamp(time.time())
+    return {"type": kind, "status": "True", "reason": reason or kind, "message": "", "lastTransitionTime": now}
+
+
+def write(world: World, name: str, point: CrashPoint) -> None:
+    """What was written last."""
+    found = world.workload(name)
+    (check,) = found["status"]["admissionChecks"]
+    reasons = {"Evicted": "AdmissionCheck", "DeactivationTarget": "AdmissionCheck"}
+    set_now = [true(kind, reasons.get(kind, "")) for kind in point.conditions if kind != "started"]
+    kept = [each for each in found["status"]["conditions"] if each["type"] not in point.conditions]
+    status: dict[str, Any] = {"admissionChecks": [{**check, "state": point.check, **(point.fields or {})}]}
+    if set_now:
+        status["conditions"] = [*kept, *set_now]
+    world.patch("workloads", found["metadata"]["name"], {"status": status}, subresource="status")
+    if point.queue:
+        world.patch("clusterqueues", world.full(name), {"spec": point.queue})
+    if "started" in point.conditions:
+        world.patch("jobs", name, {"spec": {"suspend": False}})
