@@ -81,7 +81,7 @@ def play(
     arrivals += [arrival for number, one in enumerate(scenario.submissions) for arrival in entrance.take(one, number)]
     entrance.mistakes.raise_any()
     life = world.rules.controller.life
-    played.timeline = simulate(world.state, arrivals, until=until, start=scenario.start, life=life)
+    played.timeline = simulate(world.state, arrivals, until=until, start=scenario.start, life=life, checks=world.checks)
     return played
 
 

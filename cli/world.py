@@ -15,7 +15,7 @@ from api.kinds import KINDS
 from api.objects import Raw, key_of
 from app.setup import admission_settings
 from cli.manifests import Document, Mistakes, ScenarioError
-from cli.scenario import LIVE, NAMESPACED
+from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
 from controller.caches import Caches
 from controller.lookup import cache_lookup
 from controller.owners import Owners
@@ -35,6 +35,7 @@ from core.jobs.pod_owner_groups import created
 from core.jobs.pod_owners import POD_OWNERS, PodOwner
 from core.matching.namespaces import managed
 from core.model import Workload
+from core.simulation.simulation import Check
 from core.state.state import State
 from core.wire import decode
 from core.workload import priority
@@ -49,6 +50,9 @@ RESOURCES = {
     **{kind.kind: (names.GROUP, names.V1BETA2, kind.plural) for kind in KINDS if kind.kind != names.Kind.WORKLOAD},
 }
 """Group, version and resource of the kinds that pass admission."""
+VERDICT = "seiretsu.dev/verdict"
+RETRY_AFTER = "seiretsu.dev/retry-after"
+_VERDICTS = (names.CheckState.READY, names.CheckState.RETRY, names.CheckState.REJECTED)
 _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
@@ -86,12 +90,16 @@ class World:
         self.state = self.caches.state
         self.workloads: list[Workload] = []
         self.warnings: list[str] = []
+        self.checks: dict[str, Check] = {}
+        """How AdmissionChecks decide, by name."""
         self.admission = Context(self.rules.admission, cache_lookup(self.caches, Owners(self.caches)))
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
 
     def _fill(self, objects: list[Document]) -> None:
         mistakes = Mistakes()
         for document in objects:
+            if document.raw["kind"] == names.Kind.ADMISSION_CHECK:
+                self._decides(document, mistakes)
             try:
                 self._add(document)
             except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -122,6 +130,23 @@ class World:
                 self.state.local_queue_usage.set_consumed(key_of(raw), consumed)
         if kind in NAMESPACED and raw["metadata"]["namespace"] not in self.state.namespaces:
             self.namespace(raw["metadata"]["namespace"])
+
+    def _decides(self, document: Document, mistakes: Mistakes) -> None:
+        """How an AdmissionCheck decides, by its annotations."""
+        metadata = document.raw["metadata"]
+        given = metadata.get("annotations") or {}
+        verdict = given.get(VERDICT, names.CheckState.READY)
+        if verdict not in _VERDICTS:
+            allowed = ", ".join(_VERDICTS)
+            mistakes.add(document.place, f"metadata.annotations[{VERDICT}]: {verdict!r} is not one of {allowed}")
+        times = []
+        for name, default in ((READY_AFTER, "0"), (RETRY_AFTER, "60s")):
+            try:
+                times.append(duration(given.get(name, default)))
+            except ValueError as error:
+                mistakes.add(document.place, f"metadata.annotations[{name}]: {error}")
+                times.append(0.0)
+        self.checks[metadata["name"]] = Check(times[0], verdict, times[1])
 
     def _judge(self, document: Document, mistakes: Mistakes) -> None:
         """Returns the findings of admission about an object of a file, when all objects are loaded."""

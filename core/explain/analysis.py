@@ -13,9 +13,21 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from api import quantity
-from api.names import PODS_RESOURCE, Condition, PendingReason
+from api.names import PODS_RESOURCE, CheckState, Condition, PendingReason
 from core.explain.explanation import Cell, Explanation, Holder
-from core.model import ClusterQueue, Decision, FlavorResource, Key, LocalQueue, Reserve, StopPolicy, Wait, Workload
+from core.model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Decision,
+    FlavorResource,
+    Key,
+    LocalQueue,
+    Reserve,
+    StopPolicy,
+    Wait,
+    Workload,
+)
+from core.model import CheckState as CheckOf
 from core.queue.order import queue_time
 from core.queue.queue import QueueEntry
 from core.quota.demand import Demand
@@ -27,6 +39,7 @@ from core.scheduling.cycle import replaced_slice, schedule
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.state import State
 from core.state.surroundings import surroundings
+from core.wire.timestamps import stamp
 from core.workload.lifecycle import why_not_queued
 
 MOST_HOLDERS = 200
@@ -40,7 +53,7 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         return None
     held = state.reservations.get(key)
     if held is not None:
-        return _running(state, held)
+        return _running(state, held, now)
     reason, message = _not_queued(state, workload, now)
     if reason:
         ways = _to_queue(state, workload)
@@ -126,7 +139,7 @@ def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanat
     )
 
 
-def _running(state: State, held: Reservation) -> Explanation:
+def _running(state: State, held: Reservation, now: float) -> Explanation:
     key, workload = held.workload.key, held.workload
     if held.evicted:
         eviction = workload.condition(Condition.EVICTED)
@@ -138,16 +151,26 @@ def _running(state: State, held: Reservation) -> Explanation:
         remain = workload.condition(Condition.PODS_REMAIN)
         message += f". {remain.message}" if remain is not None and remain.status else ""
         return Explanation(key, "admitted", held.cluster_queue, message=message)
-    open_checks = [check for check in workload.checks if check.state != "Ready"]
-    told = [f"{check.name} is {check.state}{f' ({check.message})' if check.message else ''}" for check in open_checks]
-    message += f"; it waits for admission checks: {', '.join(told)}" if told else ""
+    outstanding = [check for check in workload.checks if check.state != CheckState.READY]
+    if outstanding:
+        message += f"; it waits for admission checks: {', '.join(_awaited(check, now) for check in outstanding)}"
     known = state.reservations.checks
-    ways = [
-        f"AdmissionCheck {name} must become Ready; controller {known[name].controller_name} decides it"
-        for name in (check.name for check in open_checks)
-        if name in known
-    ]
+    ways = [_decided_by(known[check.name], check) for check in outstanding if check.name in known]
     return Explanation(key, "quota reserved", held.cluster_queue, message=message, ways=tuple(ways))
+
+
+def _awaited(check: CheckOf, now: float) -> str:
+    """What a check that is not ready reports, and since when."""
+    waited = max(0, round(now - check.since))
+    told = f" ({check.message})" if check.message else ""
+    return f"{check.name} is {check.state} since {stamp(check.since)} ({waited} s){told}"
+
+
+def _decided_by(check: AdmissionCheck, state: CheckOf) -> str:
+    """Who must decide a check."""
+    runs = "" if check.active else ", but it is not active: its controller does not run"
+    tries = f"; it sent the workload back to the queue {state.retry_count} times" if state.retry_count else ""
+    return f"AdmissionCheck {check.name} must become Ready; controller {check.controller_name} decides it{runs}{tries}"
 
 
 def _before(workload: Workload) -> str:

@@ -1,8 +1,8 @@
 """The lifecycle of many workloads on a virtual clock: the same State, cycle and rules as the controller, no cluster.
 
-Jobs stop immediately when their workload is evicted, admission checks pass immediately, and a workload that was stopped
-starts from the beginning; everything else is as in a cluster. Time advances from event to event (an arrival, an end, a
-deadline, the end of a backoff), so a quiet year costs nothing.
+Jobs stop immediately when their workload is evicted, admission checks pass immediately or as given, and a workload that
+was stopped starts from the beginning; everything else is as in a cluster. Time advances from event to event (an
+arrival, an end, a deadline, the end of a backoff), so a quiet year costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import heapq
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from api import names
 from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
+from core.quota.checks import required_checks
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -42,6 +43,23 @@ class Arrival(Struct, frozen=True, gc=False):
     workload: Workload
     run_for: float
     ready_after: float = 0.0
+
+
+class Check(Struct, frozen=True, gc=False):
+    """How an admission check decides: ``takes`` seconds after a reservation it has this verdict.
+
+    With the verdict Retry the workload releases its quota and is queued again after ``retry_after`` seconds; the second
+    time the check is Ready.
+    """
+
+    takes: float = 0.0
+    verdict: str = names.CheckState.READY
+    retry_after: float = 60.0
+
+    @property
+    def passes(self) -> bool:
+        """Whether it is ready immediately."""
+        return not self.takes and self.verdict == names.CheckState.READY
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -114,11 +132,12 @@ class _What(enum.IntEnum):
     ARRIVES = 0
     ENDS = 1
     READY = 2
-    LOOKED_AT = 3
+    CHECKED = 3
+    LOOKED_AT = 4
 
 
 _Event = tuple[float, int, Key, _What, int]
-"""Time, serial number, workload, event, and attempt."""
+"""Time, serial number, workload, event, and attempt; of CHECKED the number of its reservation."""
 
 
 def simulate(
@@ -128,19 +147,32 @@ def simulate(
     until: float | None = None,
     start: float = 0.0,
     life: LifePolicy | None = None,
+    checks: Mapping[str, Check] | None = None,
 ) -> Timeline:
     """Play the arrivals on a state that holds the queues, until all is done, nothing moves any more, or ``until``.
 
-    ``start`` is the moment, in epoch seconds, that all times of the simulation count from.
+    ``start`` is the moment, in epoch seconds, that all times of the simulation count from. A check that is not among
+    ``checks`` is ready immediately.
     """
-    return _Simulation(state, arrivals, start, life or LifePolicy()).run(until)
+    slow = {name: check for name, check in (checks or {}).items() if not check.passes}
+    return _Simulation(state, arrivals, start, life or LifePolicy(), slow).run(until)
 
 
 class _Simulation:
-    def __init__(self, state: State, arrivals: Iterable[Arrival], start: float, life: LifePolicy) -> None:
+    def __init__(
+        self,
+        state: State,
+        arrivals: Iterable[Arrival],
+        start: float,
+        life: LifePolicy,
+        checks: Mapping[str, Check],
+    ) -> None:
         self.state = state
         self.start = start
         self.life = life
+        self.checks = checks
+        self.held: dict[Key, tuple[Admission, float]] = {}
+        self.reservations: dict[Key, int] = defaultdict(int)
         self.timeline = Timeline()
         self.numbers = itertools.count()
         self.events: list[_Event] = []
@@ -198,6 +230,9 @@ class _Simulation:
             self._arrive(course.arrival, now)
         elif what is _What.LOOKED_AT:
             self._live(key, now)
+        elif what is _What.CHECKED:
+            if attempt == self.reservations[key] and key in self.held:
+                self._check(key, now)
         elif attempt == len(course.attempts) - 1 and course.attempts[-1].ended is None:
             if what is _What.READY:
                 self._ready(key, now)
@@ -213,7 +248,7 @@ class _Simulation:
             workload = transitions.released(workload, self._second(now))
         self._set(workload)
         if workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED):
-            self._run(workload.admission, workload.key, now)
+            self._hold(workload.admission, workload.key, now)
         self._live(workload.key, now)
 
     # Decisions.
@@ -236,14 +271,52 @@ class _Simulation:
 
     def _reserve(self, decision: Reserve, now: float) -> None:
         key, admission = decision.workload.key, decision.admission
-        workload = transitions.reserved(self.workloads[key], admission, self._second(now))
+        asked = self._asked(admission)
+        workload = transitions.reserved(self.workloads[key], admission, self._second(now), required_checks=asked)
         arrival = self.timeline.courses[key].arrival
-        if self.life.pods_ready is not None:
+        if self.life.pods_ready is not None and not asked:
             workload = _with_pods(workload, self._second(now), ready=not arrival.ready_after)
         self._set(workload)
-        self._run(admission, key, now)
+        self._hold(admission, key, now)
         if _has_deadline(workload):
             self._live(key, now)
+
+    def _asked(self, admission: Admission) -> list[str]:
+        """The checks that a workload with this admission waits for."""
+        queue = self.state.reservations.cluster_queues[admission.cluster_queue]
+        return [name for name in required_checks(queue, admission) if name in self.checks]
+
+    def _hold(self, admission: Admission, key: Key, now: float) -> None:
+        """It has quota: it runs if it is admitted, otherwise its checks decide when they have had their time."""
+        if self.workloads[key].holds(names.Condition.ADMITTED) or not (asked := self._asked(admission)):
+            self._run(admission, key, now)
+            return
+        self.held[key] = (admission, now)
+        self.reservations[key] += 1
+        self._use(admission, +1)
+        for name in asked:
+            self._expect(now + self.checks[name].takes, key, _What.CHECKED, self.reservations[key])
+        message = f"The workload has not all checks ready: {', '.join(asked)}"
+        self.timeline.courses[key].tell(now, names.AdmittedReason.UNSATISFIED_ADMISSION_CHECKS, message)
+
+    def _check(self, key: Key, now: float) -> None:
+        """The checks whose time has passed have their verdicts."""
+        workload, (_, since) = self.workloads[key], self.held[key]
+        for state in workload.checks:
+            check = self.checks.get(state.name, Check())
+            if state.state == names.CheckState.PENDING and since + check.takes <= now:
+                retried = check.verdict == names.CheckState.RETRY and state.retry_count > 0
+                verdict = names.CheckState.READY if retried else check.verdict
+                after = check.retry_after if verdict == names.CheckState.RETRY else None
+                second = self._second(now)
+                workload = transitions.with_check_state(workload, state.name, verdict, "", second, requeue_after=after)
+        self._set(workload)
+        self._live(key, now)
+
+    def _free(self, key: Key) -> None:
+        """Quota that it only held is free."""
+        admission, _ = self.held.pop(key)
+        self._use(admission, -1)
 
     def _preempt(self, victim: Victim, preemptor: Key, now: float) -> None:
         key = victim.workload.key
@@ -274,24 +347,39 @@ class _Simulation:
         raise RuntimeError(f"the life of {key} does not come to rest: {step}")
 
     def _around(self, workload: Workload, now: float) -> Surroundings:
-        """As in the controller, but no check is required, because all pass immediately."""
+        """As in the controller, but checks that pass immediately are not required."""
         around = surroundings(self.state, workload, self.start + now, self.life)
         if around.cluster_queue is None or not around.cluster_queue.checks:
             return around
-        return dataclasses.replace(around, cluster_queue=replace(around.cluster_queue, checks=()))
+        slow = tuple(rule for rule in around.cluster_queue.checks if rule.name in self.checks)
+        return dataclasses.replace(around, cluster_queue=replace(around.cluster_queue, checks=slow))
 
     def _become(self, workload: Workload, now: float, reason: str, message: str) -> None:
-        """Applies a change that may have removed its reservation."""
-        if workload.admission is None and self._running(workload.key):
-            self._end(workload.key, now, reason, message)
+        """Applies a change that may have admitted it, or removed its reservation."""
+        key = workload.key
+        if workload.admission is None and self._running(key):
+            self._end(key, now, reason, message)
+        if key in self.held and (workload.admission is None or workload.holds(names.Condition.ADMITTED)):
+            self._free(key)
+        started = workload.admission is not None and not self._running(key) and reason == "admit"
+        if started and self.life.pods_ready is not None:
+            ready = not self.timeline.courses[key].arrival.ready_after
+            workload = _with_pods(workload, self._second(now), ready=ready)
         self._set(workload)
+        if started and workload.admission is not None:
+            self._run(workload.admission, key, now)
 
     def _stop(self, evicted: Workload, now: float, reason: str, message: str, preemptor: Key | None = None) -> None:
         """The job of an evicted workload stops immediately and releases its quota."""
         self._set(evicted)
-        if self._running(evicted.key):
+        if evicted.key in self.held:
+            self._free(evicted.key)
+            self.timeline.courses[evicted.key].tell(now, reason, message)
+        elif self._running(evicted.key):
             self._end(evicted.key, now, reason, message, preemptor)
-            self._set(transitions.released(evicted, self._second(now)))
+        else:
+            return
+        self._set(transitions.released(evicted, self._second(now)))
 
     def _ready(self, key: Key, now: float) -> None:
         self._set(_with_pods(self.workloads[key], self._second(now), ready=True))

@@ -224,9 +224,15 @@ def test_a_job_that_waits_for_admission_checks_lists_them() -> None:
     told = answer([*QUEUES, {"apiVersion": "kueue.x-k8s.io/v1beta2", **check}, raw], "x", "team-a", NOW)
     assert isinstance(told, Explanation)
     assert told.state == "quota reserved"
-    waits = "it waits for admission checks: capacity is Pending (no machines yet)"
-    assert told.message == f"it holds 1 cpu in standard; {waits}"
-    assert told.ways == ("AdmissionCheck capacity must become Ready; controller example.com/c decides it",)
+    waits = f"capacity is Pending since 1970-01-01T00:00:01Z ({round(NOW - 1)} s) (no machines yet)"
+    assert told.message == f"it holds 1 cpu in standard; it waits for admission checks: {waits}"
+    decides = "AdmissionCheck capacity must become Ready; controller example.com/c decides it"
+    assert told.ways == (f"{decides}, but it is not active: its controller does not run",)
+    raw["status"]["admissionChecks"][0]["retryCount"] = 2
+    check["status"] = {"conditions": [{"type": "Active", "status": "True"}]}
+    told = answer([*QUEUES, {"apiVersion": "kueue.x-k8s.io/v1beta2", **check}, raw], "x", "team-a", NOW)
+    assert isinstance(told, Explanation)
+    assert told.ways == (f"{decides}; it sent the workload back to the queue 2 times",)
 
 
 def test_a_gated_job_names_the_owner_of_the_gate() -> None:

@@ -292,6 +292,41 @@ def test_a_check_that_a_file_names_passes_at_once(tmp_path: Path) -> None:
     assert waited(told(tmp_path, check, QUEUES.replace("  namespaceSelector: {}", rule), job("a"))) == {"a": 0}
 
 
+def checked(tmp_path: Path, *jobs: str, **annotations: str) -> Raw:
+    """What a simulation says of jobs whose queue asks for a check with these annotations."""
+    given = ", ".join(f'seiretsu.dev/{name.replace("_", "-")}: "{value}"' for name, value in annotations.items())
+    check = (
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nspec: {controllerName: example.com/check}\n"
+        f"metadata: {{name: slow, annotations: {{{given}}}}}\n"
+    )
+    rule = "  admissionChecksStrategy: {admissionChecks: [{name: slow}]}\n  namespaceSelector: {}"
+    return told(tmp_path, check, QUEUES.replace("  namespaceSelector: {}", rule), *jobs)
+
+
+def test_a_check_takes_its_time_and_the_quota_is_held_meanwhile(tmp_path: Path) -> None:
+    found = checked(tmp_path, job("a", "cpu: 4"), job("b", "cpu: 4"), ready_after="30s")
+    assert waited(found) == {"a": 30, "b": 30 + 60 + 30}
+    assert [each["finished"] for each in found["workloads"]] == [90, 180]
+    assert used(found) == [("cpu", "4")]
+
+
+def test_a_check_that_sends_back_once_lets_others_go_first(tmp_path: Path) -> None:
+    found = checked(tmp_path, job("a", "cpu: 4"), verdict="Retry", ready_after="10s", retry_after="2m")
+    assert waited(found) == {"a": 10 + 120 + 10}
+
+
+def test_a_workload_that_a_check_rejects_never_starts_and_its_quota_is_free(tmp_path: Path) -> None:
+    found = checked(tmp_path, job("a", "cpu: 4"), job("b", "cpu: 4"), verdict="Rejected", ready_after="10s")
+    assert waited(found) == {"a": None, "b": None}
+    assert [each["waits"][-1]["reason"] for each in found["workloads"]] == ["Deactivated", "Deactivated"]
+    assert found["end"] == 20, "b is asked when the quota of a is free"
+
+
+def test_a_verdict_that_does_not_exist_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"seiretsu.dev/verdict\]: 'Maybe' is not one of Ready, Retry, Rejected"):
+        checked(tmp_path, job("a"), verdict="Maybe")
+
+
 def test_objects_that_are_not_played_are_listed(tmp_path: Path) -> None:
     pod = "apiVersion: v1\nkind: Service\nmetadata: {name: p}\n"
     assert told(tmp_path, QUEUES, pod, job("a"))["remarks"] == ["not simulated: 1 of kind Service (v1)"]
