@@ -17,6 +17,7 @@ from controller.caches import Caches
 from controller.indexes import check_names, flavor_names, leader_worker_set_of
 from controller.jobs import JobReconciler
 from controller.mirror import QueueMirror
+from controller.multikueue.workloads import MultiKueue
 from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
@@ -51,6 +52,7 @@ class Dispatcher:
         mirror: QueueMirror,
         pod_owners: Sequence[PodOwnerReconciler] = (),
         owners: Owners | None = None,
+        multikueue: MultiKueue | None = None,
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
@@ -58,6 +60,7 @@ class Dispatcher:
         self.queues = queues
         self.mirror = mirror
         self.owners = owners
+        self.multikueue = multikueue
         self.pod_owners = {(each.resource.group, each.resource.kind): each for each in pod_owners}
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
@@ -256,6 +259,16 @@ class Dispatcher:
         self.queues.changed(resources.ADMISSION_CHECKS, Key("", name))
         users = self.caches.cluster_queues.by_index("check", name)
         self._respecified([raw["metadata"]["name"] for raw in users])
+
+    def multikueue_config(self, old: Raw | None, new: Raw | None) -> None:
+        """A MultiKueueConfig changed."""
+        if self.multikueue is not None:
+            self.multikueue.respecified(old, new)
+
+    def multikueue_cluster(self, old: Raw | None, new: Raw | None) -> None:
+        """A MultiKueueCluster changed."""
+        if self.multikueue is not None:
+            self.multikueue.cluster_changed(old, new)
 
     def namespace(self, old: Raw | None, new: Raw | None) -> None:
         """A namespace changed."""

@@ -31,6 +31,11 @@ class Family(NamedTuple):
     buckets: tuple[float, ...] = ()
 
 
+def full_name(name: str) -> str:
+    """Return the name that a family is reported with."""
+    return name if name.startswith("multikueue_") else f"kueue_{name}"
+
+
 Subject = tuple[str, Key]
 """The kind and key of the object that a series is about."""
 
@@ -374,6 +379,12 @@ FAMILIES: Final[dict[str, Family]] = {
         "gauge",
         ("git_version", "git_commit", "build_date", "go_version", "compiler", "platform"),
         "Always 1: the version that runs. The labels that describe a build of Go are empty.",
+    ),
+    "multikueue_workloads_dispatched_total": _counter(
+        (*_CQ, "cluster"), "Workloads of the ClusterQueue that were created in the worker cluster.", CLUSTER_QUEUE
+    ),
+    "multikueue_workloads_admitted_total": _counter(
+        (*_CQ, "cluster"), "Workloads of the ClusterQueue that the worker cluster admitted.", CLUSTER_QUEUE
     ),
     **_of_cluster_queues(),
     **_of_local_queues(),

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 
 from api import names
 from controller.custom_labels import CustomLabels
-from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, subject_of
+from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, full_name, subject_of
 from core.model import Key, Plan, Reserve, Workload
 from core.quota.reservations import local_queue_of
 from core.workload.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released
@@ -55,11 +55,11 @@ class QueueingMetrics:
             if name in hidden:
                 continue
             if family.kind == "counter":
-                self._counters[name] = Counter(f"kueue_{name}", family.help, labels, registry=registry)
+                self._counters[name] = Counter(full_name(name), family.help, labels, registry=registry)
             elif family.kind == "histogram":
                 bounds = family.buckets
                 self._histograms[name] = Histogram(
-                    f"kueue_{name}", family.help, labels, buckets=bounds, registry=registry
+                    full_name(name), family.help, labels, buckets=bounds, registry=registry
                 )
 
     def cycle(self, plan: Plan, seconds: float) -> None:
@@ -87,6 +87,14 @@ class QueueingMetrics:
             "is_group": str(is_group).lower(),
         }
         self._add("pod_scheduling_gate_removal_seconds", labels, seconds)
+
+    def dispatched_to_worker(self, cluster_queue: str, cluster: str) -> None:
+        """Counts a Workload that was created in a worker cluster."""
+        self._add("multikueue_workloads_dispatched_total", {"cluster_queue": cluster_queue, "cluster": cluster})
+
+    def admitted_by_worker(self, cluster_queue: str, cluster: str) -> None:
+        """Counts a Workload that a worker cluster admitted first."""
+        self._add("multikueue_workloads_admitted_total", {"cluster_queue": cluster_queue, "cluster": cluster})
 
     def preempted(self, preempting_cluster_queue: str, reason: str) -> None:
         """Count a workload that was preempted for one in ``preempting_cluster_queue``."""

@@ -33,6 +33,7 @@ from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
+from controller.multikueue.workloads import MultiKueue
 from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
@@ -131,6 +132,7 @@ class Controller:
         self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
+        self.multikueue = MultiKueue(self.caches, writer, client, told, self.metrics, self.settings)
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [
@@ -169,6 +171,7 @@ class Controller:
             self.mirror,
             self.pod_owners,
             self.owners,
+            self.multikueue if self.settings.multikueue.enabled else None,
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
 
@@ -265,6 +268,10 @@ class Controller:
         self._dispatcher.connect(dispatch_of(self._rows))
         self.owners.wake = self._dispatcher.jobs_below
         self.waiting.connect()
+        if self.settings.multikueue.enabled:
+            self.multikueue.connect()
+            for _ in self.multikueue.everything():
+                await asyncio.sleep(0)
         for _ in self._dispatcher.everything():
             await asyncio.sleep(0)
         for _ in self.waiting.everything():
@@ -277,6 +284,8 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
+            if self.settings.multikueue.enabled:
+                group.create_task(self.multikueue.run(), name="multikueue")
             for owners in self.pod_owners:
                 group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:

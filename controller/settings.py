@@ -15,6 +15,7 @@ from controller.custom_labels import CustomLabel
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
+from core.multikueue.group import Policy
 from core.wire import decode, pod_requests
 from core.workload.actions import LifePolicy, PodsReadyPolicy
 from core.workload.transitions import Backoff
@@ -31,6 +32,18 @@ class LeaderElection:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class MultiKueueSettings:
+    """The section ``multiKueue``. ``gc_interval`` is in seconds, 0 collects nothing; ``any_path`` is whether kubeconfig
+    files may be anywhere.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    gc_interval: float = 60.0
+    any_path: bool = False
+    enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,7 @@ class Settings:
     copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
     leader_election: LeaderElection | None = None
+    multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
     hidden_metrics: frozenset[str] = frozenset()
@@ -97,10 +111,29 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
         leader_election=_leader_election(configuration) if elect else None,
+        multikueue=_multikueue(configuration),
         queue_resources=configuration.metrics.enable_cluster_queue_resources,
         local_queue_metrics=_local_queue_metrics(configuration),
         hidden_metrics=families.hidden(configuration.feature_gates),
         custom_labels=_custom_labels(configuration),
+    )
+
+
+def _multikueue(configuration: Configuration) -> MultiKueueSettings:
+    section, gates = configuration.multi_kueue, configuration.feature_gates
+    step = section.incremental_dispatcher_config
+    sized = step is not None and enabled("MultiKueueIncrementalDispatcherConfig", gates)
+    return MultiKueueSettings(
+        policy=Policy(
+            origin=section.origin,
+            worker_lost_timeout=section.worker_lost_timeout.total_seconds(),
+            dispatcher=section.dispatcher_name,
+            step_size=step.step_size if step is not None and sized else Policy().step_size,
+            config_order=enabled("MultiKueueIncrementalDispatcherRespectConfigOrder", gates),
+        ),
+        gc_interval=section.gc_interval.total_seconds(),
+        any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),
+        enabled=enabled("MultiKueue", gates),
     )
 
 

@@ -114,7 +114,14 @@ WATCHED: tuple[Watched, ...] = (
         wakes=Dispatcher.admission_check,
         in_use=queues.check_in_use,
         gets_finalizer=True,
-        writes={"": ("patch",)},
+        writes={"": ("patch",), STATUS: ("patch",)},
+    ),
+    Watched(resource=resources.MULTIKUEUE_CONFIGS, optional=True, wakes=Dispatcher.multikueue_config),
+    Watched(
+        resource=resources.MULTIKUEUE_CLUSTERS,
+        optional=True,
+        wakes=Dispatcher.multikueue_cluster,
+        writes={STATUS: ("patch",)},
     ),
     Watched(
         resource=resources.COHORTS,

@@ -62,7 +62,7 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Raw, tuple[Operation, ...]]:
     """Returns the job with its defaults, each of which sees the ones before, and the operations that add them."""
     operations: tuple[Operation, ...] = ()
-    for default in (_default_queue, _default_priority_class, _suspension, _elastic_gate, _of_the_kind):
+    for default in (_default_queue, _default_priority_class, _suspension, _elastic_gate, _managed_by, _of_the_kind):
         found = default(kind, job, request, context)
         job, operations = patch.apply(job, found), operations + found
     return job, operations
@@ -140,6 +140,18 @@ def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldE
         for path, gates in _gates(kind, new)
         if not template.is_gated(gates) and (path not in before or template.is_gated(before[path]))
     ]
+
+
+def _managed_by(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    """A job whose ClusterQueue has a MultiKueue check is left to the worker clusters, as in Kueue."""
+    if kind.managed_by is None or kind.manager(job) or not context.settings.enabled("MultiKueue"):
+        return ()
+    queue = context.lookup.local_queue(Key(request.namespace, meta.queue_name(job)))
+    cluster_queue = context.lookup.cluster_queue(queue.cluster_queue) if queue is not None else None
+    checks = (context.lookup.admission_check(rule.name) for rule in (cluster_queue.checks if cluster_queue else ()))
+    if not any(check is not None and check.controller_name == names.MULTIKUEUE_CONTROLLER for check in checks):
+        return ()
+    return _set(job, Setting(kind.managed_by, names.MULTIKUEUE_CONTROLLER))
 
 
 def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:

@@ -232,13 +232,20 @@ class Client:
             return answer.decode(errors="replace")
 
     async def watch(
-        self, resource: Resource, namespace: str = "", *, params: Mapping[str, str], silence_seconds: float = 90.0
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        params: Mapping[str, str],
+        silence_seconds: float = 90.0,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch, one event each, undecoded. Ends when the server ends it; close it with
         ``aclosing``.
 
         A line over 16 MiB is returned as ``b""``, and the next ones still follow. Raises ``Unreachable`` when cut, or
-        when no byte arrived for ``silence_seconds``.
+        when no byte arrived for ``silence_seconds``. ``opened`` is called when the server has accepted the watch,
+        which may be long before its first event.
         """
         query = {"watch": "true", "allowWatchBookmarks": "true"} | dict(params)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
@@ -248,6 +255,7 @@ class Client:
                     continue
                 if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
                     raise refusal_of(response, await response.read())
+                opened()
                 async for line in lines_of(response):
                     yield line
                 return

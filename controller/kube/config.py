@@ -145,6 +145,11 @@ def from_kubeconfig(files: list[Path], context: str | None = None) -> Connection
     documents = [(path, _read(path)) for path in files if path.exists()]
     if not documents:
         raise ConfigError(f"{', '.join(map(str, files))}: no such kubeconfig file")
+    return from_documents(documents, context)
+
+
+def from_documents(documents: list[tuple[Path, Raw]], context: str | None = None) -> Connection:
+    """The connection of a context, from kubeconfigs that were read already; messages name the path of each."""
     named = context or next((doc["current-context"] for _, doc in documents if doc.get("current-context")), None)
     if not named:
         raise ConfigError(f"{documents[0][0]}: no current-context: choose one of its contexts")
@@ -167,8 +172,16 @@ def from_kubeconfig(files: list[Path], context: str | None = None) -> Connection
 
 def _read(path: Path) -> Raw:
     try:
-        document = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return parsed(path, path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not readable as kubeconfig: {error}") from error
+
+
+def parsed(path: Path, text: str) -> Raw:
+    """The kubeconfig in a text; ``path`` is what messages call it."""
+    try:
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not readable as kubeconfig: {error}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: not a kubeconfig: a mapping is expected")

@@ -62,6 +62,8 @@ class Reflector(Generic[T]):
 
     ``optional``: if the API server does not serve the resource there are no objects, which is known immediately; they
     are used as soon as it is served. For any other resource the first list is waited for.
+
+    ``on_connection`` is called with each error that interrupts the reflector, and with None when it follows again.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Reflector(Generic[T]):
         optional: bool = False,
         silence_seconds: float = 90.0,
         on_synced: Callable[[], None] = lambda: None,
+        on_connection: Callable[[ApiError | None], None] = lambda error: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
@@ -93,6 +96,7 @@ class Reflector(Generic[T]):
         self._absent = False
         self._silence_seconds = silence_seconds
         self._on_synced = on_synced
+        self._on_connection = on_connection
         self._clock = clock
         self._sleep = sleep
         self._draw = draw
@@ -137,6 +141,7 @@ class Reflector(Generic[T]):
             await self._sleep(ABSENT_SECONDS)
             return
         self.watch_errors[type(error).__name__] += 1
+        self._on_connection(error)
         if isinstance(error, Gone):
             if not self._version and not self._streams_lists:
                 self._pages_lists = False
@@ -211,6 +216,7 @@ class Reflector(Generic[T]):
         if not self.synced.is_set():
             self._on_synced()
             self.synced.set()
+        self._on_connection(None)
 
     async def _follow(self) -> None:
         """Watch from the version we hold, or from nothing with the initial state as events; returns when the server
@@ -224,7 +230,13 @@ class Reflector(Generic[T]):
         else:
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
             listing = self.store.listing()
-        watch = self._client.watch(self.resource, self._namespace, params=params, silence_seconds=self._silence_seconds)
+        watch = self._client.watch(
+            self.resource,
+            self._namespace,
+            params=params,
+            silence_seconds=self._silence_seconds,
+            opened=self._opened,
+        )
         async with aclosing(watch) as lines:
             async for line in lines:
                 self._last_event_at = self._clock()
@@ -244,6 +256,11 @@ class Reflector(Generic[T]):
                     listing.discard(raw)
                 elif event != "BOOKMARK":
                     self.undecodable += not listing.add(raw)
+
+    def _opened(self) -> None:
+        """A watch that continues at a known version needs no list: what it missed follows immediately."""
+        if self._version:
+            self._on_connection(None)
 
     def _observe(self, event: str, raw: Raw) -> None:
         version = raw["metadata"].get("resourceVersion", "")

@@ -34,6 +34,14 @@ def changed(job: Raw, path: Path, value: Any) -> Raw:
     return result
 
 
+def without(job: Raw, path: Path) -> Raw:
+    """Returns a copy of the job without the field at a path; the job itself if it has none."""
+    parent = at(job, path[:-1])
+    if not isinstance(parent, dict) or path[-1] not in parent:
+        return job
+    return changed(job, path[:-1], {key: value for key, value in parent.items() if key != path[-1]})
+
+
 def dotted(path: Path) -> str:
     """The path as messages have it, for example ``spec.replicatedJobs[0].template``."""
     text = ""

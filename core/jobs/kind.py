@@ -9,8 +9,10 @@ How other forms of jobs are supported:
 
 * Several pod sets: ``slots`` names one template each. A list that holds templates is patched as a whole.
 * A job is kept from running by one field and its value (``hold``, ``release``): by default ``spec.suspend``; for pods
-  the list ``spec.schedulingGates`` with and without Seiretsu's gate. ``managedBy`` is read by no rule: as in Kueue
-  without MultiKueue, a job of another controller is queued and started like others.
+  the list ``spec.schedulingGates`` with and without Seiretsu's gate.
+* A job that runs in another cluster (MultiKueue) is left alone by the controller here: ``managed_by`` is the field that
+  says so. ``for_worker`` is the job to create there, ``status_from_worker`` the status that the job here gets. Jobs of
+  other controllers are queued and started like others.
 * Counts, readiness or templates of another object: its kind is in ``related``, ``belongs_to`` returns its job, and it
   is passed to every function. Until the needed objects exist, ``pod_sets`` returns nothing, and no Workload is created.
 * Start and stop of more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion of
@@ -39,7 +41,7 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
-from core.jobs.fields import Path, Setting, at, changed, dotted
+from core.jobs.fields import Path, Setting, at, changed, dotted, without
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.jobs.topology_request import NOT_INDEXED, PodIndex, topology_request
 from core.model import Key, Raw
@@ -174,6 +176,8 @@ class JobKind(ABC):
     """Whether a job may name a Workload that was created for it."""
     templates_elsewhere: ClassVar[bool] = False
     """Whether its pod templates are in a related object, so that the job alone does not have them."""
+    managed_by: ClassVar[Path | None] = None
+    """The field with the name of the controller that runs the job; None if it cannot be left to another cluster."""
     elastic: ClassVar[bool] = False
     """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
 
@@ -382,6 +386,21 @@ class JobKind(ABC):
     ) -> Sequence[Write]:
         """As ``stop``; a kind whose pods get the cause overrides it."""
         return self.stop(job, pod_sets, related)
+
+    def manager(self, job: Raw) -> str | None:
+        """The controller that runs the job, '' for that of its own kind; None if its kind has no such field."""
+        return None if self.managed_by is None else str(at(job, self.managed_by) or "")
+
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """Returns the job as it is created in another cluster: as it was before a start here, run by the controller
+        there.
+        """
+        held = changed(self.restored(job, pod_sets, related), *self.hold(job))
+        return held if self.managed_by is None else without(held, self.managed_by)
+
+    def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
+        """Returns the status that the job gets from the one in another cluster; None to leave it as it is."""
+        return remote.get("status") or {}
 
     def let_go(self, job: Raw) -> Sequence[Write]:
         """Returns the writes that remove the finalizer of a job that has finished or is deleted; none if it has

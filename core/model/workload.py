@@ -61,6 +61,7 @@ class Workload(Struct, frozen=True, gc=False):
     and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
     owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
     is the slice of the same elastic job whose quota it takes over; all slices of a job have one ``slice_name``.
+    ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to.
     """
 
     key: Key
@@ -91,6 +92,8 @@ class Workload(Struct, frozen=True, gc=False):
     evictions: tuple[tuple[str, str, int], ...] = ()
     replaces: Key | None = None
     slice_name: str = ""
+    cluster_name: str = ""
+    nominated: tuple[str, ...] = ()
 
     @property
     def owned(self) -> bool:

@@ -88,6 +88,10 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
         status["reclaimablePods"] = [{"name": name, "count": after.reclaimable[name]} for name in after.reclaimable]
     if before.evictions != after.evictions:
         status["schedulingStats"] = {"evictions": [_raw_eviction(*eviction) for eviction in after.evictions]}
+    if before.cluster_name != after.cluster_name:
+        status["clusterName"] = after.cluster_name or None
+    if before.nominated != after.nominated:
+        status["nominatedClusterNames"] = list(after.nominated) or None
     if not status:
         return None
     if requests:

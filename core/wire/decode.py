@@ -198,6 +198,8 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         ),
         replaces=_replaces(metadata) if context.elastic_jobs else None,
         slice_name=_slice_name(metadata) if context.elastic_jobs else "",
+        cluster_name=status.get("clusterName") or "",
+        nominated=tuple(status.get("nominatedClusterNames") or ()),
     )
 
 

@@ -102,14 +102,17 @@ def waiting(workload: Workload, reason: str, message: str, now: float) -> Worklo
 
 
 def evicted(workload: Workload, reason: str, message: str, now: float, *, cause: str = "") -> Workload:
-    """Evicts it: it keeps its quota until its pods are gone. Checks are reset, the eviction is counted."""
+    """Evicts it: it keeps its quota until its pods are gone. Its checks and its worker cluster are reset, the
+    eviction is counted.
+    """
     full = f"{reason}{EvictedReason.DUE_TO}{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
     after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
     blocked = names.Condition.BLOCKED_ON_PREEMPTION_GATES
     if after.holds(blocked):
         after = condition(after, blocked, status=False, reason=full, message=message, now=now)
     checks = tuple(_reset(check, now) for check in after.checks)
-    return replace(after, checks=checks, evictions=_counted(after.evictions, reason, cause))
+    counted = _counted(after.evictions, reason, cause)
+    return replace(after, checks=checks, evictions=counted, cluster_name="", nominated=())
 
 
 def preempted(workload: Workload, reason: str, message: str, now: float) -> Workload:

@@ -48,6 +48,7 @@ API = {
 OF_NO_NAMESPACE = frozenset(
     {
         *("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses", "admissionchecks"),
+        *("multikueueclusters", "multikueueconfigs"),
         *("nodes", "namespaces"),
     }
 )

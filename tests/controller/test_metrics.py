@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.objects import Raw
 from app.metrics import ProcessMetrics as Process
 from controller.custom_labels import CustomLabel, CustomLabels
-from controller.families import FAMILIES, ROLE, UNROLED, hidden
+from controller.families import FAMILIES, ROLE, UNROLED, full_name, hidden
 from controller.gauges import Gauges
 from controller.metrics import QueueingMetrics
 from controller.series import Series
@@ -32,10 +32,7 @@ from tests.controller.test_caches import filled, made, workload
 KUEUE: dict[str, Raw] = {
     each["name"]: each for each in json.loads(Path(__file__).with_name("kueue_metrics.json").read_text())
 }
-ABSENT = {
-    "multikueue_workloads_dispatched_total": "there is no MultiKueue",
-    "multikueue_workloads_admitted_total": "there is no MultiKueue",
-}
+ABSENT: dict[str, str] = {}
 NOW = 1_767_225_700.0
 ADMISSION = {
     "clusterQueue": "cq",
@@ -146,6 +143,8 @@ def busy() -> Page:
     page.metrics.preempted("cq", "InClusterQueue")
     page.metrics.workload_created("batch/v1/Job", 0.1, Key("ns", "lq"))
     page.metrics.gate_removed("cq", 0.1, is_group=True)
+    page.metrics.dispatched_to_worker("cq", "worker1")
+    page.metrics.admitted_by_worker("cq", "worker1")
     return page
 
 
@@ -153,7 +152,7 @@ async def test_every_metric_has_kueues_name_type_and_labels_and_a_text_that_expl
     families = list(text_string_to_metric_families(await busy().text()))
     wanted = {name: each for name, each in KUEUE.items() if name not in ABSENT}
     shown = {f"{each.name}_total" if each.type == "counter" else each.name: each for each in families}
-    ours = {name: each for name, each in shown.items() if name.startswith("kueue_")}
+    ours = {name: each for name, each in shown.items() if name.startswith(("kueue_", "multikueue_"))}
     assert sorted(ours) == sorted(wanted)
     assert {name: each.type for name, each in ours.items()} == {name: each["type"] for name, each in wanted.items()}
     labels = {name: {frozenset(sample.labels) - {"le"} for sample in each.samples} for name, each in ours.items()}
@@ -169,7 +168,7 @@ async def test_every_metric_has_kueues_name_type_and_labels_and_a_text_that_expl
 
 def test_the_table_is_kueues_but_for_what_is_listed_with_a_reason() -> None:
     table = {
-        f"kueue_{name}": (family.kind, [*family.labels, *([] if name in UNROLED else [ROLE])])
+        full_name(name): (family.kind, [*family.labels, *([] if name in UNROLED else [ROLE])])
         for name, family in FAMILIES.items()
     }
     assert {name: (kind, sorted(labels)) for name, (kind, labels) in table.items()} == {

@@ -58,6 +58,7 @@ class AppWrapper(JobKind):
     pods_path = ("spec", "components")
     pods_field = "pods of its components"
     topology_groups = False
+    managed_by = ("spec", "managedBy")
     form = Form(
         fields(
             metadata=METADATA,

@@ -20,7 +20,7 @@ from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
-from core.jobs.fields import changed
+from core.jobs.fields import changed, without
 from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
@@ -48,6 +48,7 @@ class BatchJob(JobKind):
     run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
+    managed_by = ("spec", "managedBy")
     pods_in_cel = (
         f"has({{job}}.spec.completions) && {{job}}.spec.completions < {_PARALLELISM_IN_CEL}"
         f" ? {{job}}.spec.completions : {_PARALLELISM_IN_CEL}"
@@ -127,6 +128,19 @@ class BatchJob(JobKind):
         if Annotation.STOPPING in meta.annotations(job):
             after = changed(after, ("metadata", "annotations", Annotation.STOPPING), None)
         return [*writes, *self.difference(job, after, version=False)]
+
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """Without the selector and labels of this Job: the API server of the other cluster sets its own."""
+        found = without(super().for_worker(job, pod_sets), ("spec", "selector"))
+        for label in sorted(self.kept_labels):
+            found = without(found, ("spec", "template", "metadata", "labels", label))
+        return _with_count(found, pod_sets[0]["count"])
+
+    def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
+        """None while this Job is suspended and the other one runs: a start time would forbid to change its template."""
+        if self.held(job) and not self.held(remote) and self.finished(remote) is None:
+            return None
+        return super().status_from_worker(job, remote)
 
     def rounds(self, job: Raw) -> int:
         """The number of rounds that the completions take with that many parallel pods."""

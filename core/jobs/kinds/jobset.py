@@ -31,6 +31,7 @@ class JobSet(JobKind):
     related = (BATCH_JOB.resource,)
     rights = (Right(BATCH_JOB.resource, "delete"),)
     fixed_templates = True
+    managed_by = ("spec", "managedBy")
     pods_field = "replicas times parallelism"
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(

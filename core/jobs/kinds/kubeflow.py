@@ -33,6 +33,7 @@ class KubeflowJob(JobKind):
     suspend_path = ("spec", "runPolicy", "suspend")
     pods_field = "replicas"
     topology_groups = False
+    managed_by = ("spec", "runPolicy", "managedBy")
     types: ClassVar[tuple[str, ...]]
     """The types of replicas, in the order of their pod sets."""
 

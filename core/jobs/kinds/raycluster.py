@@ -47,6 +47,7 @@ class RayKind(JobKind):
     """A kind that runs a cluster; ``pods_path`` is the field that describes it."""
 
     pods_field = "replicas"
+    managed_by = ("spec", "managedBy")
     elastic = True
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:

@@ -1,0 +1,3 @@
+"""MultiKueue: connections to worker clusters (``clusters``, ``remote``), and the Workloads and jobs that are written
+there and here (``workloads``). The rules are in ``core.multikueue``.
+"""

@@ -1,0 +1,291 @@
+"""The connections to worker clusters: one for each MultiKueueCluster, by its kubeconfig, and its condition Active.
+
+A kubeconfig that changes replaces the connection; the time since which the worker is lost goes on. A worker that does
+not answer is asked again by the reflectors of its connection, with backoff.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from api.objects import Key, Raw
+from controller import resources
+from controller.caches import Caches
+from controller.kube import config
+from controller.kube.client import Client
+from controller.kube.errors import NotFound
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store, verbatim
+from controller.kube.workqueue import WorkQueue
+from controller.multikueue.remote import Remote
+from controller.writes import Writer
+from core.jobs.kind import JobKind
+from core.multikueue import conditions, kubeconfig
+from core.multikueue.conditions import CONNECTED, Active
+from core.multikueue.group import Worker
+
+log = structlog.get_logger(__name__)
+
+SECRET_KEY: Final = "kubeconfig"
+FILES_SECONDS: Final = 5.0
+"""How often kubeconfig files are read again."""
+
+
+class UnusableError(Exception):
+    """A cluster cannot be connected; ``reason`` is that of its condition."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class UnknownError(Exception):
+    """It is not known yet how to connect a cluster."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``."""
+
+    text: str = ""
+    remote: Remote | None = None
+    task: asyncio.Task[None] | None = None
+    lost_since: float = 0.0
+    trouble: Active | None = None
+
+
+class Clusters:
+    """Keeps one ``Remote`` for each MultiKueueCluster. ``run`` while this process leads."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        client: Client,
+        kinds: Sequence[JobKind],
+        *,
+        namespace: str,
+        origin: str,
+        reconcile: Callable[[Remote, Key], Awaitable[float | None]],
+        heard: Callable[[Remote, Key], None],
+        turned: Callable[[str], None],
+        any_path: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``reconcile`` is called for keys in the queue of a Remote, ``turned`` when a cluster is lost or back."""
+        self.store: Store[Raw] = caches.stores[resources.MULTIKUEUE_CLUSTERS]
+        self.writer = writer
+        self.client = client
+        self.kinds = tuple(kinds)
+        self.namespace = namespace
+        self.origin = origin
+        self.clock = clock
+        self.queue = WorkQueue[str]("multikueue-clusters", longest_seconds=30.0)
+        self._reconcile = reconcile
+        self._heard = heard
+        self._turned = turned
+        self._any_path = any_path
+        self._known: dict[str, Cluster] = {}
+        self._secrets: dict[str, tuple[Reflector[Raw], asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def remotes(self) -> tuple[Remote, ...]:
+        """The connections, also those that are lost."""
+        return tuple(each.remote for each in self._known.values() if each.remote is not None)
+
+    def remote(self, name: str) -> Remote | None:
+        """The connection to a cluster, if there is one."""
+        found = self._known.get(name)
+        return found.remote if found is not None else None
+
+    def seen(self, name: str, key: Key) -> Worker:
+        """Returns what is seen of a Workload in a cluster."""
+        found = self._known.get(name)
+        if found is None:
+            return Worker(name, connected=False)
+        if found.remote is None:
+            return Worker(name, connected=False, lost_since=found.lost_since)
+        return found.remote.seen(key)
+
+    def changed(self, name: str) -> None:
+        """Queues this cluster."""
+        self.queue.add(name)
+
+    def all_changed(self) -> None:
+        """Queues all clusters."""
+        keys = self.store.keys()
+        for key in keys:
+            self.queue.add(key.name)
+
+    async def run(self) -> None:
+        """Connects clusters until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self.queue.run(1, self.reconcile), name="multikueue-clusters")
+            group.create_task(self._read_files(), name="multikueue-files")
+
+    async def reconcile(self, name: str) -> None:
+        """Connects a cluster as its kubeconfig says, and writes its condition."""
+        raw = self.store.get(("", name))
+        if raw is None or "deletionTimestamp" in raw["metadata"]:
+            await self._drop(name)
+            return
+        cluster = self._known.setdefault(name, Cluster(lost_since=self.clock()))
+        try:
+            text = self._kubeconfig(raw)
+            connection = _connection(name, text)
+        except UnknownError:
+            return
+        except UnusableError as error:
+            await self._disconnect(cluster)
+            cluster.text, cluster.trouble = "", Active(False, error.reason, f"load client config failed: {error}")
+            self._turned(name)
+        else:
+            if text != cluster.text:
+                await self._disconnect(cluster)
+                self._connect(name, cluster, text, connection)
+        await self._report(raw, cluster)
+        self._forget_secrets()
+
+    def _connect(self, name: str, cluster: Cluster, text: str, connection: config.Connection) -> None:
+        assert self._group is not None
+        remote = Remote(
+            name,
+            connection,
+            self.kinds,
+            self.origin,
+            may_write=lambda: self.client.may_write(),  # noqa: PLW0108 - the leader's fence is set later
+            heard=self._heard,
+            turned=lambda remote: self._remote_turned(cluster, remote),
+            lost_since=cluster.lost_since,
+            clock=self.clock,
+        )
+        cluster.text, cluster.remote, cluster.trouble = text, remote, None
+        cluster.task = self._group.create_task(remote.run(self._reconcile), name=f"multikueue-{name}")
+        log.info("connecting worker cluster", cluster=name, server=connection.server)
+
+    def _remote_turned(self, cluster: Cluster, remote: Remote) -> None:
+        if cluster.remote is remote:
+            log.info("worker cluster", cluster=remote.name, connected=remote.connected, error=remote.trouble)
+            self.queue.add(remote.name)
+            self._turned(remote.name)
+
+    async def _disconnect(self, cluster: Cluster) -> None:
+        task, remote = cluster.task, cluster.remote
+        cluster.task = cluster.remote = None
+        if remote is not None:
+            cluster.lost_since = self.clock() if remote.lost_since is None else remote.lost_since
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _drop(self, name: str) -> None:
+        cluster = self._known.pop(name, None)
+        if cluster is not None:
+            await self._disconnect(cluster)
+            self._turned(name)
+
+    async def _report(self, raw: Raw, cluster: Cluster) -> None:
+        remote, active = cluster.remote, cluster.trouble
+        if remote is not None and remote.connected:
+            active = CONNECTED
+        elif remote is not None and remote.trouble:
+            active = Active(False, "ClientConnectionFailed", remote.trouble)
+        patch = conditions.patch(raw, active, self.clock()) if active is not None else None
+        if patch is not None:
+            with contextlib.suppress(NotFound):
+                key = Key("", raw["metadata"]["name"])
+                await self.writer.patch(resources.MULTIKUEUE_CLUSTERS, key, patch, subresource="status")
+
+    def _kubeconfig(self, raw: Raw) -> str:
+        source = (raw.get("spec") or {}).get("clusterSource") or {}
+        if source.get("clusterProfileRef"):
+            raise UnusableError(
+                "MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled"
+            )
+        found = source.get("kubeConfig")
+        if not found:
+            raise UnusableError("BadKubeConfig", "kubeconfig reference is nil")
+        if found.get("locationType", "Secret") == "Secret":
+            return self._of_secret(found["location"])
+        return self._of_file(found["location"])
+
+    def _of_secret(self, name: str) -> str:
+        if name not in self._secrets:
+            self._follow(name)
+        reflector, _ = self._secrets[name]
+        if not reflector.synced.is_set():
+            raise UnknownError
+        secret = reflector.store.get((self.namespace, name))
+        if secret is None:
+            raise UnusableError("BadKubeConfig", f'Secret "{name}" not found')
+        data = (secret.get("data") or {}).get(SECRET_KEY)
+        if data is None:
+            raise UnusableError("BadKubeConfig", f'key "{SECRET_KEY}" not found in secret "{name}"')
+        try:
+            return base64.b64decode(data).decode()
+        except ValueError as error:
+            raise UnusableError("BadKubeConfig", f'key "{SECRET_KEY}" of secret "{name}": {error}') from None
+
+    def _of_file(self, path: str) -> str:
+        try:
+            wrong = "" if self._any_path else kubeconfig.outside(path, str(Path(path).resolve()))
+            if wrong:
+                raise UnusableError("BadKubeConfig", wrong)
+            return Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnusableError("BadKubeConfig", str(error)) from None
+
+    def _follow(self, secret: str) -> None:
+        """Follows one Secret; all others of the namespace are not read."""
+        assert self._group is not None
+        store: Store[Raw] = Store(f"secret-{secret}", verbatim)
+        reflector = Reflector(
+            self.client,
+            resources.SECRETS,
+            store,
+            namespace=self.namespace,
+            field_selector=f"metadata.name={secret}",
+            on_synced=self.all_changed,
+        )
+        store.listen(lambda old, new: self.all_changed())
+        task = self._group.create_task(reflector.run(), name=f"multikueue-secret-{secret}")
+        self._secrets[secret] = reflector, task
+
+    def _forget_secrets(self) -> None:
+        sources = ((raw.get("spec") or {}).get("clusterSource") or {} for raw in self.store)
+        used = {(source.get("kubeConfig") or {}).get("location") for source in sources}
+        for name in [name for name in self._secrets if name not in used]:
+            _, task = self._secrets.pop(name)
+            task.cancel()
+
+    async def _read_files(self) -> None:
+        while True:
+            await asyncio.sleep(FILES_SECONDS)
+            for raw in self.store:
+                source = ((raw.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
+                if source.get("locationType") == "Path":
+                    self.queue.add(raw["metadata"]["name"])
+
+
+def _connection(name: str, text: str) -> config.Connection:
+    """The connection that a kubeconfig describes. Raises ``UnusableError``."""
+    path = Path(f"kubeconfig of {name}")
+    try:
+        document = config.parsed(path, text)
+        wrong = kubeconfig.insecure(document)
+        if wrong:
+            raise UnusableError("InsecureKubeConfig", wrong)
+        return config.from_documents([(path, document)])
+    except config.ConfigError as error:
+        raise UnusableError("InsecureKubeConfig", f"failed to parse kubeconfig(apiconfig): {error}") from None

@@ -1,0 +1,126 @@
+"""One worker cluster while its connection settings do not change: a client, stores, and writes, as for the cluster in
+which the controller runs. It has its own work queue, so that a slow one delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from api.names import Label
+from api.objects import Key, Raw, Resource, key_of
+from controller import resources
+from controller.indexes import prebuilt_of
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.errors import ApiError
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store, verbatim
+from controller.kube.workqueue import WorkQueue
+from controller.writes import Writer
+from core.jobs.kind import JobKind
+from core.multikueue.group import Worker
+
+WORKERS = 10
+DEADLINE_SECONDS = 15.0
+"""How long a write in a worker cluster may take."""
+
+
+class Remote:
+    """Follows the Workloads and jobs with the label ``origin`` in a worker cluster. ``run`` in its own task.
+
+    ``heard`` is called with the key of a Workload of which something changed there, ``turned`` when the connection is
+    lost or back. ``lost_since`` is None while it is connected. ``trouble`` is why it is not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection,
+        kinds: Iterable[JobKind],
+        origin: str,
+        *,
+        may_write: Callable[[], bool],
+        heard: Callable[[Remote, Key], None],
+        turned: Callable[[Remote], None],
+        lost_since: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
+        self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, verbatim)}
+        for kind in kinds:
+            self.stores[kind.resource] = Store(kind.plural, verbatim, {"prebuilt": prebuilt_of})
+        self.writer = Writer(self.client, self.stores)
+        self.queue = WorkQueue[Key](f"multikueue-{name}", longest_seconds=30.0)
+        self.lost_since: float | None = clock() if lost_since is None else lost_since
+        self.trouble = ""
+        self.attempts = 0
+        self._heard = heard
+        self._turned = turned
+        self._clock = clock
+        self._followed: dict[Resource, bool] = dict.fromkeys(self.stores, False)
+        self.reflectors = [self._reflector(resource, store, origin) for resource, store in self.stores.items()]
+
+    @property
+    def connected(self) -> bool:
+        """Whether everything in the worker is followed."""
+        return self.lost_since is None
+
+    async def run(self, reconcile: Callable[[Remote, Key], Awaitable[float | None]]) -> None:
+        """Follows the worker, and reconciles its keys, until cancelled. Never ends because of the worker."""
+        async with self.client, asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run(), name=f"multikueue-{self.name}-{reflector.resource.plural}")
+            group.create_task(self.queue.run(WORKERS, lambda key: reconcile(self, key)))
+
+    def seen(self, key: Key) -> Worker:
+        """Returns what is seen of a Workload in the worker."""
+        if not self.connected:
+            return Worker(self.name, connected=False, lost_since=self.lost_since)
+        return Worker(self.name, workload=self.stores[resources.WORKLOADS].get(key), jobs=self.jobs(key))
+
+    def jobs(self, key: Key) -> tuple[Raw, ...]:
+        """The objects in the worker that were made for the job of a Workload, by name."""
+        stores = [store for resource, store in self.stores.items() if resource != resources.WORKLOADS]
+        found = (raw for store in stores for raw in store.by_index("prebuilt", key))
+        return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
+
+    def keys(self) -> set[Key]:
+        """The keys of all Workloads that the worker has, or has a job of."""
+        found = set(self.stores[resources.WORKLOADS].keys())
+        for resource, store in self.stores.items():
+            if resource != resources.WORKLOADS:
+                found.update(key for raw in store for key in prebuilt_of(raw))
+        return found
+
+    def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
+        def changed(old: Raw | None, new: Raw | None) -> None:
+            raw = new or old or {}
+            keys = (key_of(raw),) if resource == resources.WORKLOADS else prebuilt_of(raw)
+            for key in keys:
+                self._heard(self, Key(*key))
+
+        store.listen(changed)
+        return Reflector(
+            self.client,
+            resource,
+            store,
+            label_selector=f"{Label.MULTIKUEUE_ORIGIN}={origin}",
+            optional=resource != resources.WORKLOADS,
+            on_connection=lambda error: self._connection(resource, error),
+        )
+
+    def _connection(self, resource: Resource, error: ApiError | None) -> None:
+        self._followed[resource] = error is None
+        if error is not None:
+            self.attempts += 1
+            self.trouble = str(error)
+            if self.lost_since is None:
+                self.lost_since = self._clock()
+            self._turned(self)
+        elif all(self._followed.values()) and not self.connected:
+            self.lost_since, self.trouble, self.attempts = None, "", 0
+            self._turned(self)

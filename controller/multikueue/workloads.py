@@ -1,0 +1,338 @@
+"""Workloads with a MultiKueue check: collects what is known of each here and in its workers, calls the rules
+(``core.multikueue``), and applies one write.
+
+Writes in this cluster have one work queue, those in each worker another one: all decide from stores, so that no worker
+is waited for. The AdmissionChecks of MultiKueue get their condition Active here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import structlog
+
+from api import names
+from api.names import MULTIKUEUE_CONTROLLER
+from api.objects import Key, Raw, key_of
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.client import Client
+from controller.kube.errors import NotFound
+from controller.kube.workqueue import WorkQueue
+from controller.metrics import QueueingMetrics
+from controller.multikueue.clusters import Clusters
+from controller.multikueue.remote import Remote
+from controller.settings import Settings
+from controller.writes import Writer
+from core.jobs import meta
+from core.jobs.kind import JobKind, owner_of
+from core.jobs.kinds import kind_at
+from core.model import Workload
+from core.multikueue import conditions, here, there
+from core.multikueue.group import Group
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 20
+
+
+class MultiKueue:
+    """Everything of MultiKueue in the cluster of the controller. ``run`` while this process leads."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        client: Client,
+        recorder: Recorder,
+        metrics: QueueingMetrics,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.recorder = recorder
+        self.metrics = metrics
+        self.settings = settings.multikueue
+        self.clock = clock
+        self.kinds = tuple(kind for kind in caches.kinds if kind.managed_by is not None)
+        self.queue = WorkQueue[Key]("multikueue", longest_seconds=30.0)
+        self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
+        self.clusters = Clusters(
+            caches,
+            writer,
+            client,
+            self.kinds,
+            namespace=settings.namespace,
+            origin=self.settings.policy.origin,
+            reconcile=self.reconcile_there,
+            heard=self._heard,
+            turned=self._turned,
+            any_path=self.settings.any_path,
+            clock=clock,
+        )
+        self._orphans: set[tuple[str, Key]] = set()
+        """Copies in workers whose Workload here was deleted."""
+        self._rounds: dict[Key, float] = {}
+
+    def connect(self) -> None:
+        """Connects the listeners, after State and the dispatcher."""
+        stores = self.caches.stores
+        self.caches.workloads.listen(self._workload)
+        stores[resources.ADMISSION_CHECKS].listen(self.respecified)
+        for kind in self.kinds:
+            stores[kind.resource].listen(self._job_changed(kind))
+
+    def everything(self) -> Iterator[None]:
+        """Queues all objects, because this process leads from now on."""
+        self.clusters.all_changed()
+        self._all_checks()
+        for place, key in enumerate(self.caches.workloads.keys(), start=1):
+            raw = self.caches.workloads.get(key)
+            if raw is not None and self._check(raw) is not None:
+                self.changed(key)
+            if not place % 200:
+                yield
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(WORKERS, self.reconcile))
+            group.create_task(self.checks.run(1, self.reconcile_check))
+            group.create_task(self.clusters.run())
+            if self.settings.gc_interval:
+                group.create_task(self._collect(self.settings.gc_interval))
+
+    def changed(self, key: Key) -> None:
+        """Queues this Workload, here and in each worker."""
+        self.queue.add(key)
+        for remote in self.clusters.remotes():
+            remote.queue.add(key)
+
+    def cluster_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A MultiKueueCluster changed."""
+        raw = new or old or {}
+        self.clusters.changed(raw["metadata"]["name"])
+        if old is None or new is None or conditions.is_active(old) != conditions.is_active(new):
+            self._all_checks()
+
+    def respecified(self, old: Raw | None, new: Raw | None) -> None:
+        """A MultiKueueConfig or an AdmissionCheck changed."""
+        if old is not None and new is not None and old.get("spec") == new.get("spec"):
+            return
+        self._all_checks()
+        for raw in self.caches.workloads:
+            if self._check(raw) is not None:
+                self.changed(key_of(raw))
+
+    def _workload(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old or {}
+        if self._check(raw) is None and (old is None or self._check(old) is None):
+            return
+        key = key_of(raw)
+        if new is None:
+            self._rounds.pop(key, None)
+            self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
+        self.changed(key)
+
+    def _job_changed(self, kind: JobKind) -> Callable[[Raw | None, Raw | None], None]:
+        def changed(old: Raw | None, new: Raw | None) -> None:
+            raw = new or old or {}
+            if kind.manager(raw) == MULTIKUEUE_CONTROLLER:
+                for workload in self.caches.workloads.by_index("owner", owner_of(kind, kind.key(raw))):
+                    self.changed(key_of(workload))
+
+        return changed
+
+    def _heard(self, remote: Remote, key: Key) -> None:
+        """Something of a Workload changed in a worker."""
+        self.queue.add(key)
+        remote.queue.add(key)
+
+    def _turned(self, cluster: str) -> None:
+        """A worker is lost or back: all Workloads that may run there are queued."""
+        remote = self.clusters.remote(cluster)
+        for raw in self.caches.workloads:
+            if self._check(raw) is not None:
+                self.queue.add(key_of(raw))
+                if remote is not None and remote.connected:
+                    remote.queue.add(key_of(raw))
+
+    def _all_checks(self) -> None:
+        keys = self.caches.stores[resources.ADMISSION_CHECKS].keys()
+        for key in keys:
+            self.checks.add(key.name)
+
+    async def _collect(self, interval: float) -> None:
+        """Finds copies in workers whose Workload here is gone, again and again."""
+        while True:
+            await asyncio.sleep(interval)
+            for remote in self.clusters.remotes():
+                for key in sorted(remote.keys()) if remote.connected else ():
+                    if key not in self.caches.workloads:
+                        self._orphans.add((remote.name, key))
+                        remote.queue.add(key)
+
+    async def reconcile_check(self, name: str) -> None:
+        """Writes the condition Active of an AdmissionCheck of MultiKueue."""
+        raw = self.caches.stores[resources.ADMISSION_CHECKS].get(("", name))
+        if raw is None or not _is_ours(raw):
+            return
+        clusters = {raw["metadata"]["name"]: raw for raw in self.clusters.store}
+        active = conditions.of_check(raw, self._config(raw), clusters)
+        patch = conditions.patch(raw, active, self.clock())
+        if patch is not None:
+            with contextlib.suppress(NotFound):
+                await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Makes the next write about a Workload in this cluster. Returns when to look again, in seconds."""
+        action = self._here(key)
+        if isinstance(action, here.Wait):
+            return action.seconds
+        async with self.writer.turn(first=True):
+            action = self._here(key)  # it may have changed while it waited
+            with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
+                match action:
+                    case here.Wait():
+                        return action.seconds
+                    case here.Update():
+                        await self._update(key, action)
+                    case here.CopyStatus():
+                        await self._copy_status(action)
+                    case _:
+                        assert_never(action)
+        return None
+
+    def _here(self, key: Key) -> here.Action:
+        group = self.group(key)
+        if group is None or self.caches.state.assumed(key):  # a reservation is being written
+            return here.Wait()
+        return here.decide(group)
+
+    async def _update(self, key: Key, action: here.Update) -> None:
+        before = self.caches.get(key)
+        await self.writer.patch(resources.WORKLOADS, key, action.patch, subresource="status")
+        log.info("multikueue workload", workload=str(key), why=action.why, worker=action.worker)
+        if action.why == "nominate":
+            self._rounds[key] = self.clock()
+        if action.message:
+            event = events.Event(events.NORMAL, names.Event.MULTIKUEUE, action.message)
+            if action.why == "out of sync":
+                event = events.failed(names.Event.MULTIKUEUE, action.message)
+            self.recorder.tell(resources.WORKLOADS, key, action.after.uid, event)
+        if action.worker and before is not None and before.admission is not None:
+            self.metrics.admitted_by_worker(before.admission.cluster_queue, action.worker)
+
+    async def _copy_status(self, action: here.CopyStatus) -> None:
+        found = (action.of["apiVersion"], action.of["kind"])
+        resource = next(kind.resource for kind in self.kinds if (kind.api_version, kind.kind) == found)
+        await self.writer.patch(resource, key_of(action.of), action.patch, subresource="status")
+
+    async def reconcile_there(self, remote: Remote, key: Key) -> float | None:
+        """Makes the next write about a Workload in one worker."""
+        group = self.group(key)
+        if group is None or (group.raw is None and (remote.name, key) not in self._orphans):
+            return None
+        worker = remote.seen(key)
+        action = there.decide(group, worker)
+        if action is None:
+            if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
+                self._orphans.discard((remote.name, key))
+            return None
+        await self._apply_there(remote, key, group, action)
+        return None
+
+    async def _apply_there(self, remote: Remote, key: Key, group: Group, action: there.Action) -> None:
+        writer = remote.writer
+        log.debug("multikueue worker", cluster=remote.name, workload=str(key), action=type(action).__name__)
+        match action:
+            case there.Offer():
+                await writer.create(resources.WORKLOADS, action.manifest)
+                if group.local is not None and group.local.admission is not None:
+                    self.metrics.dispatched_to_worker(group.local.admission.cluster_queue, remote.name)
+            case there.Begin():
+                assert group.kind is not None
+                for manifest in action.manifests:
+                    await writer.create(group.kind.resource, manifest)
+            case there.Change():
+                await writer.patch(resources.WORKLOADS, key, action.patch, subresource=action.subresource)
+            case there.Withdraw():
+                await self._withdraw(remote, key, action)
+            case _:
+                assert_never(action)
+
+    async def _withdraw(self, remote: Remote, key: Key, action: there.Withdraw) -> None:
+        by_kind = {(resource.api_version, resource.kind): resource for resource in remote.stores}
+        for job in action.jobs:
+            resource = by_kind[job["apiVersion"], job["kind"]]
+            await remote.writer.delete(resource, key_of(job), job["metadata"]["uid"])
+        with contextlib.suppress(NotFound):
+            if action.release is not None:
+                await remote.writer.patch(resources.WORKLOADS, key, action.release)
+        if action.workload is not None:
+            await remote.writer.delete(resources.WORKLOADS, key, action.workload["metadata"]["uid"])
+
+    def group(self, key: Key) -> Group | None:
+        """Returns what is known of a Workload here and in its workers; None while its MultiKueueConfig is missing."""
+        now, policy = self.clock(), self.settings.policy
+        raw, local = self.caches.workloads.get(key), self.caches.get(key)
+        if raw is None or local is None:
+            return Group(now, policy=policy)
+        check = self._check(raw)
+        if check is None:
+            return Group(now, local, raw, policy=policy)
+        config = self._config(check)
+        if config is None:
+            return None
+        state = next((each for each in local.checks if each.name == check["metadata"]["name"]), None)
+        kind, owner, job = self._job(raw, local)
+        return Group(
+            now=now,
+            local=local,
+            raw=raw,
+            check=state,
+            kind=kind,
+            owner=owner,
+            job=job,
+            related=self.caches.related(kind, kind.key(job)) if kind is not None and job is not None else (),
+            workers=tuple(self.clusters.seen(name, key) for name in conditions.clusters_of(config)),
+            policy=policy,
+            round_began=self._rounds.get(key),
+        )
+
+    def _job(self, raw: Raw, local: Workload) -> tuple[JobKind | None, str, Raw | None]:
+        """The kind of the job of a Workload if it can run elsewhere, what messages call it, and the job."""
+        by, reference = local.owner, meta.controller(raw)
+        if by is None or reference is None:
+            return None, "", None
+        owner = f"{reference['apiVersion']}, Kind={reference['kind']}"
+        kind = next((each for each in self.kinds if (each.group, each.kind) == (by.group, by.kind)), None)
+        if kind is None:
+            return None, owner, None
+        job = Key(by.namespace, by.name)
+        found = self.caches.job_objects(kind, job)
+        return kind, owner, kind_at(kind, job).whole(found, self.clock()) if found else None
+
+    def _check(self, raw: Raw) -> Raw | None:
+        """The AdmissionCheck of MultiKueue that a Workload has, None if it has none."""
+        store = self.caches.stores[resources.ADMISSION_CHECKS]
+        for state in (raw.get("status") or {}).get("admissionChecks") or ():
+            check: Raw | None = store.get(("", state["name"]))
+            if check is not None and _is_ours(check):
+                return check
+        return None
+
+    def _config(self, check: Raw) -> Raw | None:
+        name, wrong = conditions.config_name(check)
+        return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
+
+
+def _is_ours(check: Raw) -> bool:
+    return bool((check.get("spec") or {}).get("controllerName") == MULTIKUEUE_CONTROLLER)

@@ -1,0 +1,104 @@
+"""The input of the rules of MultiKueue, collected once: a Workload, its job, and what workers have of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from api import names
+from api.names import Condition
+from core.jobs.kind import JobKind
+from core.model import CheckState, Raw, Workload
+from core.wire.timestamps import maybe_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The section ``multiKueue`` of the Configuration; seconds."""
+
+    origin: str = "multikueue"
+    worker_lost_timeout: float = 900.0
+    dispatcher: str = names.DISPATCHER_ALL_AT_ONCE
+    step_size: int = 3
+    config_order: bool = True
+    """Whether the incremental dispatcher keeps the order of the MultiKueueConfig; else clusters are sorted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What is seen of a Workload and its job in one worker cluster; nothing while that is not connected.
+
+    ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
+    """
+
+    name: str
+    connected: bool = True
+    lost_since: float | None = None
+    workload: Raw | None = None
+    jobs: tuple[Raw, ...] = ()
+
+    def since(self, condition: str) -> float | None:
+        """Since when a condition of the Workload there is True; None if it is not."""
+        found = condition_of(self.workload, condition)
+        return (maybe_epoch(found.get("lastTransitionTime")) or 0.0) if found and found["status"] == "True" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``local`` is the Workload here and ``raw`` its object; None if it was deleted. ``check`` is the state of its
+    MultiKueue check, and ``workers`` are the clusters of that check in the order of the MultiKueueConfig.
+
+    ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
+    None while it is not known. ``round_began`` is when the incremental dispatcher nominated last.
+    """
+
+    now: float
+    local: Workload | None = None
+    raw: Raw | None = None
+    check: CheckState | None = None
+    kind: JobKind | None = None
+    owner: str = ""
+    job: Raw | None = None
+    related: tuple[Raw, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    round_began: float | None = None
+
+    def worker(self, name: str) -> Worker | None:
+        """The worker with this name, None if the check does not name it."""
+        return next((each for each in self.workers if each.name == name), None)
+
+    @property
+    def over(self) -> bool:
+        """Whether the Workload needs no worker: it is gone, has finished or holds no quota."""
+        found = self.local
+        if found is None or found.deleting or found.holds(Condition.FINISHED):
+            return True
+        return not found.holds(Condition.QUOTA_RESERVED)
+
+    @property
+    def others_ready(self) -> bool:
+        """Whether all other checks are ready: before that, no worker need reserve quota."""
+        assert self.local is not None and self.check is not None
+        others = (each for each in self.local.checks if each.name != self.check.name)
+        return all(each.state == names.CheckState.READY for each in others)
+
+    @property
+    def unassigned(self) -> bool:
+        """Whether a worker is looked for: the check is pending, and no worker was chosen yet."""
+        if self.over or self.check is None or self.check.state != names.CheckState.PENDING:
+            return False
+        assert self.local is not None
+        return not self.local.cluster_name and not self.local.holds(Condition.EVICTED) and self.others_ready
+
+
+def condition_of(raw: Raw | None, kind: str) -> Mapping[str, str] | None:
+    """The condition of that type of a Workload or a job; None if there is none."""
+    conditions: Sequence[Mapping[str, str]] = ((raw or {}).get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == kind), None)
+
+
+def first(workers: Sequence[Worker], condition: str) -> Worker | None:
+    """The worker where a condition of the Workload has been True longest; of several in one second the first."""
+    since = [(at, place) for place, each in enumerate(workers) if (at := each.since(condition)) is not None]
+    return workers[min(since)[1]] if since else None

@@ -1,0 +1,266 @@
+"""Decides the next write about a Workload in this cluster: a chain of rules, of which the first that answers decides.
+
+A worker is chosen once, in the same write that makes the check ready, and its job is created only afterwards
+(``core.multikueue.there``): so the job never runs in two workers that admit it at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from api import names
+from api.names import MULTIKUEUE_CONTROLLER, CheckState, Condition, FinishedReason
+from core.jobs.template import merge_diff
+from core.model import CheckState as State
+from core.model import Raw, Workload
+from core.multikueue.dispatch import nominated
+from core.multikueue.group import Group, Worker, condition_of, first
+from core.wire.conditions import status_patch
+from core.wire.guard import guarded
+from core.workload import transitions
+
+UNSEEN_SECONDS = 10.0
+"""How long the status of a finished job is waited for, which arrives by another watch than that of its Workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, admit, nominate or
+    finish; ``message`` is that of the
+    event, if there is one. ``worker`` is the one that admitted it.
+    """
+
+    patch: Raw
+    after: Workload
+    why: str
+    message: str = ""
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """A patch of the status of an object of the job here."""
+
+    of: Raw
+    patch: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do; in so many seconds time alone will change that."""
+
+    seconds: float | None = None
+
+
+Action = Update | CopyStatus | Wait
+Rule = Callable[[Group], Action | None]
+
+
+def decide(group: Group) -> Action:
+    """The first action that a rule asks for."""
+    if group.local is None or group.check is None:
+        return Wait()
+    for rule in RULES:
+        action = rule(group)
+        if action is not None:
+            return action
+    return Wait()
+
+
+def unsupported(g: Group) -> Action | None:
+    """A job that cannot run in another cluster, or that the controller of this cluster runs, is rejected."""
+    assert g.local is not None and g.check is not None
+    if g.check.state == CheckState.REJECTED or g.local.deleting or g.local.holds(Condition.FINISHED):
+        return Wait()
+    if g.kind is None:
+        named = f' for owner kind "{g.owner}"' if g.owner else ""
+        return _checked(g, CheckState.REJECTED, f"No multikueue adapter found{named}", "reject")
+    if g.job is None:
+        return Wait()
+    by = g.kind.manager(g.job)
+    if by is None or by == MULTIKUEUE_CONTROLLER:
+        return None
+    path = ".".join(map(str, g.kind.managed_by or ()))
+    text = f'The owner is not managed by Kueue: Expecting {path} to be "{MULTIKUEUE_CONTROLLER}" not "{by}"'
+    return _checked(g, CheckState.REJECTED, text, "reject")
+
+
+def over(g: Group) -> Action | None:
+    """A Workload that has finished or holds no quota needs nothing here."""
+    return Wait() if g.over else None
+
+
+def finished_there(g: Group) -> Action | None:
+    """When the Workload has finished in a worker, the job's status is copied, and then it is finished here."""
+    assert g.local is not None and g.check is not None
+    worker = _chosen(g, Condition.FINISHED)
+    found = condition_of(worker.workload, Condition.FINISHED) if worker is not None else None
+    if worker is None or found is None:
+        return None
+    if found["reason"] == FinishedReason.OUT_OF_SYNC:
+        if g.check.state != CheckState.READY:
+            return Wait()
+        text = f'Remote workload on worker cluster "{worker.name}" is out of sync with its user job, '
+        return _checked(g, CheckState.RETRY, f"{text}resetting for re-dispatch", "out of sync", told=True)
+    if copy := _status_of(g, worker):
+        return copy
+    since = worker.since(Condition.FINISHED) or 0.0
+    wait = since + UNSEEN_SECONDS - g.now
+    if wait > 0 and _ends_later(g, worker):
+        return Wait(wait)
+    after = transitions.finished(g.local, found["reason"], found.get("message", ""), g.now)
+    return _update(g, after, "finish")
+
+
+def evicted_there(g: Group) -> Action | None:
+    """A worker has evicted the Workload: it is evicted here too, and queued again."""
+    assert g.local is not None and g.check is not None
+    worker = _chosen(g, Condition.EVICTED)
+    if worker is None:
+        return None
+    if g.local.holds(Condition.EVICTED):
+        return _status_of(g, worker) or Wait()
+    if g.check.state != CheckState.READY:
+        return None
+    text = f'Workload evicted on worker cluster: "{worker.name}", resetting for re-admission. '
+    return _checked(g, CheckState.RETRY, f'{text}Previously: "{g.check.state}"', "retry", told=True, previously=False)
+
+
+def evicted_here(g: Group) -> Action | None:
+    """The Workload was evicted here: the job's status shows when its pods in the worker have ended."""
+    assert g.local is not None
+    if not g.local.holds(Condition.EVICTED):
+        return None
+    running = next((each for each in g.workers if each.jobs), None)
+    if running is not None:
+        return _status_of(g, running) or Wait()
+    waits = [left for each in g.workers if not each.connected and (left := _left(g, each)) > 0]
+    return Wait(min(waits)) if waits else _cleared(g) or Wait()
+
+
+def lost(g: Group) -> Action | None:
+    """A Workload whose worker is lost stays admitted for ``workerLostTimeout``; one that its worker has no more is
+    queued again immediately.
+    """
+    assert g.local is not None and g.check is not None
+    if g.check.state != CheckState.READY:
+        return None
+    name = g.local.cluster_name
+    if not name:
+        text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
+        return _checked(g, CheckState.RETRY, text, "retry")
+    worker = g.worker(name)
+    if worker is not None and not worker.connected:
+        left = _left(g, worker)
+        return Wait(left) if left > 0 else _checked(g, CheckState.RETRY, "Admitting remote lost", "retry")
+    if worker is None or worker.since(Condition.ADMITTED) is None:
+        return _checked(g, CheckState.RETRY, "Admitting remote no longer exists", "retry")
+    return None
+
+
+def admitted_there(g: Group) -> Action | None:
+    """The first worker that admits the Workload is the one in which it runs."""
+    assert g.local is not None and g.check is not None
+    offered = [each for each in g.workers if each.name in g.local.nominated]
+    if not g.unassigned or (worker := first(offered, Condition.ADMITTED)) is None:
+        return None
+    message = f'The workload was admitted on "{worker.name}"'
+    after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
+    return _update(g, after, "admit", message, worker.name)
+
+
+def running_there(g: Group) -> Action | None:
+    """The job here shows the status of the job in the worker."""
+    assert g.local is not None
+    worker = g.worker(g.local.cluster_name)
+    return _status_of(g, worker) if worker is not None else None
+
+
+def offered(g: Group) -> Action | None:
+    """While no worker was chosen, the dispatcher decides to which ones the Workload is offered."""
+    assert g.local is not None
+    found = nominated(g) if g.unassigned else None
+    if isinstance(found, float):
+        return Wait(found)
+    return _update(g, replace(g.local, nominated=found), "nominate") if found is not None else None
+
+
+RULES: tuple[Rule, ...] = (
+    unsupported,
+    over,
+    finished_there,
+    evicted_there,
+    evicted_here,
+    lost,
+    admitted_there,
+    running_there,
+    offered,
+)
+
+
+def _chosen(g: Group, condition: str) -> Worker | None:
+    """The worker that was chosen, or else the first, if that condition of the Workload is True there."""
+    assert g.local is not None
+    name = g.local.cluster_name
+    return first([each for each in g.workers if not name or each.name == name], condition)
+
+
+def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
+    """Copies the status of the first object of the job that differs from that in the worker."""
+    if g.kind is None or g.job is None:
+        return None
+    there = {each["metadata"]["name"]: each for each in worker.jobs}
+    for part in g.kind.parts(g.job):
+        remote = there.get(part["metadata"]["name"])
+        wanted = g.kind.status_from_worker(part, remote) if remote is not None else None
+        changes = merge_diff(part.get("status") or {}, wanted) if wanted is not None else {}
+        if changes:
+            return CopyStatus(part, guarded({"status": changes}, part, version=False))
+    return None
+
+
+def _cleared(g: Group) -> CopyStatus | None:
+    """The job of an evicted Workload that no worker has any more, or whose worker is lost, has no pods."""
+    if g.kind is None or g.job is None or not g.kind.suspended(g.job) or not g.kind.active(g.job, g.related):
+        return None
+    status: Raw = g.job.get("status") or {}
+    return CopyStatus(g.job, guarded({"status": dict.fromkeys(status)}, g.job, version=False))
+
+
+def _left(g: Group, worker: Worker) -> float:
+    """For how many seconds the job in a lost worker is taken to run on."""
+    since = worker.lost_since if worker.lost_since is not None else g.now
+    return since + g.policy.worker_lost_timeout - g.now
+
+
+def _ends_later(g: Group, worker: Worker) -> bool:
+    """Whether the job in the worker has not ended by its status although its Workload has finished with its end."""
+    found = condition_of(worker.workload, Condition.FINISHED)
+    if g.kind is None or not worker.jobs or found is None:
+        return False
+    ended = found["reason"] in (FinishedReason.SUCCEEDED, FinishedReason.FAILED)
+    return ended and g.kind.finished(g.kind.whole(worker.jobs, g.now)) is None
+
+
+def _with(g: Group, state: str, message: str) -> Workload:
+    assert g.local is not None and g.check is not None
+    text = message[: names.CONDITION_MESSAGE_LIMIT]
+    new = State(g.check.name, state, text, g.now, g.check.retry_count, g.check.requeue_after)
+    return replace(g.local, checks=tuple(new if each.name == new.name else each for each in g.local.checks))
+
+
+def _checked(
+    g: Group, state: str, message: str, why: str, *, told: bool = False, previously: bool = True
+) -> Action | None:
+    assert g.check is not None
+    text = f'{message}, Previously: "{g.check.state}"' if previously else message
+    return _update(g, _with(g, state, text), why, text if told else "")
+
+
+def _update(g: Group, after: Workload, why: str, message: str = "", worker: str = "") -> Update | None:
+    assert g.local is not None
+    patch = status_patch(g.local, after)
+    return Update(patch, after, why, message, worker) if patch else None

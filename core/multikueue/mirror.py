@@ -1,0 +1,35 @@
+"""The objects of a worker cluster: copies of the Workload and of its job, with the label of their origin."""
+
+from __future__ import annotations
+
+from api.names import Annotation, Label
+from core.jobs import meta
+from core.jobs.kind import JobKind
+from core.model import Raw
+
+
+def workload(raw: Raw, origin: str) -> Raw:
+    """Returns the Workload to create in a worker: the same spec, and no owner, because its job is created later."""
+    labels = {key: value for key, value in meta.labels(raw).items() if key != Label.JOB_UID}
+    spec = {key: value for key, value in raw["spec"].items() if key != "preemptionGates"}
+    copied = {**raw, "metadata": {**raw["metadata"], "labels": labels | {Label.MULTIKUEUE_ORIGIN: origin}}}
+    return {**_copy(copied), "spec": spec}
+
+
+def jobs(kind: JobKind, job: Raw, of: Raw, origin: str) -> list[Raw]:
+    """Returns the objects to create in a worker for a job and its Workload: they name that Workload."""
+    name = of["metadata"]["name"]
+    marks = {Label.PREBUILT_WORKLOAD: name} if len(name) <= meta.MAX_LABEL_VALUE else {}
+    found = []
+    for part in kind.parts(kind.for_worker(job, of["spec"]["podSets"])):
+        labels = {**meta.labels(part), **marks, Label.MULTIKUEUE_ORIGIN: origin}
+        annotations = {**meta.annotations(part), Annotation.PREBUILT_WORKLOAD: name}
+        marked = {**part, "metadata": {**part["metadata"], "labels": labels, "annotations": annotations}}
+        found.append({**_copy(marked), "spec": part["spec"]})
+    return found
+
+
+def _copy(raw: Raw) -> Raw:
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {key: raw["metadata"][key] for key in kept if raw["metadata"].get(key)}
+    return {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": metadata}

@@ -1,0 +1,172 @@
+"""Decides the next write about a Workload in one worker cluster: a chain of rules, of which the first that answers
+decides.
+
+It depends on what is written here (nominations, the chosen worker), never on another worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from api.names import CheckState, Condition, EvictedReason
+from core.jobs import meta
+from core.model import Raw
+from core.multikueue import mirror
+from core.multikueue.group import Group, Worker
+from core.wire.finalizers import released
+from core.wire.guard import guarded
+from core.wire.timestamps import stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The Workload is created in the worker."""
+
+    manifest: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The job is created in the worker that was chosen."""
+
+    manifests: tuple[Raw, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A patch of the Workload in the worker, or of its status."""
+
+    patch: Raw
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Deletes the job's objects in the worker, then the Workload. ``release`` removes its finalizer first."""
+
+    jobs: tuple[Raw, ...]
+    workload: Raw | None
+    release: Raw | None = None
+
+
+Action = Offer | Begin | Change | Withdraw
+Rule = Callable[[Group, Worker], "Action | Done | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing to do, and no later rule applies."""
+
+
+def decide(group: Group, worker: Worker) -> Action | None:
+    """The first action that a rule asks for; None for nothing to do, also while the worker is not connected."""
+    for rule in RULES:
+        action = rule(group, worker)
+        if action is not None:
+            return None if isinstance(action, Done) else action
+    return None
+
+
+def unreachable(g: Group, w: Worker) -> Done | None:
+    """Nothing is written to a worker whose state is not known."""
+    return None if w.connected else Done()
+
+
+def rejected(g: Group, w: Worker) -> Action | Done | None:
+    """A Workload that may not run in another cluster is in none."""
+    if g.local is not None and (g.kind is None or g.check is None or g.check.state == CheckState.REJECTED):
+        return _withdrawn(w) or Done()
+    return None
+
+
+def over(g: Group, w: Worker) -> Action | Done | None:
+    """A Workload that is gone, has finished or holds no quota is withdrawn from every worker."""
+    return (_withdrawn(w) or Done()) if g.over else None
+
+
+def evicted_here(g: Group, w: Worker) -> Action | Done | None:
+    """A Workload that was evicted here is deactivated in its worker, which stops its pods."""
+    assert g.local is not None
+    eviction = g.local.condition(Condition.EVICTED)
+    if eviction is None or not eviction.status:
+        return None
+    if w.workload is None or not w.jobs:
+        return _withdrawn(w) or Done()
+    if any(w.since(kind) is not None for kind in (Condition.EVICTED, Condition.DEACTIVATION_TARGET)):
+        return Done()
+    target = {
+        "type": Condition.DEACTIVATION_TARGET,
+        "status": "True",
+        "reason": EvictedReason.EVICTED_ON_MANAGER_CLUSTER,
+        "message": f"Evicted on manager: {eviction.message}",
+        "lastTransitionTime": stamp(g.now),
+    }
+    before = (w.workload.get("status") or {}).get("conditions") or ()
+    conditions = [*(each for each in before if each["type"] != Condition.DEACTIVATION_TARGET), target]
+    return Change(guarded({"status": {"conditions": conditions}}, w.workload), "status")
+
+
+def outdated(g: Group, w: Worker) -> Action | Done | None:
+    """A copy that differs from the Workload is withdrawn and created again; only its priority is changed in place.
+
+    One that has finished or was evicted in the worker stays until that is known here.
+    """
+    if w.workload is None or g.raw is None or "deletionTimestamp" in w.workload["metadata"]:
+        return None
+    if any(w.since(kind) is not None for kind in (Condition.FINISHED, Condition.EVICTED)):
+        return Done()
+    wanted, found = mirror.workload(g.raw, g.policy.origin)["spec"], w.workload["spec"]
+    changed = {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)} - {"preemptionGates"}
+    if changed <= {"priority"} and wanted.get("priorityClassRef"):
+        return None  # the class of that name in the worker may have another value
+    if changed <= {"priority", "priorityClassRef"}:
+        patch = {key: wanted.get(key) for key in sorted(changed)}
+        return Change(guarded({"spec": patch}, w.workload)) if patch else None
+    return _withdrawn(w)
+
+
+def chosen(g: Group, w: Worker) -> Action | Done | None:
+    """The chosen worker gets the job as soon as it admits the Workload; the others lose their copies."""
+    assert g.local is not None
+    if not g.local.cluster_name:
+        return None
+    if g.local.cluster_name != w.name:
+        return _withdrawn(w) or Done()
+    if g.kind is None or g.job is None or g.raw is None or w.workload is None:
+        return Done()
+    if w.since(Condition.ADMITTED) is None or meta.deleting(g.job) or meta.deleting(w.workload):
+        return Done()
+    there = {each["metadata"]["name"] for each in w.jobs}
+    wanted = mirror.jobs(g.kind, g.job, g.raw, g.policy.origin)
+    missing = tuple(each for each in wanted if each["metadata"]["name"] not in there)
+    return Begin(missing) if missing else Done()
+
+
+def offered(g: Group, w: Worker) -> Action | None:
+    """A nominated worker gets a copy of the Workload; any other loses the one that it has."""
+    assert g.local is not None and g.raw is not None
+    if not g.unassigned:
+        return None
+    if w.name not in g.local.nominated:
+        return _withdrawn(w) if g.local.nominated else None
+    return Offer(mirror.workload(g.raw, g.policy.origin)) if w.workload is None else None
+
+
+RULES: tuple[Rule, ...] = (unreachable, rejected, over, evicted_here, outdated, chosen, offered)
+
+
+def _withdrawn(w: Worker) -> Withdraw | None:
+    """Withdraws what a worker has; None if that is nothing, or is being deleted.
+
+    The finalizer of a copy that no job there has adopted is removed; otherwise the worker does that when the pods of
+    the job are gone, so their quota is used until then.
+    """
+    jobs = tuple(each for each in w.jobs if not meta.deleting(each))
+    found = w.workload if w.workload is not None and not meta.deleting(w.workload) else None
+    if not jobs and found is None:
+        left = w.workload is not None and not meta.controller(w.workload) and not w.jobs
+        release = released(w.workload) if left and w.workload is not None else None
+        return Withdraw((), None, release) if release else None
+    release = released(found) if found is not None and not meta.controller(found) else None
+    return Withdraw(jobs, found, release)

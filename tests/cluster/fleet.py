@@ -1,0 +1,96 @@
+"""A manager and two workers for tests of MultiKueue: three real control planes, each with its own `seiretsu serve`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+from api.names import MULTIKUEUE_CONTROLLER, NAMESPACE
+from api.objects import Raw
+from devcluster.controlplane import ControlPlane, Spec
+from devcluster.nodes import NodeGroup
+from tests.cluster.world import World, condition, local_queue, of_flavor, ours
+from tests.serving import Service
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+class Fleet:
+    """``manager`` and ``workers`` are Worlds of one namespace; nothing runs in the manager, which has no nodes.
+
+    ``services`` are the programs, the manager's first.
+    """
+
+    def __init__(self, planes: list[ControlPlane], services: list[Service], namespace: str) -> None:
+        self.planes = planes
+        self.services = services
+        self.namespace = namespace
+        self.manager, *self.workers = [World(plane, namespace) for plane in planes]
+
+    def begin(self) -> None:
+        """Creates the namespace in all clusters, and the worker clusters in the manager."""
+        for plane in self.planes:
+            plane.administrator.request("POST", NAMESPACES, {"metadata": {"name": self.namespace}})
+        for place, worker in enumerate(self.workers, start=1):
+            self.connect(f"worker{place}", worker.plane.kubeconfig.read_text())
+
+    def connect(self, name: str, kubeconfig: str) -> None:
+        """Creates a MultiKueueCluster with a Secret of its name."""
+        self.manager.plane.administrator.request("POST", NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        path = f"{NAMESPACES}/{NAMESPACE}/secrets"
+        data = {"kubeconfig": base64.b64encode(kubeconfig.encode()).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+        status, answer = self.manager.plane.administrator.request("POST", path, secret)
+        assert status == 201, answer
+        source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
+        self.manager.create(ours("MultiKueueCluster", name, {"clusterSource": source}))
+
+    def queue(self, name: str, *, here: int = 8, there: tuple[int, ...] = (8, 8)) -> None:
+        """A queue in all clusters, with so many cpu in the manager and in each worker, and its check."""
+        full = self.manager.full(name)
+        workers = [f"worker{place}" for place in range(1, len(self.workers) + 1)]
+        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": full}
+        check = {"controllerName": MULTIKUEUE_CONTROLLER, "parameters": parameters}
+        self.manager.create(
+            ours("MultiKueueConfig", full, {"clusters": workers}),
+            ours("AdmissionCheck", full, check),
+        )
+        for world, cpu in zip((self.manager, *self.workers), (here, *there), strict=True):
+            spec: Raw = {"namespaceSelector": {}, "resourceGroups": [of_flavor(full, cpu)]}
+            if world is self.manager:
+                spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": full}]}
+            world.create(ours("ResourceFlavor", full, {}), ours("ClusterQueue", full, spec), local_queue(name, full))
+        for world in (self.manager, *self.workers):
+            world.until(f"queue {name} is active", partial(_is_active, world, name))
+
+    def active(self, worker: str) -> tuple[str, str, str]:
+        """The condition Active of a MultiKueueCluster."""
+        return condition(self.manager.get("multikueueclusters", worker), "Active")
+
+    def where(self, job: str) -> list[str]:
+        """The workers that have a job, by name."""
+        found = (f"worker{place}" for place, world in enumerate(self.workers, start=1) if job in world.jobs())
+        return list(found)
+
+
+def _is_active(world: World, queue: str) -> bool:
+    return world.active(queue)[0] == "True"
+
+
+@contextmanager
+def fleet(directory: Path) -> Iterator[Fleet]:
+    """Three control planes and what runs on them; all end with the context."""
+    with ExitStack() as stack:
+        workers = (Spec(name=f"worker{place}", nodes=(NodeGroup(1),)) for place in (1, 2))
+        specs = [Spec(name="manager", nodes=()), *workers]
+        planes = [stack.enter_context(ControlPlane.start(spec=spec)) for spec in specs]
+        services = [Service(plane, directory / plane.spec.name) for plane in planes]
+        for service in services:
+            stack.callback(service.kill)
+            service.ready()
+        made = Fleet(planes, services, "fleet")
+        made.begin()
+        yield made

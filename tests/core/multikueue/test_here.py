@@ -1,0 +1,226 @@
+"""What is written about a Workload in the manager: one case for each rule, in the words of Kueue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from api.names import CheckState
+from api.objects import Raw
+from core.multikueue.group import Group, Policy, Worker
+from core.multikueue.here import CopyStatus, Update, Wait, decide
+from tests.core.multikueue.groups import EARLIER, NOW, copy, group, job, there
+
+READY = CheckState.READY
+RUNNING: Raw = {"active": 1, "startTime": EARLIER}
+COMPLETE: Raw = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+
+
+def on(name: str, *, jobs: tuple[Raw, ...] = (), **found: str) -> Worker:
+    return Worker(name, workload=copy(spec=None, owned=False, **found), jobs=jobs)
+
+
+def summary(group: Group) -> tuple[str, ...]:
+    """What the rules answer: why, the state and message of the check, and the chosen or nominated workers."""
+    action = decide(group)
+    if isinstance(action, Wait):
+        return ("wait", "" if action.seconds is None else f"{action.seconds:g}")
+    if isinstance(action, CopyStatus):
+        return ("copy", str(action.patch["status"]))
+    if action.why == "finish":
+        done = action.after.condition("Finished")
+        assert done is not None
+        return ("finish", done.reason, done.message)
+    (check,) = (each for each in action.after.checks if each.name == "mk")
+    if action.why == "nominate":
+        return ("nominate", *action.after.nominated)
+    return (action.why, check.state, check.message, action.after.cluster_name)
+
+
+LOST = Worker("w1", connected=False, lost_since=NOW - 60)
+CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
+    "a new Workload is offered to every connected worker": (group(nominated=()), ("nominate", "w1", "w2")),
+    "a worker that is not connected is not offered it": (
+        group(Worker("w1", connected=False), Worker("w2"), nominated=()),
+        ("nominate", "w2"),
+    ),
+    "a nominated worker that is lost stays nominated": (
+        group(Worker("w1", connected=False), Worker("w2")),
+        ("wait", ""),
+    ),
+    "nothing is offered before the other checks are ready": (
+        group(nominated=(), other=CheckState.PENDING),
+        ("wait", ""),
+    ),
+    "without quota it is not offered": (group(nominated=(), held=False), ("wait", "")),
+    "an evicted Workload is not offered": (group(nominated=(), Evicted="True"), ("wait", "")),
+    "a copy that only holds quota is not chosen yet": (
+        group(on("w1", QuotaReserved="True"), Worker("w2")),
+        ("wait", ""),
+    ),
+    "the worker that admits it is chosen": (
+        group(Worker("w1"), on("w2", Admitted="True")),
+        ("admit", READY, 'The workload was admitted on "w2"', "w2"),
+    ),
+    "of two workers the one that admitted it first is chosen": (
+        group(on("w1", Admitted="True"), on("w2", Admitted=f"True/@{EARLIER}")),
+        ("admit", READY, 'The workload was admitted on "w2"', "w2"),
+    ),
+    "of two that admitted it in one second the first of the MultiKueueConfig is chosen": (
+        group(on("w1", Admitted="True"), on("w2", Admitted="True")),
+        ("admit", READY, 'The workload was admitted on "w1"', "w1"),
+    ),
+    "a worker that was not nominated is not chosen": (
+        group(on("w1", Admitted="True"), Worker("w2"), nominated=("w2",), policy=Policy(dispatcher="external")),
+        ("wait", ""),
+    ),
+    "a job that another controller runs is rejected": (
+        group(of_job=job(managed_by=None)),
+        (
+            "reject",
+            CheckState.REJECTED,
+            'The owner is not managed by Kueue: Expecting spec.managedBy to be "kueue.x-k8s.io/multikueue" not "",'
+            ' Previously: "Pending"',
+            "",
+        ),
+    ),
+    "a kind that cannot run elsewhere is rejected": (
+        replace(group(), kind=None),
+        (
+            "reject",
+            CheckState.REJECTED,
+            'No multikueue adapter found for owner kind "batch/v1, Kind=Job", Previously: "Pending"',
+            "",
+        ),
+    ),
+    "a rejected Workload stays as it is": (group(check=CheckState.REJECTED, nominated=()), ("wait", "")),
+    "the status of the running job is copied": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status={"ready": 2}),
+        ),
+        ("copy", str({"active": 1, "ready": None, "startTime": EARLIER})),
+    ),
+    "the status of a running job is not copied before the job here is unsuspended": (
+        group(on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"), check=READY, cluster="w1"),
+        ("wait", ""),
+    ),
+    "the status of a finished job is copied first": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=COMPLETE),), Finished="True/Succeeded"),
+            check=READY,
+            cluster="w1",
+        ),
+        ("copy", str(COMPLETE)),
+    ),
+    "a Workload that has finished in its worker is finished here": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=COMPLETE),), Finished="True/Succeeded"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status=COMPLETE),
+        ),
+        ("finish", "Succeeded", "Finished it is"),
+    ),
+    "the end of the job's status is waited for": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=RUNNING),), Finished="True/Succeeded"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status=RUNNING),
+        ),
+        ("wait", "10"),
+    ),
+    "the end of the job's status is not waited for without end": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=RUNNING),), Finished=f"True/Succeeded@{EARLIER}"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status=RUNNING),
+        ),
+        ("finish", "Succeeded", "Finished it is"),
+    ),
+    "a copy that is out of sync with its job is offered again": (
+        group(on("w1", Finished="True/OutOfSync"), check=READY, cluster="w1"),
+        (
+            "out of sync",
+            CheckState.RETRY,
+            'Remote workload on worker cluster "w1" is out of sync with its user job, resetting for re-dispatch,'
+            ' Previously: "Ready"',
+            "w1",
+        ),
+    ),
+    "a Workload that its worker evicted is evicted here": (
+        group(on("w1", Evicted="True", Admitted="False"), check=READY, cluster="w1"),
+        (
+            "retry",
+            CheckState.RETRY,
+            'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"',
+            "w1",
+        ),
+    ),
+    "a worker that is lost for a moment keeps the Workload": (
+        group(LOST, check=READY, cluster="w1"),
+        ("wait", "840"),
+    ),
+    "a worker that is lost for longer than workerLostTimeout loses it": (
+        group(replace(LOST, lost_since=NOW - 900), check=READY, cluster="w1"),
+        ("retry", CheckState.RETRY, 'Admitting remote lost, Previously: "Ready"', "w1"),
+    ),
+    "a worker that has the Workload no more loses it immediately": (
+        group(check=READY, cluster="w1"),
+        ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Ready"', "w1"),
+    ),
+    "a worker that the MultiKueueConfig does not name any more loses it": (
+        group(check=READY, cluster="w9"),
+        ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Ready"', "w9"),
+    ),
+    "a check that is ready without a worker is begun again": (
+        group(check=READY, nominated=()),
+        (
+            "retry",
+            CheckState.RETRY,
+            "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it,"
+            ' Previously: "Ready"',
+            "",
+        ),
+    ),
+    "the status of an evicted job is copied until its pods have ended": (
+        group(
+            on("w1", jobs=(there(status={"active": 0}),), Evicted="True"),
+            nominated=(),
+            Evicted="True",
+            of_job=job(status={"active": 1}),
+        ),
+        ("copy", str({"active": 0})),
+    ),
+    "an evicted job keeps its status while its worker may come back": (
+        group(LOST, nominated=(), Evicted="True", of_job=job(status={"active": 1})),
+        ("wait", "840"),
+    ),
+    "an evicted job whose worker is gone has no pods": (
+        group(replace(LOST, lost_since=NOW - 900), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
+        ("copy", str({"active": None})),
+    ),
+    "a finished Workload needs nothing": (group(Finished="True"), ("wait", "")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_written_here(case: str) -> None:
+    given, wanted = CASES[case]
+    assert summary(given) == wanted
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_write_is_not_repeated(case: str) -> None:
+    """The state after a write asks for another action, or for none: rules do not alternate."""
+    given, _ = CASES[case]
+    action = decide(given)
+    if isinstance(action, Update):
+        check = next((each for each in action.after.checks if each.name == "mk"), None)
+        again = decide(replace(given, local=action.after, check=check))
+        assert not (isinstance(again, Update) and again.why == action.why)

@@ -1,0 +1,130 @@
+"""What is written in a worker: one case for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from api.names import CheckState
+from api.objects import Raw
+from core.multikueue.group import Group, Worker
+from core.multikueue.there import Begin, Change, Offer, Withdraw, decide
+from tests.core.multikueue.groups import copy, group, job, there
+
+READY = CheckState.READY
+
+
+def on(*, jobs: tuple[Raw, ...] = (), spec: Raw | None = None, owned: bool = False, **found: str) -> Worker:
+    return Worker("w1", workload=copy(spec=spec, owned=owned, **found), jobs=jobs)
+
+
+NONE = Worker("w1")
+GONE = replace(group(), local=None, raw=None, check=None, job=None)
+CASES: dict[str, tuple[Group, Worker, str]] = {
+    "a nominated worker gets the Workload": (group(), NONE, "Offer"),
+    "it gets it once": (group(), on(), ""),
+    "a worker that is not nominated gets nothing": (group(nominated=("w2",)), NONE, ""),
+    "a worker that is not nominated any more loses it": (group(nominated=("w2",)), on(), "Withdraw"),
+    "nothing is written to a worker that is not connected": (group(), Worker("w1", connected=False), ""),
+    "nothing is offered before the other checks are ready": (group(other=CheckState.PENDING), NONE, ""),
+    "a worker that admits it gets no job before it is chosen": (group(), on(Admitted="True"), ""),
+    "the chosen worker gets the job": (group(check=READY, cluster="w1"), on(Admitted="True"), "Begin"),
+    "the chosen worker gets the job once": (
+        group(check=READY, cluster="w1"),
+        on(Admitted="True", jobs=(there(),)),
+        "",
+    ),
+    "the others lose the Workload": (group(check=READY, cluster="w2"), on(Admitted="True"), "Withdraw"),
+    "the chosen worker gets no job while it does not admit it": (
+        group(check=READY, cluster="w1"),
+        on(Admitted="False"),
+        "",
+    ),
+    "a deleted Workload is withdrawn with its job": (GONE, on(jobs=(there(),)), "Withdraw 1 job"),
+    "a job whose Workload is gone is withdrawn": (GONE, Worker("w1", jobs=(there(),)), "Withdraw 1 job"),
+    "a finished Workload is withdrawn": (group(Finished="True"), on(Finished="True/Succeeded"), "Withdraw"),
+    "a Workload without quota is withdrawn": (group(held=False), on(), "Withdraw"),
+    "a rejected Workload is withdrawn": (group(check=CheckState.REJECTED), on(), "Withdraw"),
+    "a Workload that was evicted here is deactivated in its worker": (
+        group(Evicted="True", nominated=()),
+        on(Admitted="True", jobs=(there(),)),
+        "Change status",
+    ),
+    "it is deactivated once": (
+        group(Evicted="True", nominated=()),
+        on(Admitted="True", DeactivationTarget="True", jobs=(there(),)),
+        "",
+    ),
+    "a Workload that was evicted here before its job ran is withdrawn": (
+        group(Evicted="True", nominated=()),
+        on(Admitted="True"),
+        "Withdraw",
+    ),
+    "a copy of another spec is withdrawn": (group(), on(spec={"queueName": "other"}), "Withdraw"),
+    "another priority is changed in place": (group(), on(spec={"priority": 7}), "Change"),
+    "a copy that its worker evicted stays until that is known here": (
+        group(check=READY, cluster="w1"),
+        on(spec={"active": False}, Evicted="True", jobs=(there(),)),
+        "",
+    ),
+}
+
+
+def summary(given: Group, worker: Worker) -> str:
+    action = decide(given, worker)
+    match action:
+        case None:
+            return ""
+        case Withdraw():
+            return "Withdraw" + (f" {len(action.jobs)} job" if action.jobs else "")
+        case Change():
+            return f"Change {action.subresource}".strip()
+        case _:
+            return type(action).__name__
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_written_there(case: str) -> None:
+    given, worker, wanted = CASES[case]
+    assert summary(given, worker) == wanted
+
+
+def test_the_copy_has_the_spec_and_the_origin_and_no_owner() -> None:
+    given = group()
+    action = decide(given, NONE)
+    assert isinstance(action, Offer) and given.raw is not None
+    metadata = action.manifest["metadata"]
+    assert action.manifest["spec"] == given.raw["spec"]
+    assert metadata["labels"] == {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    assert sorted(metadata) == ["labels", "name", "namespace"]
+
+
+def test_the_job_there_names_its_workload_and_is_as_before_a_start_here() -> None:
+    started = job(suspend=False)
+    template = {
+        "metadata": {"labels": {"controller-uid": "u-j"}},
+        "spec": {**started["spec"]["template"]["spec"], "nodeSelector": {"pool": "here"}},
+    }
+    started = {**started, "spec": {**started["spec"], "template": template, "selector": {"matchLabels": {"a": "b"}}}}
+    given = group(check=READY, cluster="w1", of_job=started)
+    action = decide(given, on(Admitted="True"))
+    assert isinstance(action, Begin) and given.raw is not None
+    (made,) = action.manifests
+    name = given.raw["metadata"]["name"]
+    assert made["metadata"]["labels"] == {
+        "team": "a",
+        "kueue.x-k8s.io/prebuilt-workload-name": name,
+        "kueue.x-k8s.io/multikueue-origin": "multikueue",
+    }
+    assert made["spec"]["suspend"] is True
+    assert not {"managedBy", "selector"} & made["spec"].keys()
+    assert "nodeSelector" not in made["spec"]["template"]["spec"]
+    assert not made["spec"]["template"].get("metadata", {}).get("labels")
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["no job has adopted it", "its job runs there"])
+def test_the_finalizer_of_a_copy_is_left_to_a_worker_that_runs_its_job(owned: bool) -> None:
+    action = decide(GONE, on(owned=owned))
+    assert isinstance(action, Withdraw)
+    assert (action.release is None) == owned
