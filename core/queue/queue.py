@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 
 from core.model import Key, Tried, Workload
@@ -73,6 +73,7 @@ class _Group:
         "local_queue",
         "members",
         "message",
+        "offered",
         "parked",
         "priority",
         "reason",
@@ -91,6 +92,8 @@ class _Group:
         """
         self.hopeless = False
         """Parked, and no quota that becomes free helps."""
+        self.offered = False
+        """Woken because it fits in the free quota, and no member has left since."""
         self.members = 0
         self.awake = 0
         """Members that are not asleep."""
@@ -268,11 +271,21 @@ class Queue:
         woken = False
         for group in list(self._groups.values()):
             if group.parked and (resources is None or group.hopes_for(resources)):
-                group.parked = group.hopeless = False
-                self._active += group.awake
-                woken = woken or group.awake > 0
-                self._rank(group)
-                self._forget(group)
+                group.offered = False
+                woken |= self._unpark(group)
+        return woken
+
+    def offer(self, resources: Collection[str] | None, fits: Callable[[Demand], bool]) -> bool:
+        """As ``wake``, for groups that fit in the free quota. If a group is parked again and no member has started,
+        something else keeps it from starting: it is not offered quota again before ``wake``, so that what is behind it
+        is decided. Returns whether any was parked.
+        """
+        woken = False
+        for group in list(self._groups.values()):
+            hopes = group.parked and group.awake and not group.offered
+            if hopes and (resources is None or group.hopes_for(resources)) and fits(group.demand):
+                group.offered = True
+                woken |= self._unpark(group)
         return woken
 
     def wake_one(self, key: Key) -> None:
@@ -325,6 +338,15 @@ class Queue:
                 return top
         return None
 
+    def _unpark(self, group: _Group) -> bool:
+        """Wakes a parked group; returns whether it has members that are awake then."""
+        group.parked = group.hopeless = False
+        self._active += group.awake
+        woken = group.awake > 0
+        self._rank(group)
+        self._forget(group)
+        return woken
+
     def _enqueue(self, entry: QueueEntry) -> None:
         group = entry.group
         entry.serial = next(self._serials)
@@ -364,6 +386,7 @@ class Queue:
             entry.asleep = False
         del self._alone[key]
         entry.group.members -= 1
+        entry.group.offered = False
         self._priorities[entry.group.priority] -= 1
         if not self._priorities[entry.group.priority]:
             del self._priorities[entry.group.priority]

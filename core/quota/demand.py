@@ -6,21 +6,24 @@ for all workloads of a demand.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from core.model import Placement, PodSet, Workload
+from core.model import Placement, PodSet, Requests, Workload
 from core.quota.usage import PodSetTotal, totals
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Demand:
-    """The values that all workloads of the demand have in common. ``resources`` are the requested ones."""
+    """The values that all workloads of the demand have in common. ``resources`` are the requested ones, ``requests``
+    the amounts for all pod sets together.
+    """
 
     pod_sets: tuple[PodSet, ...]
     totals: tuple[PodSetTotal, ...]
     resources: frozenset[str]
+    requests: Requests
     reducible: bool
     """Whether fewer pods would do (``minCount``)."""
 
@@ -44,9 +47,18 @@ class Demands:
                 pod_sets=workload.pod_sets,
                 totals=asked,
                 resources=frozenset(resource for total in asked for resource in total.requests),
+                requests=_together(asked),
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
             )
         return demand
+
+
+def _together(asked: Iterable[PodSetTotal]) -> Requests:
+    found: dict[str, int] = {}
+    for total in asked:
+        for resource, amount in total.requests.items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
 
 
 def _name(pod_set: PodSet, reclaimable: int) -> Hashable:

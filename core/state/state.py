@@ -21,8 +21,8 @@ become the head), PARKED ALONE, or PARKED with its group (all of equal demand an
 | the tree has no heads                          | idle     |                                              |
 | some victims of a preemptor are free, not all  | paused, for 1 s at most |                               |
 
-(1) Before the next cycle, unless a head of the tree comes first or a victim is still leaving; and when the tree has no
-heads left, at the latest after 1 s (``wake_ups``).
+(1) Before the next cycle if they fit, and otherwise often, unless a head of the tree comes first or a victim is still
+leaving; and when the tree has no heads left, at the latest after 1 s (``wake_ups``).
 (2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
 
 ``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
@@ -33,6 +33,7 @@ heads left, at the latest after 1 s (``wake_ups``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -63,7 +64,7 @@ from core.quota.usage import Reservation, finished, holds_quota, reservation
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.local_queue_usage import LocalQueueUsage
 from core.state.preempted import PreemptedWorkloads
-from core.state.wake_ups import WakeUps
+from core.state.wake_ups import WakeUps, fits
 
 
 class State:
@@ -335,6 +336,9 @@ class State:
                 if names and due is early:
                     self._wake_ups.woke(root, self._cycle)
                 woken += names
+        for root, resources in self._wake_ups.offers(roots, first).items():
+            nodes = reservations.trees[root].queues.items()
+            woken += [name for name, node in nodes if self.pending.queues[name].offer(resources, partial(fits, node))]
         self._ready.update(woken)
         return bool(woken)
 

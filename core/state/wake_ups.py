@@ -6,7 +6,8 @@ that continues where it stopped may then have another reason. And early, before 
 that have just arrived, or are behind them in their queue, would get the released quota first, and those of lower
 priority would be preempted immediately afterwards. If quota is released in every cycle, the heads that come after the
 woken ones would never be decided: so between two early times there is one cycle more each time, until the tree has no
-heads. As in Kueue, three things still come first: a preemptor whose victims have just stopped, a head that waited only
+heads. Those that fit in the free quota are woken before every cycle: they start, and so delay nobody without end. As in
+Kueue, three things still come first: a preemptor whose victims have just stopped, a head that waited only
 for pods to become ready, and the head of a StrictFIFO queue.
 Separate from ``core.state.state``, which knows these times.
 """
@@ -14,6 +15,9 @@ Separate from ``core.state.state``, which knows these times.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+
+from core.quota.demand import Demand
+from core.quota.node import QueueNode
 
 MAX_WAIT = 1.0
 """Seconds after which parked workloads are woken regardless of their tree."""
@@ -26,6 +30,7 @@ class WakeUps:
     def __init__(self) -> None:
         self._late: _WakeUps = {}
         self._early: _WakeUps = {}
+        self._offers: _WakeUps = {}
         self._since: dict[str, float] = {}
         self._woken: dict[str, tuple[int, int]] = {}
         """By tree: the cycle for which it was last woken early, and how often since it had no heads."""
@@ -38,6 +43,7 @@ class WakeUps:
         """Registers the workloads in the tree of this ClusterQueue that wait for one of the resources."""
         _add(self._late, name, resources)
         _add(self._early, name, resources)
+        _add(self._offers, name, resources)
 
     def add_late(self, name: str, resources: set[str]) -> None:
         """As ``add``, for workloads that would not be woken before the next cycle in Kueue either."""
@@ -53,6 +59,7 @@ class WakeUps:
         for name in due:
             self._since.pop(name, None)
             self._early.pop(name, None)
+            self._offers.pop(name, None)
         found = _by_tree(self._late, due, roots)
         for root in found.keys() - busy:
             self._woken.pop(root, None)
@@ -67,6 +74,11 @@ class WakeUps:
         ]
         return _by_tree(self._early, due, roots)
 
+    def offers(self, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns the resources that are offered to those that fit, by tree."""
+        due = [name for name in sorted(self._offers) if (root := roots.get(name)) is not None and root not in busy]
+        return _by_tree(self._offers, due, roots)
+
     def woke(self, root: str, cycle: int) -> None:
         """Records that workloads of the tree were woken early for this cycle."""
         _, times = self._woken.get(root, (0, 0))
@@ -80,6 +92,16 @@ class WakeUps:
     def next(self) -> float | None:
         """Returns the latest time at which the first must be woken; None if there is none."""
         return min(self._since.values()) + MAX_WAIT if self._since else None
+
+
+def fits(node: QueueNode, demand: Demand) -> bool:
+    """Whether the free quota of a ClusterQueue is enough for all pods: for each resource in one flavor, regardless of
+    which flavors the pods may use.
+    """
+    return all(
+        any(node.available(fr) >= amount for fr in node.quotas if fr.resource == resource)
+        for resource, amount in demand.requests.items()
+    )
 
 
 def _add(found: _WakeUps, name: str, resources: set[str] | None) -> None:

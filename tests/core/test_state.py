@@ -113,11 +113,34 @@ def test_released_quota_is_offered_to_the_head_of_a_strict_queue_before_parked_w
     assert names(found) == ["high"]
 
 
+@pytest.mark.parametrize("vain", range(8))
+def test_a_parked_workload_that_fits_is_in_the_next_cycle_however_often_its_tree_was_woken_in_vain(vain: int) -> None:
+    found = state(cluster_queue("a", 10))
+    found.set_workload(Key("ns", "run"), reserved("run", 9, "a"))
+    found.set_workload(Key("ns", "high"), workload("high", 8, priority=9))
+    turn_away(found)
+    for number in range(vain):
+        low = workload(f"low-{number}", 2, priority=-number)
+        found.set_workload(low.key, low)
+        found.set_workload(Key("ns", "little"), reserved("little", 1, "a"))
+        found.set_workload(Key("ns", "little"), None)
+        turn_away(found)
+    low = workload("newest", 2)
+    found.set_workload(low.key, low)
+    found.set_workload(Key("ns", "run"), None)
+    assert names(found) == ["high"]
+    found.check()
+
+
 @pytest.mark.parametrize("seconds", [0.01, 0.1])
-def test_workloads_of_low_priority_are_decided_although_quota_is_released_in_every_cycle(seconds: float) -> None:
+@pytest.mark.parametrize("cpu", [7, 5])
+def test_workloads_of_low_priority_are_decided_although_quota_is_released_in_every_cycle(
+    seconds: float, cpu: int
+) -> None:
+    """Also if those of higher priority would fit, but something else than quota keeps them from starting."""
     found = state(cluster_queue("a", 5))
     for name, priority in (("high", 9), ("middle", 5), ("low", 0)):
-        found.set_workload(Key("ns", name), workload(name, 7, priority=priority))
+        found.set_workload(Key("ns", name), workload(name, cpu, priority=priority))
     decided = []
     for number in range(32):
         found.set_workload(Key("ns", "run"), reserved("run", 5, "a"))
