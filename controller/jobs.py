@@ -200,6 +200,7 @@ class JobReconciler:
             decoded=self.caches.decoded,
             managed=self.managed.selects(job) and kind.covers(job, self.settings.frameworks) and not kind.skip(job),
             ancestor_admitted=self.managed.admitted(above.ancestor, key.namespace),
+            ancestor_uid=above.ancestor.uid if above.ancestor is not None else "",
             elastic_jobs=self.settings.reading.elastic_jobs,
             owner_unread=above.unread is not None,
             nested_wrongly=nested_wrongly,

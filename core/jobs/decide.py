@@ -135,7 +135,9 @@ def child(s: Situation) -> Action | None:
     if s.suspended and not s.active and (own := deleted(s.workloads)):
         return own  # made before the job above it was queued
     if s.ancestor_admitted and s.suspended and s.outcome is None and owners.started_by_us(s.job):
-        pods = [Injection(each["name"], each["count"]) for each in s.pod_sets]
+        # its pods are found by the job whose Workload holds their quota
+        mark = {names.Label.JOB_UID: s.ancestor_uid}
+        pods = [Injection(each["name"], each["count"], mark) for each in s.pod_sets]
         return Start(s.start(pods), "of its parent job")
     return Nothing()
 

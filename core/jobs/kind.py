@@ -415,7 +415,7 @@ class JobKind(ABC):
             raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
         mark = {self.uid_label: meta.uid(job)} if self.uid_label == Label.JOB_UID and meta.uid(job) else {}
         for slot, injection in zip(slots, injections, strict=True):
-            marked = replace(injection, labels={**injection.labels, **mark})
+            marked = replace(injection, labels={**mark, **injection.labels})
             job = self.with_injection(job, slot, marked, related)
         return job
 

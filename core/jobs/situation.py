@@ -28,12 +28,12 @@ class Situation:
 
     ``managed``: whether the job is managed (queue name, or ``manageJobsWithoutQueueName`` in a matching namespace).
     ``ancestor_admitted``: None for a job that is queued itself; for one that is queued through an object above it,
-    whether that is admitted. ``owner_unread``: whether it has an owner that was not read yet; ``nested_wrongly`` is
-    what is wrong with its owners. ``reclaimable_pods`` and ``elastic_jobs``: the feature gates ReclaimablePods
-    and ElasticJobsViaWorkloadSlices. ``prebuilt_name`` is the Workload that the job names by label or annotation, and
-    ``prebuilt`` that Workload. ``related``: the objects of
-    other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is
-    left, if that was checked (``AwaitPods``).
+    whether that is admitted, and ``ancestor_uid`` its uid. ``owner_unread``: whether it has an owner that was not read
+    yet; ``nested_wrongly`` is what is wrong with its owners. ``reclaimable_pods`` and ``elastic_jobs``: the feature
+    gates ReclaimablePods and ElasticJobsViaWorkloadSlices. ``prebuilt_name`` is the Workload that the job names by
+    label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of other kinds that belong to the job
+    (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is left, if that was checked
+    (``AwaitPods``).
     """
 
     kind: JobKind
@@ -43,6 +43,7 @@ class Situation:
     decoded: Mapping[Key, Workload] = field(default_factory=dict)
     managed: bool = True
     ancestor_admitted: bool | None = None
+    ancestor_uid: str = ""
     owner_unread: bool = False
     nested_wrongly: str = ""
     flavors: Mapping[str, Raw] = field(default_factory=dict)

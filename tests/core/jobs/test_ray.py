@@ -11,7 +11,7 @@ from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Nothing, Start, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
-from core.jobs.kind import Outcome
+from core.jobs.kind import Outcome, Patch
 from core.jobs.kinds.raycluster import RAY_CLUSTER, RayKind
 from core.jobs.kinds.rayjob import MADE, RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
@@ -405,5 +405,13 @@ def test_the_suspended_cluster_of_a_rayjob_is_started_when_the_rayjob_is_admitte
     found = ray(RAY_CLUSTER)
     above = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "uid": "j-uid", "controller": True}
     found["metadata"]["ownerReferences"] = [above]
-    action = decide(Situation(kind=RAY_CLUSTER, job=found, now=0.0, managed=False, ancestor_admitted=admitted_above))
+    situation = Situation(
+        RAY_CLUSTER, found, 0.0, managed=False, ancestor_admitted=admitted_above, ancestor_uid="j-uid"
+    )
+    action = decide(situation)
     assert isinstance(action, outcome)
+    if isinstance(action, Start):
+        (write,) = action.writes
+        assert isinstance(write, Patch)
+        head = write.body["spec"]["headGroupSpec"]["template"]
+        assert head["metadata"]["labels"] == {RAY_CLUSTER.uid_label: "j-uid"}, "the quota is that of the RayJob"
