@@ -6,26 +6,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from api.kinds import KINDS
+from api.objects import Resource
 from controller import resources
 from controller.kube.events import EVENTS
 from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
+from core.jobs.kind import Right
 from core.jobs.owners import KNOWN
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.model import Raw
 
 UNWATCHED: Final = (
-    # The quota of a deleted job is held until its pods are gone; pods of elastic jobs lose their scheduling gate.
-    (resources.PODS, ("list", "patch")),
+    (resources.PODS, ("list",)),  # the quota of a deleted job is held until its pods are gone
     (EVENTS, ("create", "patch")),
-    *((each, ("get",)) for each in KNOWN.values()),  # owners of jobs, to find the outermost one that is queued
 )
-"""Resources that are used without a watch."""
+"""Resources that are used without a watch; beside these, ``KNOWN`` owners of jobs are read."""
+
+UNGATED: Final = (resources.PODS, ("patch",))
+"""Pods of elastic jobs lose their scheduling gate."""
 
 DEFINITIONS: Final[Raw] = {
     "apiGroups": ["apiextensions.k8s.io"],
@@ -33,13 +36,20 @@ DEFINITIONS: Final[Raw] = {
     "verbs": ["get", "list", "watch", "patch"],
     "resourceNames": [kind.crd_name for kind in KINDS if len(kind.versions) > 1],
 }
-"""The CA's bundle is kept in step with the certificate in every definition whose versions are converted."""
+"""The CA's bundle is kept in step with the certificate in every definition whose versions are converted, if the
+certificate is Seiretsu's own.
+"""
 
 HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
+{{- $gates := default (dict) $configuration.featureGates -}}
+{{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
 """
+ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
+DELETES_JOBS: Final = 'hasKey $kept "afterDeactivatedByKueue"'
+OWN_CERTIFICATE: Final = 'not (include "seiretsu.mountsCertificate" .)'
 TAIL: Final = "{{- end -}}\n"
 
 
@@ -62,22 +72,38 @@ def rules(table: Iterable[Watched]) -> list[Raw]:
 
 def unwatched() -> list[Raw]:
     """The rules for resources that are used without a watch."""
-    return [
-        {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": list(verbs)}
-        for resource, verbs in UNWATCHED
-    ]
+    return [_rule(resource, verbs) for resource, verbs in UNWATCHED] + owners_of_jobs()
+
+
+def owners_of_jobs() -> list[Raw]:
+    """The rules for reading the owners of jobs, to find the outermost one that is queued: one for each group."""
+    plurals: dict[str, list[str]] = {}
+    for each in KNOWN.values():
+        plurals.setdefault(each.group, []).append(each.plural)
+    return [{"apiGroups": [group], "resources": names, "verbs": ["get"]} for group, names in plurals.items()]
 
 
 def template() -> str:
-    """The chart's template of these rules: those of a kind of job are there if it is enabled."""
-    text = HEAD + _lines(rules(WATCHED)) + _lines([*unwatched(), DEFINITIONS])
+    """The chart's template of these rules: those of a kind of job are there if it is enabled, those that only a setting
+    needs if it is set.
+    """
+    text = HEAD + _lines(rules(WATCHED)) + _lines(unwatched())
+    text += _if(ELASTIC, [_rule(*UNGATED)]) + _if(OWN_CERTIFICATE, [DEFINITIONS])
     for kind in kinds.ALL:
-        of_kind = _lines(rules(rows([kind])[len(WATCHED) :]))
-        text += f"{{{{- if {kind.enabled_in_helm} }}}}\n{of_kind}{{{{- end }}}}\n"
+        text += _if(kind.enabled_in_helm, rules(rows([kind])[len(WATCHED) :]))
+        if Right(kind.resource, "delete") not in kind.rights:
+            text += _if(f"and ({DELETES_JOBS}) ({kind.enabled_in_helm})", [_rule(kind.resource, ("delete",))])
     for owner in GROUP_OWNERS:
-        of_owner = _lines(rules(rows([], [owner])[len(WATCHED) :]))
-        text += f'{{{{- if has "{owner.framework}" $frameworks }}}}\n{of_owner}{{{{- end }}}}\n'
+        text += _if(f'has "{owner.framework}" $frameworks', rules(rows([], [owner])[len(WATCHED) :]))
     return text + TAIL
+
+
+def _rule(resource: Resource, verbs: Sequence[str]) -> Raw:
+    return {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": list(verbs)}
+
+
+def _if(condition: str, found: Iterable[Raw]) -> str:
+    return f"{{{{- if {condition} }}}}\n{_lines(found)}{{{{- end }}}}\n"
 
 
 def _lines(found: Iterable[Raw]) -> str:

@@ -28,14 +28,14 @@ from core.workload import priority
 
 T = TypeVar("T")
 
-READ = ("get", "list", "watch")
+READ = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watched(Cached):
-    """A row. ``wakes`` is called with each change while this process leads; ``writes`` has the verbs beyond reading, by
-    subresource ('' is the object itself).
+    """A row. ``wakes`` is called with each change while this process leads; ``writes`` has the verbs beyond those of a
+    watch, by subresource ('' is the object itself).
 
     ``read_anew``: a new leader lists it by quorum read before its first cycle, because cycles depend on it. ``played``:
     ``simulate`` reads objects of it from files.
@@ -171,7 +171,7 @@ WATCHED: tuple[Watched, ...] = (
         },
         enters=Caches.workload_changed,
         wakes=Dispatcher.workload,
-        writes={"": ("create", "patch", "delete"), STATUS: ("update", "patch"), FINALIZERS: ("update",)},
+        writes={"": ("get", "create", "patch", "delete"), STATUS: ("update", "patch")},
         read_anew=True,
     ),
     Watched(
@@ -218,7 +218,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),
-        writes=_written(kind.resource, (kind, *kinds), {"": ("patch", "delete"), FINALIZERS: ("update",)}),
+        writes=_written(kind.resource, (kind, *kinds), {"": ("patch",), FINALIZERS: ("update",)}),
     )
 
 

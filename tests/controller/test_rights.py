@@ -45,7 +45,7 @@ def test_the_definitions_that_convert_between_versions_may_be_patched_and_no_oth
 
 def test_a_row_brings_its_rights_along() -> None:
     table = (*rows(KINDS.values()), Watched(resource=GADGETS, writes={"": ("create",), "status": ("patch",)}))
-    assert granted(table, "example.com", "gadgets") == {"get", "list", "watch", "create"}
+    assert granted(table, "example.com", "gadgets") == {"list", "watch", "create"}
     assert granted(table, "example.com", "gadgets/status") == {"patch"}
 
 
@@ -75,21 +75,22 @@ def writes(kind: JobKind) -> list[Write]:
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
 def test_the_rights_of_a_kind_are_those_that_its_starts_and_stops_use(kind: JobKind) -> None:
     own = Right(kind.resource, "patch")
-    assert {used(kind, each) for each in writes(kind)} - {Right(kind.resource, "delete")} == {own, *kind.rights}
+    assert {used(kind, each) for each in writes(kind)} == {own, *kind.rights}
 
 
-def test_a_job_may_be_patched_and_deleted_and_its_status_only_if_its_kind_writes_it() -> None:
+def test_a_job_may_be_patched_and_otherwise_written_only_as_its_kind_writes_it() -> None:
     table = rows(KINDS.values())
-    written = {kind: {right.subresource for right in kind.rights if right.resource == kind.resource} for kind in ALL}
     for kind in ALL:
-        assert {"patch", "delete"} <= granted(table, kind.group, kind.plural)
-        allowed = granted(table, kind.group, f"{kind.plural}/status")
-        assert allowed == ({"patch"} if "status" in written[kind] else set()), kind.plural
+        others = [right for each in ALL for right in each.rights if right.resource == kind.resource]
+        found = {right.verb for right in others if not right.subresource}
+        assert granted(table, kind.group, kind.plural) == {"list", "watch", "patch"} | found
+        status = {right.verb for right in others if right.subresource == "status"}
+        assert granted(table, kind.group, f"{kind.plural}/status") == status, kind.plural
     assert granted(table, "jobset.x-k8s.io", "jobsets/status") == set()
 
 
 def test_objects_that_belong_to_jobs_may_only_be_written_as_the_kind_of_the_jobs_says() -> None:
-    assert granted(rows([JOB_SET]), "batch", "jobs") == {"get", "list", "watch", "delete"}
+    assert granted(rows([JOB_SET]), "batch", "jobs") == {"list", "watch", "delete"}
 
 
 def test_each_row_may_be_followed_and_written_as_it_says_and_not_otherwise() -> None:
@@ -97,7 +98,7 @@ def test_each_row_may_be_followed_and_written_as_it_says_and_not_otherwise() -> 
     for row in table:
         name = row.resource.plural
         written = {subresource: set(verbs) for subresource, verbs in row.writes.items()}
-        assert granted(table, row.resource.group, name) == {"get", "list", "watch"} | written.pop("", set())
+        assert granted(table, row.resource.group, name) == {"list", "watch"} | written.pop("", set())
         for subresource in ("status", "finalizers"):
             assert granted(table, row.resource.group, f"{name}/{subresource}") == written.pop(subresource, set())
         assert written == {}

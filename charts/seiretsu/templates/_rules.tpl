@@ -2,50 +2,43 @@
 {{- define "seiretsu.rules" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
+{{- $gates := default (dict) $configuration.featureGates -}}
+{{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
 - apiGroups: [""]
   resources: [namespaces, limitranges, nodes, resourcequotas]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [multikueueconfigs, multikueueclusters, cohorts, workloadpriorityclasses, queues]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list, watch, create, patch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [list, watch, get, create, patch, delete]
 - apiGroups: [kueue.x-k8s.io]
   resources: [resourceflavors, admissionchecks, clusterqueues]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [admissionchecks/status, multikueueclusters/status, cohorts/status, clusterqueues/status, localqueues/status, queues/status]
   verbs: [patch]
-- apiGroups: [kueue.x-k8s.io]
-  resources: [workloads/finalizers]
-  verbs: [update]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/status]
   verbs: [update, patch]
 - apiGroups: [node.k8s.io]
   resources: [runtimeclasses]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, patch]
+  verbs: [list]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 - apiGroups: [apps]
-  resources: [replicasets]
-  verbs: [get]
-- apiGroups: [apps]
-  resources: [deployments]
-  verbs: [get]
-- apiGroups: [apps]
-  resources: [statefulsets]
+  resources: [replicasets, deployments, statefulsets]
   verbs: [get]
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
@@ -54,13 +47,7 @@
   resources: [trainjobs]
   verbs: [get]
 - apiGroups: [ray.io]
-  resources: [rayclusters]
-  verbs: [get]
-- apiGroups: [ray.io]
-  resources: [rayjobs]
-  verbs: [get]
-- apiGroups: [ray.io]
-  resources: [rayservices]
+  resources: [rayclusters, rayjobs, rayservices]
   verbs: [get]
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications]
@@ -72,37 +59,29 @@
   resources: [jobs]
   verbs: [get]
 - apiGroups: [kubeflow.org]
-  resources: [mpijobs]
+  resources: [mpijobs, pytorchjobs, tfjobs, xgboostjobs, paddlejobs, jaxjobs]
   verbs: [get]
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
   verbs: [get]
-- apiGroups: [kubeflow.org]
-  resources: [pytorchjobs]
-  verbs: [get]
-- apiGroups: [kubeflow.org]
-  resources: [tfjobs]
-  verbs: [get]
-- apiGroups: [kubeflow.org]
-  resources: [xgboostjobs]
-  verbs: [get]
-- apiGroups: [kubeflow.org]
-  resources: [paddlejobs]
-  verbs: [get]
-- apiGroups: [kubeflow.org]
-  resources: [jaxjobs]
-  verbs: [get]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
+{{- if ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false" }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end }}
+{{- if not (include "seiretsu.mountsCertificate" .) }}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch, patch]
   resourceNames: [resourceflavors.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io, localqueues.kueue.x-k8s.io, workloads.kueue.x-k8s.io, workloadpriorityclasses.kueue.x-k8s.io, cohorts.kueue.x-k8s.io, admissionchecks.kueue.x-k8s.io, topologies.kueue.x-k8s.io, provisioningrequestconfigs.kueue.x-k8s.io, multikueueconfigs.kueue.x-k8s.io, multikueueclusters.kueue.x-k8s.io]
+{{- end }}
 {{- if has "batch/job" $frameworks }}
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [batch]
   resources: [jobs/status]
   verbs: [patch]
@@ -110,126 +89,196 @@
   resources: [jobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "batch/job" $frameworks) }}
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/mpijob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [mpijobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [mpijobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/mpijob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [mpijobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "ray.io/rayjob" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [ray.io]
   resources: [rayjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [ray.io]
   resources: [rayjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "ray.io/rayjob" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "ray.io/raycluster" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [ray.io]
   resources: [rayclusters/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "ray.io/raycluster" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [delete]
+{{- end }}
 {{- if has "ray.io/rayservice" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [ray.io]
   resources: [rayservices]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [ray.io]
   resources: [rayservices/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "ray.io/rayservice" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayservices]
+  verbs: [delete]
+{{- end }}
 {{- if has "jobset.x-k8s.io/jobset" $frameworks }}
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, list, watch, delete]
+  verbs: [list, watch, delete]
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "jobset.x-k8s.io/jobset" $frameworks) }}
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [delete]
+{{- end }}
 {{- if has "trainer.kubeflow.org/trainjob" $frameworks }}
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
-  verbs: [get, list, watch, delete]
+  verbs: [list, watch, delete]
 - apiGroups: [trainer.kubeflow.org]
   resources: [trainjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [trainer.kubeflow.org]
   resources: [trainjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "trainer.kubeflow.org/trainjob" $frameworks) }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/pytorchjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [pytorchjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [pytorchjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/pytorchjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/tfjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [tfjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [tfjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/tfjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/xgboostjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [xgboostjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [xgboostjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/xgboostjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [xgboostjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/paddlejob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [paddlejobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [paddlejobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/paddlejob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [paddlejobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "kubeflow.org/jaxjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "kubeflow.org/jaxjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs]
+  verbs: [delete]
+{{- end }}
 {{- if has "workload.codeflare.dev/appwrapper" $frameworks }}
 - apiGroups: [workload.codeflare.dev]
   resources: [appwrappers]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [workload.codeflare.dev]
   resources: [appwrappers/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "workload.codeflare.dev/appwrapper" $frameworks) }}
+- apiGroups: [workload.codeflare.dev]
+  resources: [appwrappers]
+  verbs: [delete]
+{{- end }}
 {{- if has "sparkoperator.k8s.io/sparkapplication" $frameworks }}
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch]
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (hasKey $kept "afterDeactivatedByKueue") (has "sparkoperator.k8s.io/sparkapplication" $frameworks) }}
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
+  verbs: [delete]
+{{- end }}
 {{- if or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks) }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [list, watch, patch, delete]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
@@ -240,11 +289,11 @@
 {{- if has "statefulset" $frameworks }}
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end }}
 {{- if has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks }}
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end }}
 {{- end -}}

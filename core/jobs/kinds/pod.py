@@ -59,7 +59,7 @@ class Pod(JobKind):
     nested = False
     grouped = True
     marks = (Annotation.POD_SUSPENDING_PARENT,)
-    rights = (Right(_RESOURCE, "patch", "status"),)
+    rights = (Right(_RESOURCE, "patch", "status"), Right(_RESOURCE, "delete"))
     uid_label = ""
     form = Form(
         fields(
