@@ -185,7 +185,6 @@ _NOT_BUILT: Final = {
             "FailureRecoveryPolicy",
             "SchedulerLibraryIntegration",
             "ShortWorkloadNames",
-            "VisibilityOnDemand",
         ),
     ),
 }

@@ -1,5 +1,5 @@
-"""Decides who may read a page, as Kueue's metrics do: the API server checks the client's token (TokenReview) and the
-rights of its user (SubjectAccessReview: `get` of the page's path).
+"""Decides who may read what this process serves: the API server checks the client's token (TokenReview) and the rights
+of its user (SubjectAccessReview).
 
 Any client can send requests with any token. So the results are cached, and the reviews have a rate of their own.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Final, NamedTuple
 
 import structlog
@@ -33,81 +33,116 @@ REVIEWS_PER_SECOND, REVIEWS_AT_ONCE = 10.0, 20
 WAIT_SECONDS = 2.0
 
 
-class Verdict(NamedTuple):
-    """The HTTP status and sentence for a token, and when the review expires; status 200 allows."""
+class User(NamedTuple):
+    """Who sends a request, as the API server knows users."""
 
-    status: int
-    message: str
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Verdict(NamedTuple):
+    """The result of a review: a user or None, or a sentence that refuses (empty: allowed); until when it is used."""
+
+    user: User | None
+    refusal: str
     until: float
 
 
-class Access:
-    """Who may get the page at `path`. `check` has the decision."""
+class Reviews:
+    """Asks the API server, and remembers its answers."""
 
     def __init__(
         self,
         client: Client,
-        path: str,
         *,
         throttle: Throttle | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._path = path
         self._clock = clock
         self._throttle = throttle or Throttle(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
-        self._known: dict[bytes, Verdict] = {}
+        self._known: dict[Hashable, Verdict] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def check(self, authorization: bytes) -> None:
-        """Raises `RefusedError` unless the token in this header may get the page."""
+    async def user(self, authorization: bytes) -> User:
+        """Returns the user of the token in this header. Raises `RefusedError`."""
         scheme, _, token = authorization.decode("latin1").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise RefusedError(401, "send a token: Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.encode()).digest()
-        verdict = self._remembered(digest)
+        found = await self._reviewed(digest, lambda: self._user(token.strip()))
+        if found.user is None:
+            raise RefusedError(401, found.refusal)
+        return found.user
+
+    async def allow(self, user: User, wanted: Mapping[str, Raw], what: str) -> None:
+        """Raises `RefusedError` unless a user has a right: ``resourceAttributes`` or ``nonResourceAttributes``."""
+        ((kind, attributes),) = wanted.items()
+        key = (user, kind, *sorted(attributes.items()))
+        found = await self._reviewed(key, lambda: self._allowed(user, wanted, what))
+        if found.refusal:
+            raise RefusedError(403, found.refusal)
+
+    async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        verdict = self._remembered(key)
         if verdict is None:
             try:
                 async with asyncio.timeout(WAIT_SECONDS), self._one_at_a_time:
-                    verdict = self._remembered(digest) or await self._review(token.strip())
+                    verdict = self._remembered(key)
+                    if verdict is None:
+                        await self._throttle.take()
+                        verdict = await review()
             except TimeoutError:
-                raise RefusedError(503, "the API server has not reviewed the token in time: try again") from None
+                raise RefusedError(503, "the API server has not reviewed the request in time: try again") from None
             except ApiError as error:
-                log.warning("A token could not be reviewed", page=self._path, error=str(error))
-                raise RefusedError(503, "the API server did not review the token: the log has the reason") from None
-            self._remember(digest, verdict)
-        if verdict.status != 200:
-            raise RefusedError(verdict.status, verdict.message)
+                log.warning("A client could not be reviewed", error=str(error))
+                raise RefusedError(503, "the API server did not review the client: the log has the reason") from None
+            self._remember(key, verdict)
+        return verdict
 
-    def _remembered(self, digest: bytes) -> Verdict | None:
-        found = self._known.get(digest)
+    def _remembered(self, key: Hashable) -> Verdict | None:
+        found = self._known.get(key)
         return found if found is not None and self._clock() < found.until else None
 
-    def _remember(self, digest: bytes, verdict: Verdict) -> None:
-        self._known.pop(digest, None)
-        self._known[digest] = verdict
+    def _remember(self, key: Hashable, verdict: Verdict) -> None:
+        self._known.pop(key, None)
+        self._known[key] = verdict
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
 
-    async def _review(self, token: str) -> Verdict:
-        await self._throttle.take()
+    async def _user(self, token: str) -> Verdict:
         review = {**_review_of(TOKEN_REVIEWS), "spec": {"token": token}}
         status = (await self._client.create(TOKEN_REVIEWS, review)).get("status") or {}
         if not status.get("authenticated"):
-            return Verdict(401, "the API server does not accept the token", self._clock() + DENIED_SECONDS)
+            return Verdict(None, "the API server does not accept the token", self._clock() + DENIED_SECONDS)
         user = status.get("user") or {}
-        spec = {
-            "user": user.get("username", ""),
-            "uid": user.get("uid", ""),
-            "groups": user.get("groups") or [],
-            "extra": user.get("extra") or {},
-            "nonResourceAttributes": {"path": self._path, "verb": "get"},
-        }
+        extra = tuple(sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items()))
+        found = User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
+        return Verdict(found, "", self._clock() + ALLOWED_SECONDS)
+
+    async def _allowed(self, user: User, wanted: Mapping[str, Raw], what: str) -> Verdict:
+        extra = {key: list(values) for key, values in user.extra}
+        spec = {"user": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra, **wanted}
         answer = await self._client.create(ACCESS_REVIEWS, {**_review_of(ACCESS_REVIEWS), "spec": spec})
         if (answer.get("status") or {}).get("allowed"):
-            return Verdict(200, "", self._clock() + ALLOWED_SECONDS)
-        message = f"{spec['user']} may not get {self._path}: it needs the right get on the nonResourceURL {self._path}"
-        return Verdict(403, message, self._clock() + DENIED_SECONDS)
+            return Verdict(user, "", self._clock() + ALLOWED_SECONDS)
+        return Verdict(None, f"{user.name} may not {what}", self._clock() + DENIED_SECONDS)
+
+
+class Access:
+    """Who may get the page at `path`, as Kueue's metrics: users with the right `get` on the path. `check` decides."""
+
+    def __init__(self, reviews: Reviews, path: str) -> None:
+        self._reviews = reviews
+        self._path = path
+
+    async def check(self, authorization: bytes) -> None:
+        """Raises `RefusedError` unless the token in this header may get the page."""
+        user = await self._reviews.user(authorization)
+        what = f"get {self._path}: it needs the right get on the nonResourceURL {self._path}"
+        await self._reviews.allow(user, {"nonResourceAttributes": {"path": self._path, "verb": "get"}}, what)
 
 
 def _review_of(resource: Resource) -> Raw:

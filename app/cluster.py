@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
+from api import visibility
 from api.kinds import KINDS
 from api.names import NAMESPACE
 from api.objects import Raw, Resource
@@ -32,7 +33,8 @@ VALIDATING: Final = Resource(
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
-RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS)}
+API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
+RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS, API_SERVICES)}
 
 CONVERTED: Final = tuple(kind.crd_name for kind in KINDS if len(kind.versions) > 1)
 """The CRDs with a conversion webhook."""
@@ -129,6 +131,33 @@ class Charted:
                 patch.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": encoded})
             if patch:
                 await self._client.patch(resource, name, "", patch, type="json")
+
+
+class Aggregated:
+    """The APIServices of the visibility API, of which only the `caBundle`s are written."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.name = "APIServices"
+
+    async def carries(self, bundle: bytes) -> bool:
+        """Every APIService trusts `bundle`. One that is not there has no one to keep in step."""
+        return not await self._others(bundle)
+
+    async def publish(self, bundle: bytes) -> None:
+        """Sets every `caBundle`, and nothing else."""
+        patch: Raw = {"spec": {"caBundle": base64.b64encode(bundle).decode()}}
+        for name in await self._others(bundle):
+            await self._client.patch(API_SERVICES, name, "", patch)
+
+    async def _others(self, bundle: bytes) -> list[str]:
+        """The APIServices that trust something else."""
+        encoded, found = base64.b64encode(bundle).decode(), []
+        for name in visibility.API_SERVICES:
+            served = await _get(self._client, {"kind": API_SERVICES.kind, "metadata": {"name": name}})
+            if served is not None and served["spec"].get("caBundle") != encoded:
+                found.append(name)
+        return found
 
 
 class Converted:

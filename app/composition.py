@@ -11,10 +11,10 @@ from prometheus_client.core import Metric
 from starlette.types import Scope
 
 from api.crds import CONVERSION_PATH
-from api.objects import Raw, Resource
-from app.access import Access
+from api.objects import Key, Raw, Resource
+from app.access import Access, Reviews
 from app.application import METRICS, Application, metrics_page
-from app.cluster import MUTATING, VALIDATING, Charted, Converted, Installed, SecretStore
+from app.cluster import MUTATING, VALIDATING, Aggregated, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.connection import CLIENT
 from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
@@ -27,6 +27,7 @@ from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
 from app.verdicts import Verdicts
+from app.visibility import Visibility
 from app.watchdog import Watchdog
 from certs.directory import DirectoryStore
 from certs.keeper import Keeper
@@ -68,6 +69,10 @@ class Controller(Protocol):
         """The caches, as admission reads them."""
 
     @property
+    def workload(self) -> Callable[[Key], Raw | None]:
+        """Returns a Workload from the caches."""
+
+    @property
     def synced(self) -> bool:
         """Every cache has been read once."""
 
@@ -98,7 +103,8 @@ class Composition:
         self.converted = Converted(client, lambda: self._conversion(b""))
         self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
-        self.server = Server(self._listeners())
+        self.visibility = self._visibility()
+        self.server = Server([*self._listeners(), *([self.visibility[1]] if self.visibility else [])])
 
     @property
     def bound(self) -> Address:
@@ -116,6 +122,8 @@ class Composition:
         if isinstance(self.certificates, Keeper):
             self.certificates.add_target(self._target())
             self.certificates.add_target(self.converted)
+            if self.visibility and not self.setup.install:
+                self.certificates.add_target(Aggregated(self.client))
         await self.server.start()
         others = [str(listener.bound) for listener in self.server.listeners[1:]]
         log.info("Listening", address=str(self.bound), **({"others": others} if others else {}))
@@ -130,6 +138,8 @@ class Composition:
         self.tasks.start("webhook configurations", self.published.run())
         if isinstance(self.certificates, Keeper):
             self.tasks.start("conversion webhooks", self.converted.follow(self.certificates.wake))
+        if self.visibility:
+            self.tasks.start("visibility", self.visibility[0].run(self._trust_front_proxy))
         with reading():
             self.tasks.start("controller", self.controller.run())
             while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
@@ -217,7 +227,7 @@ class Composition:
         exposed = [metrics_page(self.metrics)]
         own_ports = [(self.setup.health, probes), (self.setup.metrics, exposed)]
         main = [*probes, *(exposed if self.setup.install else [])]
-        access = Access(self.client, METRICS)
+        access = Access(Reviews(self.client), METRICS)
         guarded = {} if self.setup.bind.local else {METRICS: access}
         routed = {**hooks, CONVERSION_PATH: convert}
         app = Application(routed, main, self.metrics, guarded=guarded, client=self._client, called=self._called)
@@ -230,6 +240,17 @@ class Composition:
                 app = Application({}, served, self.metrics, guarded={METRICS: access})
                 found.append(Listener(app, address, self.live.context))
         return found
+
+    def _visibility(self) -> tuple[Visibility, Listener] | None:
+        """Returns the server of the visibility API, and where it listens."""
+        if self.setup.visibility is None:
+            return None
+        served = Visibility(self.client, self.controller.lookup, self.controller.workload)
+        return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
+
+    def _trust_front_proxy(self, authority: bytes) -> None:
+        assert self.visibility is not None
+        self.visibility[1].tls = self.live.for_clients_of(authority)
 
     def _client(self, scope: Scope) -> None:
         # The API server has no certificate for conversions, which also depend on nothing but the objects in the call.

@@ -32,6 +32,7 @@ the API server has its own fairness and answers 429 when it is overloaded, and t
 
 SERVICE_SUFFIX = "-webhook-service"
 METRICS_SUFFIX = "-controller-manager-metrics-service"
+VISIBILITY_SUFFIX = "-visibility-server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,10 @@ class Setup:
 
     `health` is a separate port with plain HTTP, `metrics` one with TLS for clients with the right to read them; on a
     local address it has plain HTTP for any client. Without them, the main port answers probes, and outside of a cluster
-    metrics too: inside it, clients of the webhooks should not read them. `mounted` is whether `cert_dir`
-    has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret has it. With
-    `client_ca` only clients with a certificate of this CA (and one of `client_names`, if there are any) may call hooks.
+    metrics too: inside it, clients of the webhooks should not read them. `visibility` is the port of the visibility
+    API, None if that is off. `mounted` is whether `cert_dir` has certificates of another program; otherwise it has
+    Seiretsu's CA, and if it is None the Secret has it. With `client_ca` only clients with a certificate of this CA (and
+    one of `client_names`, if there are any) may call hooks.
     """
 
     bind: Address
@@ -72,6 +74,7 @@ class Setup:
     mounted: bool = False
     health: Address | None = None
     metrics: Address | None = None
+    visibility: Address | None = None
     readiness: str = "readyz"
     liveness: str = "healthz"
     tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
@@ -96,8 +99,9 @@ class Setup:
             host = _reachable(self.bind.host)
             return tuple(dict.fromkeys((host, *local, socket.gethostname().lower())))
         qualified = f"{self.service}.{self.namespace}.svc"
-        metrics = f"{self.configuration_prefix}{METRICS_SUFFIX}.{self.namespace}.svc"
-        return (qualified, f"{qualified}.cluster.local", f"{self.service}.{self.namespace}", metrics, *local)
+        others = (METRICS_SUFFIX, *((VISIBILITY_SUFFIX,) if self.visibility else ()))
+        services = [f"{self.configuration_prefix}{suffix}.{self.namespace}.svc" for suffix in others]
+        return (qualified, f"{qualified}.cluster.local", f"{self.service}.{self.namespace}", *services, *local)
 
     @property
     def configuration_prefix(self) -> str:
@@ -147,6 +151,7 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
         mounted=not management.enable,
         health=health,
         metrics=metrics,
+        visibility=_visibility(loaded),
         readiness=configuration.health.readiness_endpoint_name.strip("/") or "readyz",
         liveness=configuration.health.liveness_endpoint_name.strip("/") or "healthz",
         tls_minimum=tls.minimum(configuration.tls),
@@ -210,6 +215,17 @@ def _client_ca(options: Options) -> bytes:
     except pki.CertificateError as error:
         raise ValueError(f"--client-ca {options.client_ca}: {error}") from None
     raise ValueError(f"--client-ca {options.client_ca}: there is no certificate in it")
+
+
+def _visibility(loaded: Loaded) -> Address | None:
+    """Only with the section `visibilityServer`: an APIService whose server is down delays the deletion of every
+    namespace of the cluster, so nobody gets one unasked.
+    """
+    configuration = loaded.configuration
+    served = configuration.visibility_server
+    if "visibility_server" not in configuration.model_fields_set or not loaded.gates["VisibilityOnDemand"]:
+        return None
+    return Address(served.bind_address, served.bind_port)
 
 
 def _own_port(text: str, *, wanted: bool) -> Address | None:

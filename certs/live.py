@@ -7,9 +7,11 @@ into a separate context and verified with the bundle.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import tempfile
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -33,18 +35,9 @@ class LiveContext:
         ciphers: Sequence[str] = (),
         client_ca: bytes = b"",
     ) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = minimum
-        self.context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-        # A resumed session would outlive the certificate it was made with.
-        self.context.options |= ssl.OP_NO_TICKET
-        self.context.num_tickets = 0
-        self.context.set_alpn_protocols(["http/1.1"])
-        if ciphers:
-            self.context.set_ciphers(":".join(ciphers))
-        if client_ca:
-            self.context.verify_mode = ssl.CERT_OPTIONAL
-            self.context.load_verify_locations(cadata=client_ca.decode())
+        self._minimum, self._ciphers = minimum, tuple(ciphers)
+        self._others: weakref.WeakSet[ssl.SSLContext] = weakref.WeakSet()
+        self.context = self._made(client_ca)
         self.pair: Pair | None = None
         self.bundle = b""
 
@@ -57,14 +50,47 @@ class LiveContext:
         """
         if bundle:
             pki.verify_chain(pair, bundle, name, now)
-        scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.TemporaryDirectory(prefix="seiretsu-tls-") as directory:
-            chain, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
-            replace_file(chain, pair.chain_pem)
-            replace_file(key, pair.key_pem)
+        with _files(pair) as files:
             try:
-                scratch.load_cert_chain(chain, key)
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
             except ssl.SSLError as error:
                 raise CertificateError(f"certificate and key cannot be served: {error}") from error
-            self.context.load_cert_chain(chain, key)
+            for context in (self.context, *self._others):
+                context.load_cert_chain(*files)
         self.pair, self.bundle = pair, bundle
+
+    def for_clients_of(self, client_ca: bytes) -> ssl.SSLContext:
+        """Returns another context that serves the same pair, now and after each ``load``: its clients may send a
+        certificate of this CA (PEM; empty: of none).
+        """
+        made = self._made(client_ca)
+        if self.pair is not None:
+            with _files(self.pair) as files:
+                made.load_cert_chain(*files)
+        self._others.add(made)
+        return made
+
+    def _made(self, client_ca: bytes) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = self._minimum
+        context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+        # A resumed session would outlive the certificate it was made with.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        context.set_alpn_protocols(["http/1.1"])
+        if self._ciphers:
+            context.set_ciphers(":".join(self._ciphers))
+        if client_ca:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.load_verify_locations(cadata=client_ca.decode())
+        return context
+
+
+@contextlib.contextmanager
+def _files(pair: Pair) -> Iterator[tuple[Path, Path]]:
+    """The pair in files, which ``load_cert_chain`` needs."""
+    with tempfile.TemporaryDirectory(prefix="seiretsu-tls-") as directory:
+        chain, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+        replace_file(chain, pair.chain_pem)
+        replace_file(key, pair.key_pem)
+        yield chain, key

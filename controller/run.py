@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -69,7 +69,8 @@ class LeadershipLostError(Exception):
 class Controller:
     """Everything that communicates with the API server. ``run`` it in one task, once.
 
-    ``synced`` is true when the caches are complete; ``lookup`` answers admission from then on. ``reflectors``,
+    ``synced`` is true when the caches are complete; ``lookup`` answers admission from then on, ``workload`` has the
+    Workloads as they are. ``reflectors``,
     ``client.requests`` and ``scheduler.cycles`` are for metrics.
     """
 
@@ -89,6 +90,7 @@ class Controller:
         self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
         self.owners = Owners(self.caches, client)
         self.lookup: Lookup = cache_lookup(self.caches, self.owners)
+        self.workload: Callable[[Key], Raw | None] = self.caches.workloads.get
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
         self.metrics = QueueingMetrics(

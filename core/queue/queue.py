@@ -298,6 +298,10 @@ class Queue:
 
     def in_order(self, usage: Mapping[Key, float] | None = None) -> list[QueueEntry]:
         """Returns all waiting workloads, active or not, in the order in which they would be decided. Costs n log n."""
+        return sorted(self, key=self.rank(usage))
+
+    def rank(self, usage: Mapping[Key, float] | None = None) -> Callable[[QueueEntry], tuple[float, bool, QueueKey]]:
+        """Returns the sort key of that order."""
 
         def rank(entry: QueueEntry) -> tuple[float, bool, QueueKey]:
             local_queue = entry.group.local_queue
@@ -307,7 +311,7 @@ class Queue:
                 entry.key,
             )
 
-        return sorted(self, key=rank)
+        return rank
 
     def check(self) -> None:
         """Asserts the invariants."""

@@ -6,12 +6,15 @@ and `explain` use these queries, so their numbers agree. Read only.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from api.names import AdmittedReason, Condition, PendingReason
 from core.model import FlavorResource, Key, Workload
+from core.queue.queue import QueueEntry
 from core.quota.reservations import local_queue_of
 from core.quota.shares import share
 from core.state.state import State
@@ -131,19 +134,36 @@ class Place:
     active: bool
 
 
-def places(state: State, name: str) -> list[Place]:
-    """All that wait for a ClusterQueue, in order. Costs n log n."""
+PIECE: Final = 500
+"""So many workloads are sorted, or listed, between two pauses: less than a millisecond."""
+
+
+def places_in_steps(state: State, name: str) -> Iterator[Place | None]:
+    """Yields all that wait for a ClusterQueue, in order, and None where the caller may pause. Costs n log n.
+
+    The workloads are those of the first step. One that is removed during a pause is still yielded.
+    """
     queue = state.pending.queues.get(name)
     if queue is None:
-        return []
-    found: list[Place] = []
+        return
+    entries, rank = list(queue), queue.rank(dict(state.pending.local_usage))
+    pieces: list[list[QueueEntry]] = []
+    for start in range(0, len(entries), PIECE):
+        pieces.append(sorted(entries[start : start + PIECE], key=rank))
+        yield None
     seen: dict[Key, int] = {}
-    for position, entry in enumerate(queue.in_order(state.pending.local_usage)):
+    for position, entry in enumerate(heapq.merge(*pieces, key=rank)):
+        if position % PIECE == PIECE - 1:
+            yield None
         local_queue = local_queue_of(entry.workload)
         before = seen.get(local_queue, 0)
         seen[local_queue] = before + 1
-        found.append(Place(entry.workload, position, before, queue.is_active(entry)))
-    return found
+        yield Place(entry.workload, position, before, queue.is_active(entry))
+
+
+def places(state: State, name: str) -> list[Place]:
+    """All that wait for a ClusterQueue, in order. Costs n log n."""
+    return [each for each in places_in_steps(state, name) if each is not None]
 
 
 def place(state: State, key: Key) -> Place | None:

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route as Page
 
 from api.objects import Raw, Resource
-from app.access import REMEMBERED, Access
+from app.access import REMEMBERED, Access, Reviews
 from app.application import Application
 from app.limits import RefusedError
 from app.metrics import ProcessMetrics
@@ -46,7 +46,7 @@ class Moment:
 
 def access(reviewer: Reviewer) -> tuple[Access, Moment]:
     moment = Moment()
-    return Access(reviewer, "/metrics", throttle=Throttle(0), clock=lambda: moment.now), moment
+    return Access(Reviews(reviewer, throttle=Throttle(0), clock=lambda: moment.now), "/metrics"), moment
 
 
 async def status(asked: Access, header: bytes) -> int:
@@ -111,7 +111,7 @@ async def test_many_requests_with_one_token_cost_one_review_and_many_tokens_no_m
     assert len(reviewer.reviews) == 2
     for number in range(REMEMBERED + 100):
         await status(asked, b"Bearer x%d" % number)
-    assert len(asked._known) == REMEMBERED
+    assert len(asked._reviews._known) == REMEMBERED
 
 
 async def test_without_the_api_server_a_known_token_is_still_allowed() -> None:

@@ -157,10 +157,47 @@ def test_prometheus_verifies_the_certificate_of_the_metrics_unless_told_otherwis
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({}, "enableVisibilityAPF, enableVisibilityAuthReaderRoleBinding: no effect"),
+        (
+            {"enableVisibilityAPF": True, "enableVisibilityAuthReaderRoleBinding": False},
+            "enableVisibilityAPF: no effect",
+        ),
         ({"enableKueueViz": True}, "enableKueueViz: no effect"),
         ({"enableMutatingAdmissionPolicy": True}, "enableMutatingAdmissionPolicy: no effect"),
     ],
 )
 def test_the_notes_name_each_value_without_effect(values: Raw, told: str) -> None:
     assert told in notes(given(**values))
+
+
+@pytest.mark.parametrize(
+    ("values", "served"),
+    [
+        ({}, False),
+        ({"visibility": {"enabled": True}}, True),
+        ({"enableVisibilityAuthReaderRoleBinding": True}, True),
+        ({"managerConfig": {"controllerManagerConfigYaml": "visibilityServer: {bindPort: 9999}"}}, True),
+        (
+            {
+                "visibility": {"enabled": True},
+                "controllerManager": {"featureGates": [{"name": "VisibilityOnDemand", "enabled": False}]},
+            },
+            False,
+        ),
+    ],
+    ids=["by default", "by its value", "as in Kueue", "by the Configuration", "not without its gate"],
+)
+def test_the_visibility_api_is_served(values: Raw, served: bool) -> None:
+    found = documents(rendered(values))
+    services = [each for each in found if each["kind"] == "APIService"]
+    configuration = yaml.safe_load(
+        only(found, "ConfigMap", "seiretsu-config")["data"]["controller_manager_config.yaml"]
+    )
+    assert bool(services) == served
+    assert ("visibilityServer" in configuration) == served
+    if served:
+        assert not any(each["spec"].get("insecureSkipTLSVerify") for each in services)
+        (container,) = only(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+        (port,) = [each["containerPort"] for each in container["ports"] if each["name"] == "visibility"]
+        assert port == configuration["visibilityServer"]["bindPort"]
+        (allowed, *_) = only(found, "NetworkPolicy")["spec"]["ingress"]
+        assert port in [each["port"] for each in allowed["ports"]]

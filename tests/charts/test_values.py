@@ -111,6 +111,9 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "kubernetesClusterDomain": ("corp.example", ".svc.corp.example"),
     "mutatingWebhook.reinvocationPolicy": ("Never", "reinvocationPolicy: Never"),
     "webhooks.timeoutSeconds": (13, "timeoutSeconds: 13"),
+    "visibility.enabled": (True, "kind: APIService"),
+    "visibility.port": (4443, "port: 4443"),
+    "enableVisibilityAPF": (True, "kind: FlowSchema"),
 }
 """By value: another one that is valid, and what the chart then renders. All are given at once."""
 
@@ -131,14 +134,13 @@ ALONE: Final[dict[str, Any]] = {
     "crds.enabled": False,
     "crds.keep": False,
     "enableCertManager": False,
+    "enableVisibilityAuthReaderRoleBinding": True,
     "admissionPolicies.enabled": False,
     "webhooks.failurePolicy": "Ignore",
 }
 """Values that remove something, or that others above hide: each is given alone."""
 
 WITHOUT_EFFECT: Final = {
-    "enableVisibilityAPF": True,
-    "enableVisibilityAuthReaderRoleBinding": True,
     "enableKueueViz": True,
     "kueueViz": {"backend": {"priorityClassName": "high"}},
     "enableMutatingAdmissionPolicy": True,
@@ -279,6 +281,45 @@ def test_the_lease_is_where_the_configuration_says() -> None:
     assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"leases"}
     assert role["rules"][1]["resourceNames"] == ["ours"]
     assert binding["subjects"][0]["namespace"] == "queues"
+
+
+RETENTION = "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"
+
+
+def verbs(given: Raw, group: str, resource: str) -> set[str]:
+    """Returns what the app's ClusterRole allows with these values."""
+    role = only(documents(rendered(given)), "ClusterRole", "seiretsu-manager-role")
+    found = [each for each in role["rules"] if group in each["apiGroups"] and resource in each["resources"]]
+    return {verb for each in found for verb in each["verbs"]}
+
+
+def configured(text: str) -> Raw:
+    return {"managerConfig": {"controllerManagerConfigYaml": text}}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "always", "given", "then"),
+    [
+        ("batch", "jobs", {"get", "list", "watch", "patch"}, configured(RETENTION), {"delete"}),
+        ("", "pods", {"get", "list"}, {}, {"patch"}),
+        ("apiextensions.k8s.io", "customresourcedefinitions", set(), {}, {"get", "list", "watch", "patch"}),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
+    ],
+    ids=["jobs are deleted by a retention", "pods lose a gate", "definitions get the CA", "webhooks get the CA"],
+)
+def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
+    group: str, resource: str, always: set[str], given: Raw, then: set[str]
+) -> None:
+    without = {"enableCertManager": True} | configured("featureGates: {ElasticJobsViaWorkloadSlices: false}")
+    assert verbs(without, group, resource) == always
+    assert verbs(given, group, resource) == always | then
+
+
+def test_with_a_mounted_certificate_and_without_multikueue_no_secret_may_be_read() -> None:
+    found = documents(rendered({"enableCertManager": True} | configured("featureGates: {MultiKueue: false}")))
+    roles = [each for each in found if each["kind"] in ("Role", "ClusterRole")]
+    named = [resource for role in roles for rule in role.get("rules") or () for resource in rule.get("resources", ())]
+    assert "secrets" not in named
 
 
 def test_the_pods_meet_the_restricted_pod_security_standard() -> None:

@@ -1,17 +1,12 @@
-"""The chart on a real control plane: helm installs it, and the app runs as the Deployment says, with the rights of its
-service account. Nothing runs containers here, so the test plays kubelet: it starts the program with the container's
-arguments, with the ConfigMap mounted where they can be read, and with a token of the service account.
-"""
+"""The chart on a real control plane: installed, upgraded and removed by helm (``charted``)."""
 
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,11 +19,11 @@ from devcluster import build
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
-from tests.serving import Served
+from tests.cluster.accounts import kubeconfig_of
+from tests.cluster.charted import CHART, NAMESPACE, RELEASE, deployed, get, helm, install
 
 ROOT = Path(__file__).parents[2]
-CHART, EXAMPLES = ROOT / "charts" / "seiretsu", ROOT / "examples"
-RELEASE, NAMESPACE = "seiretsu", "queue-system"
+EXAMPLES = ROOT / "examples"
 
 pytestmark = pytest.mark.cluster
 
@@ -39,50 +34,6 @@ def plane() -> Iterator[ControlPlane]:
     group = NodeGroup(labels={"seiretsu.dev/pool": "standard"})
     with ControlPlane.start(spec=Spec(nodes=(group,))) as started:
         yield started
-
-
-def helm(plane: ControlPlane, *arguments: str, name: str = "helm") -> subprocess.CompletedProcess[str]:
-    program = build.ensure(name)[name]
-    words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
-    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
-
-
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def get(plane: ControlPlane, *words: str) -> Raw:
-    found: Raw = json.loads(plane.kubectl("get", *words, "-o", "json", check=True).stdout)
-    return found
-
-
-def install(plane: ControlPlane, tmp_path: Path, name: str = "helm") -> Path:
-    """helm install, on ports that are free here; returns the file of values."""
-    webhook, health, metrics = free_ports(3)
-    configuration = {
-        "webhook": {"port": webhook},
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-        "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
-        "leaderElection": {"leaderElect": True},
-    }
-    values = tmp_path / "values.yaml"
-    values.write_text(
-        yaml.safe_dump(
-            {
-                "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration)},
-                "webhookService": {"ports": [{"port": webhook, "targetPort": "webhook"}]},
-            }
-        )
-    )
-    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(values), name=name)
-    assert done.returncode == 0, done.stderr
-    return values
 
 
 def until(condition: Callable[[], object], within: float = 120.0) -> None:
@@ -97,49 +48,13 @@ def shows(file: Path, text: str) -> bool:
     return text in file.read_text()
 
 
-def account_kubeconfig(plane: ControlPlane, account: str, path: Path, namespace: str = NAMESPACE) -> Path:
-    """A kubeconfig with nothing but a token of the service account."""
-    token = plane.kubectl("create", "token", account, "-n", namespace, check=True).stdout.strip()
-    admin = json.loads(plane.kubeconfig.read_text())
-    admin["users"] = [{"name": "pod", "user": {"token": token}}]
-    for context in admin["contexts"]:
-        context["context"]["user"] = "pod"
-    path.write_text(json.dumps(admin))
-    return path
-
-
-@contextmanager
-def deployed(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
-    """The Deployment's container as a process of this machine."""
-    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", NAMESPACE)["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    command, *arguments = container["args"]
-    assert command == "serve"
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    for mount in container["volumeMounts"]:
-        configured = volumes[mount["name"]].get("configMap")
-        if configured:
-            folder = tmp_path / mount["name"]
-            folder.mkdir()
-            for name, text in get(plane, "configmap", configured["name"], "-n", NAMESPACE)["data"].items():
-                (folder / name).write_text(text)
-            arguments = [word.replace(mount["mountPath"], str(folder)) for word in arguments]
-    kubeconfig = account_kubeconfig(plane, pod["serviceAccountName"], tmp_path / "kubeconfig")
-    served = Served(arguments, {"KUBECONFIG": str(kubeconfig)})
-    try:
-        yield served
-    finally:
-        if served.process.poll() is None:
-            served.process.kill()
-        served.wait()
-
-
 def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: ControlPlane, tmp_path: Path) -> None:
     values = install(plane, tmp_path)
     with deployed(plane, tmp_path) as served:
         served.ready()
         walk(plane)
         a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
+        what_waits_is_asked_through_the_api_server(plane, tmp_path)
         an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
         refused = [event for event in served.events if "orbidden" in json.dumps(event)]
         assert not refused, "the chart's roles lack a right that the app uses"
@@ -157,7 +72,7 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
 
 
 def test_helm_3_installs_upgrades_and_uninstalls_it_as_well(plane: ControlPlane, tmp_path: Path) -> None:
-    values = install(plane, tmp_path, "helm3")
+    values = install(plane, tmp_path, name="helm3")
     with deployed(plane, tmp_path) as served:
         served.ready()
         an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm3")
@@ -195,7 +110,7 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
     plane.kubectl("create", "serviceaccount", "user", "-n", "team-a", check=True)
     words = ("rolebinding", "user", "--clusterrole=edit", "--serviceaccount=team-a:user", "-n", "team-a")
     plane.kubectl("create", *words, check=True)
-    file = account_kubeconfig(plane, "user", tmp_path / "user", "team-a")
+    file = kubeconfig_of(plane, "team-a", "user", tmp_path)
 
     def as_user(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return plane.kubectl(*words, "-n", "team-a", f"--kubeconfig={file}", stdin=stdin)
@@ -220,6 +135,53 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
     for what in ("workloads.kueue.x-k8s.io", "workloads.kueue.x-k8s.io/status", "localqueues.kueue.x-k8s.io"):
         assert as_user("auth", "can-i", "patch", what).stdout.strip() == "no"
     plane.kubectl("delete", "job", job, "-n", "team-a", check=True)
+
+
+PENDING = "/apis/visibility.kueue.x-k8s.io/{version}/{queue}/pendingworkloads{query}"
+
+
+def what_waits_is_asked_through_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
+    """The visibility API, with the rights of the administrator and of the user of a namespace, and as a program."""
+    plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta2.visibility.kueue.x-k8s.io", check=True)
+    plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.visibility.kueue.x-k8s.io", check=True)
+    manifest = yaml.safe_load((EXAMPLES / "jobs" / "train.yaml").read_text().replace('cpu: "2"', 'cpu: "50"'))
+    for name in ("first", "second", "third"):
+        manifest["metadata"] = {**manifest["metadata"], "name": name}
+        manifest["metadata"].pop("generateName", None)
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(manifest), check=True)
+
+    def asked(queue: str, query: str = "", version: str = "v1beta2", **given: str) -> Raw:
+        path = PENDING.format(version=version, queue=queue, query=query)
+        done = plane.kubectl("get", "--raw", path, *(f"--{name}={value}" for name, value in given.items()))
+        found: Raw = json.loads(done.stdout) if done.returncode == 0 else {"refused": done.stderr}
+        return found
+
+    def jobs(found: Raw) -> list[str]:
+        return [each["metadata"]["ownerReferences"][0]["name"] for each in found["items"]]
+
+    local = "namespaces/team-a/localqueues/main"
+    until(lambda: len(asked("clusterqueues/team-a")["items"]) == 3)
+    for version in ("v1beta1", "v1beta2"):
+        found = asked("clusterqueues/team-a", version=version)
+        assert (found["kind"], found["apiVersion"]) == (
+            "PendingWorkloadsSummary",
+            f"visibility.kueue.x-k8s.io/{version}",
+        )
+        assert sorted(jobs(found)) == ["first", "second", "third"]
+        assert [each["positionInClusterQueue"] for each in found["items"]] == [0, 1, 2]
+    order = jobs(asked("clusterqueues/team-a"))
+    assert jobs(asked("clusterqueues/team-a", "?offset=1&limit=1")) == order[1:2]
+    assert jobs(asked(local, "?offset=1")) == order[1:]
+    assert [each["positionInLocalQueue"] for each in asked(local)["items"]] == [0, 1, 2]
+    assert 'clusterqueue.visibility.kueue.x-k8s.io "none" not found' in asked("clusterqueues/none")["refused"]
+
+    kubeconfig = str(tmp_path / "kubeconfig-team-a-user")
+    until(lambda: "items" in asked(local, kubeconfig=kubeconfig))
+    assert "orbidden" in asked("clusterqueues/team-a", kubeconfig=kubeconfig)["refused"]
+
+    listed = plane.kubectl("api-resources", "--api-group=visibility.kueue.x-k8s.io", "-o", "name", check=True)
+    assert listed.returncode == 0
+    plane.kubectl("delete", "jobs", "first", "second", "third", "-n", "team-a", check=True)
 
 
 def an_upgrade_keeps_every_ca(plane: ControlPlane, values: Path, tmp_path: Path, name: str) -> None:

@@ -2,26 +2,38 @@
 
 One function is the life of all kinds (``kinds`` has a row for each). All operators run beside one control plane; kwok
 runs the pods. Ray's dashboards and spark-submit are stand-ins (``operators``), and so is Flux's operator (``kinds``).
+Seiretsu is installed by its chart and has the rights that the chart grants; the last test compares them with those that
+it asked for in all tests of this file.
 """
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from api.objects import Raw
+from api.names import Label
+from api.objects import Raw, Resource
 from bench.kinds import QUEUE, local_queues, played, twice
 from core.jobs.kinds import supported
+from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
+from tests.cluster.accounts import kubeconfig_of
+from tests.cluster.audit import Audit, Use
+from tests.cluster.charted import NAMESPACE, RELEASE, deployed, get, install
 from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_of
 from tests.cluster.operators import alone
 from tests.cluster.world import World, holds, job, local_queue, ours
 from tests.observing import observing
-from tests.serving import Served, serving
+from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
 
@@ -32,36 +44,46 @@ TOLERATION = {"key": "pool-one", "operator": "Exists", "effect": "NoSchedule"}
 
 
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-CONFIGURATION = f"""
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-leaderElection: {{leaderElect: false}}
-featureGates: {{SparkApplicationIntegration: true}}
-integrations: {{frameworks: [{", ".join(dict.fromkeys(case.framework for case in CASES))}]}}
-waitForPodsReady: {{timeout: 10m}}
-"""
+LEASES = "leases"
+"""The namespace of the Lease."""
+CONFIGURATION: Raw = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "leaderElection": {"leaderElect": True, "resourceNamespace": LEASES},
+    "featureGates": {"SparkApplicationIntegration": True, "MultiKueue": False},
+    "integrations": {"frameworks": list(dict.fromkeys(case.framework for case in CASES))},
+    "waitForPodsReady": {"timeout": "10m"},
+    "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},
+}
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """What Seiretsu's account asks the API server for."""
+    return Audit(tmp_path_factory.mktemp("audit"), f"system:serviceaccount:{NAMESPACE}:{RELEASE}")
+
+
+@pytest.fixture(scope="module")
+def plane(audit: Audit) -> Iterator[ControlPlane]:
     """A control plane with nodes of two pools, whose labels have different keys, one of them tainted."""
     taint = {"key": "pool-one", "value": "yes", "effect": "NoSchedule"}
     pools = (
         NodeGroup(count=1, prefix="one", labels=ONE, taints=(taint,)),
         NodeGroup(count=1, prefix="two", labels=TWO),
     )
-    with alone(), ControlPlane.start(spec=Spec(nodes=pools)) as started:
-        started.kubectl("create", "namespace", SPACE, check=True)
+    with alone(), ControlPlane.start(spec=Spec(nodes=pools, apiserver=audit.options())) as started:
+        for name in (SPACE, LEASES):
+            started.kubectl("create", "namespace", name, check=True)
         started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", SPACE, check=True)
         yield started
 
 
 @pytest.fixture(scope="module")
 def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """`seiretsu serve`, which is ready before there is a definition of any of these kinds."""
+    """Seiretsu as the chart installs it; it is ready before there is a definition of any of these kinds."""
     directory = tmp_path_factory.mktemp("serve")
-    (directory / "config.yaml").write_text(CONFIGURATION)
-    with serving(plane.kubeconfig, directory, "--config", str(directory / "config.yaml")) as process:
+    install(plane, directory, CONFIGURATION)
+    with deployed(plane, directory) as process:
         process.ready()
         yield process
 
@@ -187,3 +209,96 @@ def test_the_example_of_ray_runs_as_it_is(world: World) -> None:
     printed = world.example("ray_job.py")
     phases = re.findall(r"^squares-\S+ is (\w+)", printed, re.MULTILINE)
     assert phases[-2:] == ["running", "succeeded"], printed
+
+
+@pytest.mark.parametrize("owner", KNOWN.values(), ids=lambda owner: owner.kind)
+def test_the_owner_of_a_job_is_read(world: World, audit: Audit, owner: Resource) -> None:
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": "absent", "uid": "1", "controller": True}
+    made = job(f"of-{owner.kind.lower()}", "any", cpu=1, pods=1, seconds=1)
+    made["metadata"]["ownerReferences"] = [reference]
+    text = json.dumps(made)
+    done = world.plane.kubectl("create", "--dry-run=server", "-n", SPACE, "-f", "-", stdin=text, check=True)
+    assert "dry run" in done.stdout
+    use = Use(owner.group, owner.plural, "get", SPACE, "absent")
+    world.until("it is read", lambda: use in audit.asked())
+
+
+def test_objects_that_no_job_needs_are_created_changed_and_released(world: World) -> None:
+    queue(world, "rest", 0)
+    world.create(
+        ours("AdmissionCheck", "check", {"controllerName": "example.com/any"}),
+        ours("ResourceFlavor", "unused", {}),
+        ours("Cohort", "cohort", {}),
+        {**ours("Queue", "first", {"clusterQueue": "rest"}), "apiVersion": "kueue.x-k8s.io/v1alpha1"},
+    )
+    world.until("the Queue has a LocalQueue", lambda: world.get("localqueues", "first"))
+    first = {"apiVersion": "kueue.x-k8s.io/v1alpha1", "kind": "Queue", "metadata": {"name": "first"}}
+    world.until("the Queue has a status", lambda: world.read(first).get("status"))
+    world.patch("localqueues", "first", {"spec": {"clusterQueue": None}})
+
+    def moved() -> bool:
+        return bool(world.get("localqueues", "first")["spec"].get("clusterQueue") == "rest")
+
+    world.until("its LocalQueue is of its ClusterQueue again", moved)
+    world.until("the Cohort has a status", lambda: world.get("cohorts", "cohort").get("status"))
+    waiting = job("waiting", "rest", cpu=1, pods=1, seconds=1)
+    world.create(waiting)
+    world.until("the Job waits", lambda: world.workload("waiting"))
+    world.merge(waiting, {"metadata": {"labels": {Label.QUEUE_NAME: None}}})
+    world.until("a Job that is not queued any more has no Workload", lambda: not world.workload("waiting"))
+    world.remove(waiting)
+    world.until("the Job is gone", lambda: not world.read(waiting))
+    bearer = {"admissionchecks": "check", "resourceflavors": "unused", "clusterqueues": "rest"}
+    for plural, name in bearer.items():
+        world.until(f"{name} has a finalizer", lambda p=plural, n=name: world.get(p, n)["metadata"].get("finalizers"))  # type: ignore[misc]
+        world.delete(plural, name)
+        world.until(f"{name} is gone", lambda p=plural, n=name: not world.get(p, n))  # type: ignore[misc]
+
+
+def test_a_secret_with_the_ca_that_is_deleted_is_made_again(world: World) -> None:
+    name = f"{RELEASE}-webhook-server-cert"
+    before = get(world.plane, "secret", name, "-n", NAMESPACE)["metadata"]["uid"]
+    world.plane.kubectl("delete", "secret", name, "-n", NAMESPACE, check=True)
+    served = f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}"
+
+    def made() -> bool:
+        found = world.plane.administrator.get(served)
+        return found is not None and found["metadata"]["uid"] != before
+
+    world.until("it is there again", made)
+
+
+def test_metrics_are_read_by_an_account_with_the_right(world: World, tmp_path: Path) -> None:
+    plane = world.plane
+    plane.kubectl("create", "serviceaccount", "reader", "-n", SPACE, check=True)
+    bound = (f"--clusterrole={RELEASE}-metrics-reader", f"--serviceaccount={SPACE}:reader")
+    plane.kubectl("create", "clusterrolebinding", "reader", *bound, check=True)
+    file = kubeconfig_of(plane, SPACE, "reader", tmp_path)
+    token = json.loads(file.read_text())["users"][0]["user"]["token"]
+    service = get(plane, "service", f"{RELEASE}-controller-manager-metrics-service", "-n", NAMESPACE)["spec"]
+    configuration = get(plane, "configmap", f"{RELEASE}-config", "-n", NAMESPACE)["data"]
+    (text,) = configuration.values()
+    port = int(yaml.safe_load(text)["metrics"]["bindAddress"].rpartition(":")[2])
+    assert service["ports"][0]["targetPort"] == "metrics"
+
+    def status() -> int:
+        unverified = ssl._create_unverified_context()  # this machine is not called as the Service is
+        with contextlib.closing(http.client.HTTPSConnection("127.0.0.1", port, context=unverified)) as connection:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+            return connection.getresponse().status
+
+    world.until("they are read", lambda: status() == 200)
+
+
+REASONED = {
+    Use("kueue.x-k8s.io", "workloads", "get"): "read again after a write of unknown outcome or with a conflict",
+    Use("kueue.x-k8s.io", "admissionchecks/status", "patch"): "for the checks of MultiKueue",
+    Use("kueue.x-k8s.io", "multikueueclusters/status", "patch"): "for the clusters of MultiKueue",
+}
+"""Rights that need not be used in these tests, and what they are for."""
+
+
+def test_all_rights_of_the_chart_are_used_and_no_other_is_missing(world: World, audit: Audit) -> None:
+    """For all tests of this file; one alone does not use them all."""
+    assert audit.denied() == []
+    assert audit.unused(world.plane) - set(REASONED) == set()

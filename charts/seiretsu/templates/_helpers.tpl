@@ -39,6 +39,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "seiretsu.fullname" . }}-controller-manager-metrics-service
 {{- end -}}
 
+{{- /* The name is known to the app, which puts it into its certificate. */ -}}
+{{- define "seiretsu.visibilityService" -}}
+{{ include "seiretsu.fullname" . }}-visibility-server
+{{- end -}}
+
+{{- /* "true" where the visibility API is served. */ -}}
+{{- define "seiretsu.visible" -}}
+{{- $configuration := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
+{{- $gates := default (dict) $configuration.featureGates -}}
+{{- range .Values.controllerManager.featureGates -}}
+{{- $_ := set $gates .name .enabled -}}
+{{- end -}}
+{{- $wanted := or .Values.visibility.enabled .Values.enableVisibilityAuthReaderRoleBinding $configuration.visibilityServer -}}
+{{- if and $wanted (ne (toString (get $gates "VisibilityOnDemand")) "false") -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "seiretsu.webhookSecret" -}}
 {{ include "seiretsu.fullname" . }}-webhook-server-cert
 {{- end -}}
@@ -94,6 +112,9 @@ info
 {{- $_ := set $certs "enable" false -}}
 {{- end -}}
 {{- $own := dict "namespace" .Release.Namespace "internalCertManagement" $certs -}}
+{{- if include "seiretsu.visible" . -}}
+{{- $_ := set $own "visibilityServer" (merge (default (dict) $given.visibilityServer) (dict "bindPort" 8082)) -}}
+{{- end -}}
 {{- $gates := dict -}}
 {{- range .Values.controllerManager.featureGates -}}
 {{- $_ := set $gates .name .enabled -}}
@@ -155,6 +176,7 @@ true
 webhook: {{ default 9443 (default (dict) $configuration.webhook).port }}
 health: {{ $health | splitList ":" | last }}
 metrics: {{ $metrics | splitList ":" | last | default 0 }}
+visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | default 0 }}
 {{- end -}}
 
 {{- /* Fails for values that are valid each, but not together. */ -}}

@@ -1,0 +1,236 @@
+"""The visibility API as its clients see it: who may ask, what is answered, in which order and pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from api.objects import Key, Raw, Resource
+from app.access import Reviews
+from app.connection import CLIENT
+from app.visibility import FrontProxy, Visibility
+from controller.kube.client import Client
+from controller.kube.throttle import Throttle
+from core.model import LocalQueue
+from core.state.lookup import Lookup
+from core.state.state import State
+from tests.builders import cluster_queue, workload
+
+AUTHENTICATION = {
+    "requestheader-client-ca-file": "the CA",
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-username-headers": '["X-Remote-User"]',
+    "requestheader-group-headers": '["X-Remote-Group"]',
+    "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+}
+BASE = "/apis/visibility.kueue.x-k8s.io/v1beta2"
+ADMINISTRATOR = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+
+
+class Reviewer(Client):
+    """An API server in which `ann` may read the LocalQueue `main` of `ns`, by any way that identifies her."""
+
+    def __init__(self) -> None:
+        self.reviews: list[Raw] = []
+
+    async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
+        self.reviews.append(body)
+        spec = body["spec"]
+        if body["kind"] == "TokenReview":
+            return {"status": {"authenticated": spec["token"] == "of-ann", "user": {"username": "ann"}}}
+        wanted = spec.get("resourceAttributes") or {}
+        discovery = spec.get("nonResourceAttributes") == {"path": "/apis", "verb": "get"}
+        mine = (wanted.get("namespace"), wanted.get("name"), wanted.get("subresource")) == (
+            "ns",
+            "main",
+            "pendingworkloads",
+        )
+        return {"status": {"allowed": discovery or (spec["user"] == "ann" and mine)}}
+
+
+def raw(key: Key) -> Raw:
+    queue = "other" if key.name == "w2" else "main"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-of-{key.name}", "uid": "u", "controller": True}
+    metadata = {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner], "labels": {"a": "b"}}
+    return {"metadata": metadata, "spec": {"queueName": queue}}
+
+
+def state() -> State:
+    """Four workloads wait for a ClusterQueue: w3 is the most important one, w2 is in another LocalQueue."""
+    made = State()
+    made.set_cluster_queue("cq", cluster_queue("cq"))
+    made.set_cluster_queue("empty", cluster_queue("empty"))
+    for name in ("main", "other"):
+        made.set_local_queue(Key("ns", name), LocalQueue(Key("ns", name), "cq"))
+    made.set_local_queue(Key("ns", "lost"), LocalQueue(Key("ns", "lost"), "absent"))
+    for number in range(4):
+        key = Key("ns", f"w{number}")
+        queue = "other" if number == 2 else "main"
+        made.set_workload(
+            key, workload(key.name, 1, queue=queue, priority=9 if number == 3 else 0, created=float(number))
+        )
+    return made
+
+
+class Served:
+    """The application, and requests for it by the client whose certificate has the name ``client``."""
+
+    def __init__(self, client: str | None = "front-proxy-client", *, synced: bool = True) -> None:
+        self.reviewer = Reviewer()
+        lookup = Lookup(state(), ready=lambda: synced)
+        self.app = Visibility(self.reviewer, lookup, raw, reviews=Reviews(self.reviewer, throttle=Throttle(0)))
+        self.app.proxy = FrontProxy.read(AUTHENTICATION)
+        self.client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app({**scope, "state": {CLIENT: self.client}}, receive, send)
+
+    async def get(self, path: str, headers: Mapping[str, str] = ADMINISTRATOR, method: str = "GET") -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self), base_url="https://here") as client:
+            return await client.request(method, path, headers=dict(headers))
+
+
+def names(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [each["metadata"]["name"] for each in answer.json()["items"]]
+
+
+async def test_the_answer_is_a_summary_with_positions_and_owners() -> None:
+    found = (await Served().get(f"{BASE}/clusterqueues/cq/pendingworkloads")).json()
+    assert (found["kind"], found["apiVersion"]) == ("PendingWorkloadsSummary", "visibility.kueue.x-k8s.io/v1beta2")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job-of-w3", "uid": "u"}
+    assert found["items"][0] == {
+        "metadata": {"name": "w3", "namespace": "ns", "ownerReferences": [owner]},
+        "priority": 9,
+        "localQueueName": "main",
+        "positionInClusterQueue": 0,
+        "positionInLocalQueue": 0,
+    }
+    positions = [(each["positionInClusterQueue"], each["positionInLocalQueue"]) for each in found["items"]]
+    assert positions == [(0, 0), (1, 1), (2, 2), (3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("clusterqueues/cq/pendingworkloads", ["w3", "w0", "w1", "w2"]),
+        ("clusterqueues/cq/pendingworkloads?limit=2", ["w3", "w0"]),
+        ("clusterqueues/cq/pendingworkloads?offset=1&limit=2", ["w0", "w1"]),
+        ("clusterqueues/cq/pendingworkloads?offset=3", ["w2"]),
+        ("clusterqueues/cq/pendingworkloads?offset=9", []),
+        ("clusterqueues/cq/pendingworkloads?limit=0", []),
+        ("clusterqueues/cq/pendingworkloads?limit=-1", []),
+        ("clusterqueues/cq/pendingworkloads?offset=-5&limit=1", ["w3"]),
+        ("clusterqueues/cq/pendingworkloads?limit=99999999999999999999999999", ["w3", "w0", "w1", "w2"]),
+        ("clusterqueues/empty/pendingworkloads", []),
+        ("namespaces/ns/localqueues/main/pendingworkloads", ["w3", "w0", "w1"]),
+        ("namespaces/ns/localqueues/main/pendingworkloads?offset=1&limit=1", ["w0"]),
+        ("namespaces/ns/localqueues/other/pendingworkloads", ["w2"]),
+        ("namespaces/ns/localqueues/lost/pendingworkloads", []),
+    ],
+)
+async def test_workloads_come_in_the_order_of_the_queue_page_by_page(path: str, expected: list[str]) -> None:
+    assert names(await Served().get(f"{BASE}/{path}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "reason"),
+    [
+        ("clusterqueues/none/pendingworkloads", 404, "NotFound"),
+        ("namespaces/ns/localqueues/none/pendingworkloads", 404, "NotFound"),
+        ("namespaces/ns/clusterqueues/cq/pendingworkloads", 404, "NotFound"),
+        ("clusterqueues", 404, "NotFound"),
+        ("clusterqueues/cq/pendingworkloads?limit=many", 400, "BadRequest"),
+    ],
+)
+async def test_other_requests_get_a_status_with_the_reason(path: str, code: int, reason: str) -> None:
+    answer = await Served().get(f"{BASE}/{path}")
+    found = answer.json()
+    assert (answer.status_code, found["kind"], found["code"], found["reason"]) == (code, "Status", code, reason)
+
+
+async def test_nothing_can_be_written_and_nothing_is_answered_before_the_queues_are_known() -> None:
+    path = f"{BASE}/clusterqueues/cq/pendingworkloads"
+    assert (await Served().get(path, method="DELETE")).status_code == 405
+    assert (await Served(synced=False).get(path)).status_code == 503
+
+
+def as_ann(**more: str) -> dict[str, str]:
+    return {"X-Remote-User": "ann", **more}
+
+
+@pytest.mark.parametrize(
+    ("client", "headers", "expected"),
+    [
+        ("front-proxy-client", as_ann(), 200),
+        ("front-proxy-client", {}, 401),
+        (None, as_ann(), 401),
+        (None, ADMINISTRATOR, 401),
+        ("another", ADMINISTRATOR, 401),
+        ("front-proxy-client", {"X-Remote-User": "bob"}, 403),
+        (None, {"Authorization": "Bearer of-ann"}, 200),
+        (None, {"Authorization": "Bearer forged"}, 401),
+    ],
+    ids=[
+        *("the API server for a user", "the API server for nobody", "a client that says who it is"),
+        *("a client that says it is the administrator", "another certificate", "a user without the right"),
+        *("a token", "a wrong token"),
+    ],
+)
+async def test_only_the_api_server_may_name_its_user(
+    client: str | None, headers: dict[str, str], expected: int
+) -> None:
+    served = Served(client)
+    answer = await served.get(f"{BASE}/namespaces/ns/localqueues/main/pendingworkloads", headers)
+    assert answer.status_code == expected
+
+
+async def test_nobody_is_believed_before_the_ca_is_known() -> None:
+    served = Served()
+    served.app.proxy = FrontProxy()
+    assert (await served.get("/apis", ADMINISTRATOR)).status_code == 401
+
+
+async def test_the_api_server_is_asked_about_the_user_with_groups_and_extra() -> None:
+    served = Served()
+    headers = as_ann(**{"X-Remote-Group": "team", "X-Remote-Extra-Example.com%2fScope": "x"})
+    await served.get(f"{BASE}/namespaces/ns/localqueues/main/pendingworkloads", headers)
+    (review,) = served.reviewer.reviews
+    assert review["spec"] == {
+        "user": "ann",
+        "uid": "",
+        "groups": ["team"],
+        "extra": {"example.com/scope": ["x"]},
+        "resourceAttributes": {
+            "verb": "get",
+            "group": "visibility.kueue.x-k8s.io",
+            "version": "v1beta2",
+            "resource": "localqueues",
+            "subresource": "pendingworkloads",
+            "namespace": "ns",
+            "name": "main",
+        },
+    }
+    other = await served.get(f"{BASE}/namespaces/ns/localqueues/other/pendingworkloads", headers)
+    assert other.status_code == 403, "a right for one queue is none for another"
+
+
+async def test_discovery_has_both_versions_and_what_can_be_asked() -> None:
+    served = Served()
+    groups = (await served.get("/apis")).json()["groups"]
+    assert [each["version"] for each in groups[0]["versions"]] == ["v1beta2", "v1beta1"]
+    found: Any = (await served.get(BASE)).json()
+    assert found["groupVersion"] == "visibility.kueue.x-k8s.io/v1beta2"
+    verbs = {each["name"]: (each["namespaced"], each["verbs"]) for each in found["resources"]}
+    assert verbs == {
+        "clusterqueues": (False, []),
+        "clusterqueues/pendingworkloads": (False, ["get"]),
+        "localqueues": (True, []),
+        "localqueues/pendingworkloads": (True, ["get"]),
+    }
+    assert json.loads((await served.get("/openapi/v2")).text)["code"] == 404

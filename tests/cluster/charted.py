@@ -1,0 +1,99 @@
+"""The chart as it is installed on a control plane: helm installs it, and the app runs as the Deployment says, with the
+rights of its service account. Nothing runs containers here, so this plays kubelet: it starts the program with the
+container's arguments, with the volumes mounted where they can be read, and with a token of the service account.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from api.objects import Raw
+from devcluster import build
+from devcluster.controlplane import ControlPlane
+from tests.cluster.accounts import kubeconfig_of
+from tests.serving import Served
+
+CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
+RELEASE, NAMESPACE = "seiretsu", "queue-system"
+
+
+def helm(plane: ControlPlane, *arguments: str, name: str = "helm") -> subprocess.CompletedProcess[str]:
+    program = build.ensure(name)[name]
+    words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
+    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
+
+
+def free_ports(number: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def get(plane: ControlPlane, *words: str) -> Raw:
+    found: Raw = json.loads(plane.kubectl("get", *words, "-o", "json", check=True).stdout)
+    return found
+
+
+def install(
+    plane: ControlPlane, directory: Path, configuration: Raw | None = None, name: str = "helm", **values: Raw
+) -> Path:
+    """helm install with the visibility API, on ports that are free here; returns the file of values."""
+    webhook, health, metrics, visibility = free_ports(4)
+    own = {
+        "webhook": {"port": webhook},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": f":{metrics}"},
+        "leaderElection": {"leaderElect": True},
+        "visibilityServer": {"bindPort": visibility},
+    }
+    file = directory / "values.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(own | (configuration or {}))},
+                "webhookService": {"ports": [{"port": webhook, "targetPort": "webhook"}]},
+                "visibility": {"port": visibility},
+                **values,
+            }
+        )
+    )
+    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(file), name=name)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@contextmanager
+def deployed(plane: ControlPlane, directory: Path) -> Iterator[Served]:
+    """The Deployment's container as a process of this machine."""
+    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", NAMESPACE)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command, *arguments = container["args"]
+    assert command == "serve"
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for mount in container["volumeMounts"]:
+        configured = volumes[mount["name"]].get("configMap")
+        if configured:
+            folder = directory / mount["name"]
+            folder.mkdir()
+            for name, text in get(plane, "configmap", configured["name"], "-n", NAMESPACE)["data"].items():
+                (folder / name).write_text(text)
+            arguments = [word.replace(mount["mountPath"], str(folder)) for word in arguments]
+    kubeconfig = kubeconfig_of(plane, NAMESPACE, pod["serviceAccountName"], directory)
+    served = Served(arguments, {"KUBECONFIG": str(kubeconfig)})
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.process.kill()
+        served.wait()
