@@ -42,7 +42,9 @@ async def contend(
     connection = config.load(kubeconfig)
     async with Driver(connection, load) as driver:
         await driver.prepare()
-        await asyncio.sleep(SETTLE_SECONDS)  # the statuses of the new queues are not part of the account
+        if statuses:
+            await driver.statuses_exist()  # those of the new queues are not part of the account
+        await asyncio.sleep(SETTLE_SECONDS)
         before = await report.moment(connection, pids)
         outcome = await driver.run(limit_seconds)
         right = await driver.statuses_right() if statuses else None

@@ -32,6 +32,7 @@ FIELD_MANAGER = "bench"
 AGAIN_SECONDS = 0.5
 ATTEMPTS = 60
 STATUS_SECONDS, STATUS_POLL_SECONDS = 10.0, 0.2
+FIRST_STATUS_SECONDS, FIRST_STATUS_POLL_SECONDS = 300.0, 2.0
 QUEUE_COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 TRANSIENT = (0, 429, 500, 503, 504)
 PATIENCE_SECONDS = 180
@@ -166,20 +167,28 @@ class Driver:
         for name, end in held.items():
             self._end_after_runtime(name, end)
 
+    async def statuses_exist(self) -> None:
+        """Waits until the controller has written a status of every queue; raises ``TimeoutError`` if it does not."""
+        async with asyncio.timeout(FIRST_STATUS_SECONDS):
+            while not all(await self._statuses()):  # noqa: ASYNC110 - the API server is asked
+                await asyncio.sleep(FIRST_STATUS_POLL_SECONDS)
+
     async def statuses_right(self) -> float | None:
         """Waits until the statuses of all queues report no workload; returns the seconds, or None if they do not within
         ten seconds.
         """
         began = time.perf_counter()
         while time.perf_counter() < began + STATUS_SECONDS:
-            lists = [await self._list(one) for one in (CLUSTER_QUEUES, LOCAL_QUEUES)]
-            statuses = [
-                raw.get("status") or {} for raw in itertools.chain(*lists) if raw["metadata"]["name"] in self._queues
-            ]
+            statuses = await self._statuses()
             if all(status and not any(status.get(count) for count in QUEUE_COUNTS) for status in statuses):
                 return time.perf_counter() - began
             await asyncio.sleep(STATUS_POLL_SECONDS)
         return None
+
+    async def _statuses(self) -> list[Raw]:
+        """Returns the statuses of all queues; that of a queue without one is empty."""
+        lists = [await self._list(one) for one in (CLUSTER_QUEUES, LOCAL_QUEUES)]
+        return [raw.get("status") or {} for raw in itertools.chain(*lists) if raw["metadata"]["name"] in self._queues]
 
     async def _list(self, resource: Resource) -> list[Raw]:
         self._requests["LIST", resource.plural, 200] += 1

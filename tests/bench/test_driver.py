@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+import pytest
+
+from bench import driver
 from bench.contention import summary
 from bench.driver import Driver, Outcome
 from bench.load import Class, Load
@@ -24,10 +27,10 @@ LOAD = Load(
 
 
 async def outcome_of(proxy: FaultProxy, load: Load) -> Outcome:
-    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, load) as driver:
-        await driver.prepare()
+    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, load) as bench:
+        await bench.prepare()
         controller = asyncio.create_task(NullController(client).run())
-        outcome = await driver.run(30.0)
+        outcome = await bench.run(30.0)
         controller.cancel()
         with suppress(asyncio.CancelledError):
             await controller
@@ -63,9 +66,9 @@ async def test_an_evicted_workload_releases_its_quota_and_runs_again(proxy: Faul
         made = [{"type": one, "status": "True", "reason": one} for one in conditions]
         server.put(path, server.objects[path] | {"status": status | {"conditions": made}})
 
-    async with Driver(proxy.connection, load) as driver:
-        await driver.prepare()
-        running = asyncio.create_task(driver.run(30.0))
+    async with Driver(proxy.connection, load) as bench:
+        await bench.prepare()
+        running = asyncio.create_task(bench.run(30.0))
         await until(lambda: path in server.objects)
         write("QuotaReserved", "Admitted")
         write("QuotaReserved", "Admitted", "Evicted")
@@ -86,8 +89,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_no_workload_begins_to_run_before_all_are_created_and_the_bench_is_ready(proxy: FaultProxy) -> None:
     finished: list[int] = []
-    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, LOAD) as driver:
-        await driver.prepare()
+    async with Client(proxy.connection, throttle=Throttle(0)) as client, Driver(proxy.connection, LOAD) as bench:
+        await bench.prepare()
         controller = asyncio.create_task(NullController(client).run())
 
         async def ready() -> None:
@@ -95,11 +98,29 @@ async def test_no_workload_begins_to_run_before_all_are_created_and_the_bench_is
             assert len(created) == LOAD.workloads
             finished.append(sum(each.query["fieldManager"] == "bench" for each in proxy.seen if each.method == "PATCH"))
 
-        outcome = await driver.run(30.0, ready)
+        outcome = await bench.run(30.0, ready)
         controller.cancel()
         with suppress(asyncio.CancelledError):
             await controller
     assert (finished, summary(LOAD, outcome)["broken"]) == ([0], [])
+
+
+async def test_the_load_waits_until_every_queue_has_a_status(
+    proxy: FaultProxy, server: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "FIRST_STATUS_POLL_SECONDS", 0.01)
+    load = LOAD._replace(cohorts=1, queues=1)
+    async with Driver(proxy.connection, load) as bench:
+        await bench.prepare()
+        waiting = asyncio.create_task(bench.statuses_exist())
+        paths = [path for path in server.objects if "queues/tiny-0-0" in path]
+        assert len(paths) == 2
+        for path in paths:
+            proxy.seen.clear()
+            await until(lambda: len(proxy.seen) > 4)
+            assert not waiting.done()
+            server.put(path, server.objects[path] | {"status": {"pendingWorkloads": 0}})
+        await waiting
 
 
 def test_random_runtimes_have_the_mean_of_the_class_and_are_the_same_in_each_run() -> None:
