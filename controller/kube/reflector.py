@@ -175,13 +175,15 @@ class Reflector(Generic[T]):
         return True
 
     def _backoff(self, error: ApiError) -> float:
-        """Full jitter: anywhere between nothing and a bound that doubles; never sooner than the server asked."""
+        """Jitter: between half of a bound that doubles and all of it, so that no luck makes many requests; never sooner
+        than the server asked.
+        """
         asked = error.retry_after if isinstance(error, TooManyRequests) else None
         soon = isinstance(error, Unreachable) or asked is not None
         longest = LONGEST_SOON_SECONDS if soon else LONGEST_BACKOFF_SECONDS
         bound: float = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 16), longest)
         self._failures += 1
-        return max(bound * self._draw(), asked or 0.0)
+        return max(bound * (1 + self._draw()) / 2, asked or 0.0)
 
     async def _list(self) -> None:
         """List in pages; one token that expired on the way makes the next attempt a single page."""

@@ -1,10 +1,14 @@
 """The same promises, kept with a real API server: what the stand-in only plays is checked here against the original."""
 
 import asyncio
+import base64
+import http.client
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +33,7 @@ from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane, Spec
 from tests.eventually import eventually
-from tests.faults import BlackHole, Fault, FaultProxy, Reset, html, proxied
+from tests.faults import Answer, BlackHole, Fault, FaultProxy, Reset, html, proxied, throttled
 
 pytestmark = pytest.mark.cluster
 
@@ -149,7 +153,11 @@ class Followed:
     def __init__(self, proxy: FaultProxy, client: Client, namespace: str) -> None:
         self.proxy = proxy
         self.store: Store[Raw] = Store("configmaps", verbatim)
-        self.reflector = Reflector(client, MAPS, self.store, namespace=namespace, silence_seconds=2)
+        self.pace = 1.0
+        """What a second of waiting between requests takes."""
+        self.reflector = Reflector(
+            client, MAPS, self.store, namespace=namespace, sleep=lambda seconds: asyncio.sleep(seconds * self.pace)
+        )
 
     def lists(self) -> int:
         return self.reflector.relists.total()
@@ -168,10 +176,49 @@ async def followed(connection: Connection, namespace: str) -> AsyncIterator[Foll
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def same(client: Client, store: Store[Raw], namespace: str, within: float = 60.0) -> None:
-    """Wait until the store holds what the server holds, versions included."""
-    items = (await client.list(MAPS, namespace))["items"]
-    expected = {(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in items}
+class Etcd:
+    """What is stored, read from etcd itself and not through the API server."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._port = plane.ports.etcd
+
+    def maps(self, namespace: str) -> set[tuple[str, str]]:
+        """Returns the names and versions of the ConfigMaps of a namespace."""
+        first = f"/registry/configmaps/{namespace}/".encode()
+        found = self._call("range", {"key": first, "range_end": first[:-1] + b"0", "keys_only": True})
+        return {
+            (base64.b64decode(each["key"]).decode().rsplit("/", 1)[-1], each["mod_revision"])
+            for each in found.get("kvs", ())
+        }
+
+    def compact(self) -> None:
+        """Forgets all revisions but the present one."""
+        self._call("compaction", {"revision": self._call("range", {"key": b"/"})["header"]["revision"]})
+
+    def _call(self, what: str, body: dict[str, Any]) -> Raw:
+        encoded = {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in body.items()
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        try:
+            connection.request("POST", f"/v3/kv/{what}", json.dumps(encoded))
+            answer = connection.getresponse()
+            found: Raw = json.loads(answer.read())
+            assert answer.status == 200, found
+            return found
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def etcd(plane: ControlPlane) -> Etcd:
+    return Etcd(plane)
+
+
+async def same(etcd: Etcd, store: Store[Raw], namespace: str, within: float = 60.0) -> None:
+    """Wait until the store holds what etcd holds, versions included."""
+    expected = await asyncio.to_thread(etcd.maps, namespace)
     await eventually(
         lambda: {(raw["metadata"]["name"], raw["metadata"]["resourceVersion"]) for raw in store} == expected,
         within=within,
@@ -179,11 +226,11 @@ async def same(client: Client, store: Store[Raw], namespace: str, within: float 
 
 
 async def test_the_first_state_streams_in_without_a_list_and_changes_follow(
-    client: Client, followed: Followed, namespace: str
+    client: Client, etcd: Etcd, followed: Followed, namespace: str
 ) -> None:
     assert all(request.query.get("watch") == "true" for request in followed.proxy.seen)
     await client.create(MAPS, {"metadata": {"name": "a"}, "data": {"k": "1"}}, namespace)
-    await same(client, followed.store, namespace)
+    await same(etcd, followed.store, namespace)
     written = await client.patch(MAPS, "a", namespace, {"data": {"k": "2"}})
     assert followed.store.put_from_write(written)["data"] == {"k": "2"}
     await client.delete(MAPS, "a", namespace)
@@ -192,31 +239,65 @@ async def test_the_first_state_streams_in_without_a_list_and_changes_follow(
     assert Key(namespace, "a") not in followed.store
 
 
-async def test_faults_on_the_way_neither_lose_nor_invent_anything(
-    client: Client, followed: Followed, namespace: str
+async def test_t15_faults_on_the_way_neither_lose_nor_invent_anything(
+    client: Client, etcd: Etcd, followed: Followed, namespace: str
 ) -> None:
-    faults: tuple[Fault, ...] = (html(), html(200), Reset(), Reset(200, reaches=True), BlackHole(100))
+    """T15: also an answer without a body, one that says when to come again, and the largest object that is allowed."""
+    empty = Answer(200, b"", "application/json")
+    faults: tuple[Fault, ...] = (
+        html(),
+        html(200),
+        empty,
+        throttled(2),
+        Reset(),
+        Reset(200, reaches=True),
+        BlackHole(100),
+    )
+    await client.create(MAPS, {"metadata": {"name": "large"}, "data": {"k": "x" * 1_000_000}}, namespace)
+    followed.pace = 0.02
     for number, fault in enumerate(faults):
+        followed.reflector._silence_seconds = 1 if isinstance(fault, BlackHole) else 90
         followed.proxy.inject(fault, watch=True)
         await followed.proxy.cut()
         await client.create(MAPS, {"metadata": {"name": f"m{number}"}}, namespace)
         if number:
             await client.delete(MAPS, f"m{number - 1}", namespace)
-        await same(client, followed.store, namespace)
+        await same(etcd, followed.store, namespace)
     assert followed.lists() == 1
 
 
-async def test_an_api_server_that_crashes_and_returns_costs_at_most_one_list(
-    plane: ControlPlane, client: Client, followed: Followed, namespace: str
+async def test_t14_a_compaction_while_the_watch_is_cut_costs_one_list(
+    plane: ControlPlane, client: Client, etcd: Etcd, followed: Followed, namespace: str
 ) -> None:
-    await client.create(MAPS, {"metadata": {"name": "before"}}, namespace)
+    """T14 (F13, F14): the watch is cut, objects come and go, etcd is compacted, and the API server starts anew.
+
+    In that time it gets at most 2 requests a second; a list in pages cannot be continued either.
+    """
+    for name in "abc":
+        await client.create(MAPS, {"metadata": {"name": name}}, namespace)
+    await same(etcd, followed.store, namespace)
+    first = await client._call("list", MAPS, MAPS.path(namespace), params={"limit": "1"})
+    gone = list[str]()
+    followed.store.on_change(lambda old, new: gone.append(old["metadata"]["name"]) if new is None and old else None)
+    began, asked = time.monotonic(), len(followed.proxy.seen)
+    followed.proxy.draw = lambda request: Reset()
+    await followed.proxy.cut()
+    await client.delete(MAPS, "a", namespace)
+    await client.patch(MAPS, "b", namespace, {"data": {"k": "1"}})
+    await client.create(MAPS, {"metadata": {"name": "d"}}, namespace)
     await asyncio.to_thread(plane.kill_apiserver)
     with pytest.raises(Unreachable):
-        await client.get(MAPS, "before", namespace)
+        await client.get(MAPS, "b", namespace)
+    await asyncio.to_thread(etcd.compact)
+    followed.proxy.heal()
     await asyncio.to_thread(plane.start_apiserver)
-    await client.create(MAPS, {"metadata": {"name": "after"}}, namespace)
-    await same(client, followed.store, namespace)
-    assert followed.lists() <= 2
+    await same(etcd, followed.store, namespace)
+    assert (gone, followed.reflector.relists) == (["a"], {"start": 1, "gone": 1})
+    assert len(followed.proxy.seen) - asked <= 20 + 2 * (time.monotonic() - began)
+    with pytest.raises(Gone):
+        await client._call(
+            "list", MAPS, MAPS.path(namespace), params={"limit": "1", "continue": first["metadata"]["continue"]}
+        )
 
 
 async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after_the_fence(

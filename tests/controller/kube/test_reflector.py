@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from controller.kube.reflector import ABSENT_SECONDS, Reflector
 from controller.kube.store import Store, verbatim
 from tests.effort import cases
 from tests.eventually import eventually
-from tests.faults import Answer, BlackHole, FaultProxy, Reset, Truncate, html, status, throttled
+from tests.faults import Answer, BlackHole, FaultProxy, Request, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
 
 THINGS = Resource("example.com", "v1", "things", "Thing")
@@ -33,6 +34,7 @@ class World:
         self.waits: list[float] = []
         self.now = 0.0
         self.synced_calls = 0
+        self.luck = 1.0
         self.store.on_change(lambda old, new: self.told.append((name(old), name(new))))
         self.reflector = self.following()
         self.running: asyncio.Task[None] | None = None
@@ -48,7 +50,7 @@ class World:
             on_synced=self._on_synced,
             clock=lambda: self.now,
             sleep=self._sleep,
-            draw=lambda: 1.0,
+            draw=lambda: self.luck,
         )
 
     def _on_synced(self) -> None:
@@ -212,9 +214,10 @@ async def test_bookmarks_keep_the_version_fresh(world: World) -> None:
 
 
 @pytest.mark.parametrize("as_status", [True, False], ids=["410 answer", "ERROR event"])
-async def test_a_version_that_is_gone_costs_one_list_and_handlers_hear_what_changed(
+async def test_t14_a_version_that_is_gone_costs_one_list_and_handlers_hear_what_changed(
     world: World, streams: bool, as_status: bool
 ) -> None:
+    """T14 (F14); with a compaction of the real etcd in `test_real_server.py`."""
     for each in "abc":
         world.server.put(f"{PATH}/{each}", {})
     await world.start()
@@ -263,7 +266,8 @@ async def test_a_page_token_that_expires_makes_the_next_list_a_single_page(world
     ],
     ids=lambda fault: f"{type(fault).__name__} {getattr(fault, 'status', '')} {getattr(fault, 'body', b'')[:20]!r}",
 )
-async def test_what_is_no_event_never_becomes_one_and_the_watch_goes_on(world: World, fault: Any) -> None:
+async def test_t15_what_is_no_event_never_becomes_one_and_the_watch_goes_on(world: World, fault: Any) -> None:
+    """T15 (F16)."""
     world.server.put(f"{PATH}/a", {})
     await world.start()
     world.told.clear()
@@ -273,6 +277,41 @@ async def test_what_is_no_event_never_becomes_one_and_the_watch_goes_on(world: W
     await world.caught_up()
     assert world.told == [(None, "b")]
     assert world.reflector.relists == {"start": 1}
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "fault",
+    [html(502), Answer(200, b"", "application/json"), status(410, "Expired"), status(500, "E"), throttled(1), Reset()],
+    ids=lambda fault: f"{type(fault).__name__} {getattr(fault, 'status', '')}",
+)
+async def test_t15_a_server_that_is_away_gets_at_most_2_requests_a_second(
+    world: World, streams: bool, fault: Any, luck: float
+) -> None:
+    """T15 (F13): in any ten seconds, whatever is answered, and however the waits are drawn."""
+    await world.start()
+    world.luck, at = luck, list[float]()
+
+    def away(request: Request) -> Any:
+        at.append(world.now)
+        return fault
+
+    world.proxy.draw = away
+    world.server.hang_up()
+    await eventually(lambda: world.now > 120)
+    world.proxy.heal()
+    world.server.put(f"{PATH}/b", {})
+    await world.caught_up()
+    assert max(sum(begin <= moment < begin + 10 for moment in at) for begin in at) <= 20
+
+
+async def test_t15_an_object_of_5_mb_is_an_event_like_any_other(world: World) -> None:
+    """T15 (F17): it arrives in many reads; the API server allows 3 MiB, and events can be longer."""
+    await world.start()
+    world.server.put(f"{PATH}/large", {"data": "x" * 5_000_000})
+    world.server.put(f"{PATH}/after", {})
+    await world.caught_up()
+    assert (world.reflector.undecodable, world.reflector.relists) == (0, {"start": 1})
 
 
 async def test_a_server_that_stays_away_is_asked_less_and_less(world: World) -> None:
@@ -312,7 +351,9 @@ async def test_a_server_that_says_when_to_try_again_is_tried_again_within_5_seco
     assert max(world.waits) == 5.0
 
 
-async def test_a_socket_that_falls_silent_is_given_up(world: World) -> None:
+async def test_t15_a_socket_that_falls_silent_is_given_up(world: World) -> None:
+    """T15 (F15): after 90 s without a message; the API server sends a bookmark every minute."""
+    assert inspect.signature(Reflector).parameters["silence_seconds"].default == 90
     world.reflector._silence_seconds = 0.05
     world.server.put(f"{PATH}/a", {})
     world.proxy.inject(BlackHole(0), BlackHole(30), watch=True)
