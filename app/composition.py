@@ -17,7 +17,8 @@ from app.application import METRICS, Application, metrics_page
 from app.cluster import MUTATING, VALIDATING, Aggregated, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.connection import CLIENT
-from app.install import NotEstablishedError, await_admission, install_definitions, take_name, user_name
+from app.edits import Edit
+from app.install import NotEstablishedError, await_admission, install_definitions, pod_of, take_name, user_info
 from app.internals import of_certificates
 from app.limits import check_client
 from app.metrics import ProcessMetrics
@@ -37,6 +38,7 @@ from certs.pki import CertificateError
 from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
+from controller.kube.events import ObjectReference, Recorder
 from core.state.lookup import Lookup
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
@@ -96,6 +98,8 @@ class Composition:
         self.tasks = Tasks()
         self.metrics = metrics or ProcessMetrics()
         self.account = Account()
+        self.recorder = Recorder(client)
+        self._pod: ObjectReference | None = None
         self.heartbeat = Heartbeat(self.metrics)
         self.watchdog = Watchdog(self.heartbeat.late)
         self.live = LiveContext(minimum=setup.tls_minimum, ciphers=setup.tls_ciphers, client_ca=setup.client_ca)
@@ -140,11 +144,17 @@ class Composition:
             self.tasks.start("conversion webhooks", self.converted.follow(self.certificates.wake))
         if self.visibility:
             self.tasks.start("visibility", self.visibility[0].run(self._trust_front_proxy))
+        self.tasks.start("events", self.recorder.run())
         with reading():
             self.tasks.start("controller", self.controller.run())
             while not self.controller.synced:  # noqa: ASYNC110 - many caches, none of which knows that it is the last
                 await asyncio.sleep(0.02)
         self.tasks.start("collector", sweep(lambda: self.controller.client.precedence.free))
+
+    def report(self, edit: Edit) -> None:
+        """Records an event on the pod of this process, if it runs in one."""
+        if self._pod is not None:
+            self.recorder.record(self._pod, edit.type, edit.reason, edit.message, component="seiretsu")
 
     async def stop(self) -> list[str]:
         """Accepts no more work, answers the calls in progress, ends; returns the names of tasks that do not stop."""
@@ -173,7 +183,9 @@ class Composition:
     async def _learn_account(self) -> None:
         client = self.controller.client
         shared = self.setup.install and not client.impersonate
-        self.account = Account(await user_name(client), shared=shared)
+        user = await user_info(client)
+        self.account = Account(str(user.get("username", "")), shared=shared)
+        self._pod = pod_of(user, self.setup.namespace)
 
     async def _publish(self) -> None:
         if isinstance(self.certificates, Keeper):

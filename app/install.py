@@ -16,6 +16,7 @@ from api.objects import Raw, Resource
 from app.cluster import CRDS, apply
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+from controller.kube.events import ObjectReference
 from controller.resources import RESOURCE_FLAVORS
 
 log = structlog.get_logger("seiretsu.install")
@@ -108,8 +109,8 @@ async def take_name(client: Client) -> None:
         log.info("Writing with the account that started this process", reason=str(refusal))
 
 
-async def user_name(client: Client) -> str:
-    """Returns the user name that the API server gives this client; empty if it does not report it (before Kubernetes
+async def user_info(client: Client) -> Raw:
+    """Returns what the API server knows of this client (`UserInfo`); empty if it does not report it (before Kubernetes
     1.28).
     """
     review = {"apiVersion": SELF.api_version, "kind": SELF.kind}
@@ -117,8 +118,16 @@ async def user_name(client: Client) -> str:
         answer = await client.create(SELF, review)
     except (Forbidden, NotFound) as refusal:
         log.warning("The API server does not report the account of this process", reason=str(refusal))
-        return ""
-    return str(answer["status"]["userInfo"]["username"])
+        return {}
+    found: Raw = answer["status"]["userInfo"]
+    return found
+
+
+def pod_of(user: Raw, namespace: str) -> ObjectReference | None:
+    """Returns the pod to which the token of a ServiceAccount was given; None outside of a cluster."""
+    extra = user.get("extra") or {}
+    names, uids = (extra.get(f"authentication.kubernetes.io/pod-{part}") for part in ("name", "uid"))
+    return ObjectReference("v1", "Pod", namespace, names[0], uids[0]) if names and uids else None
 
 
 async def _not_established(client: Client, names: list[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from api.configuration import ConfigurationError, Loaded
 from api.names import NAMESPACE
 from app import allocator, collector, logs, setup, tls
 from app.composition import Composition
+from app.edits import ConfigurationFile
 from app.install import NotEstablishedError
 from app.internals import of_controller
 from app.metrics import ClientCalls, ProcessMetrics
@@ -50,7 +51,9 @@ def run(options: Options) -> int:
     """Serve until SIGTERM or SIGINT, and end the process; returns the exit code where it could not begin to serve."""
     repeats = logs.configure(options.log_level)
     try:
-        loaded = _configuration(options)
+        text = _read(options)
+        loaded = _loaded(text, options)
+        _tell(loaded, options)
         decided = setup.decide(options, loaded, os.environ)
         connection = kubeconfig.load(options.kubeconfig)
     except (ValueError, OSError, ConfigurationError, kubeconfig.ConfigError) as error:
@@ -60,7 +63,7 @@ def run(options: Options) -> int:
     sys.setswitchinterval(0.0005)
     collector.settle()
     allocator.settle()
-    return uvloop.run(_serve(decided, connection, options, repeats))
+    return uvloop.run(_serve(decided, connection, options, text, repeats))
 
 
 def end(code: int) -> NoReturn:
@@ -73,16 +76,30 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _configuration(options: Options) -> Loaded:
-    text = options.config.read_text() if options.config else ""
-    namespace = options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE
-    loaded = configuration.load(
+def _read(options: Options) -> str:
+    return options.config.read_text() if options.config else ""
+
+
+def _loaded(text: str, options: Options) -> Loaded:
+    return configuration.load(
         text,
-        namespace=namespace,
+        namespace=options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE,
         frameworks=kinds.supported(),
         feedback_rules=catalog.NAMES,
         cluster_rules=catalog.OF_NO_NAMESPACE,
     )
+
+
+def _error_in(text: str, options: Options) -> str:
+    """Returns why a start with this Configuration would fail; empty if it would not."""
+    try:
+        setup.decide(options, _loaded(text, options), os.environ)
+    except (ValueError, OSError, ConfigurationError) as error:
+        return str(error)
+    return ""
+
+
+def _tell(loaded: Loaded, options: Options) -> None:
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
     if options.config:
@@ -90,10 +107,11 @@ def _configuration(options: Options) -> Loaded:
     _, ignored = tls.ciphers(loaded.configuration.tls.cipher_suites if loaded.configuration.tls else ())
     if ignored:
         log.warning("Ciphers without forward secrecy or unknown are not offered", ignored=ignored)
-    return loaded
 
 
-async def _serve(decided: Setup, connection: kubeconfig.Connection, options: Options, repeats: logs.Repeats) -> int:
+async def _serve(
+    decided: Setup, connection: kubeconfig.Connection, options: Options, text: str, repeats: logs.Repeats
+) -> int:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -115,6 +133,9 @@ async def _serve(decided: Setup, connection: kubeconfig.Connection, options: Opt
         )
         process = Composition(decided, client, controller, metrics)
         process.tasks.start("repeated warnings", logs.summarize(repeats))
+        if options.config:
+            edited = ConfigurationFile(options.config, text, lambda new: _error_in(new, options), process.report)
+            process.tasks.start("edits of the Configuration", edited.run())
         code = await _until_stopped(process, asked)
         _guard(decided, code)
         stuck = await process.stop()
