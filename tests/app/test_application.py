@@ -49,8 +49,11 @@ async def test_a_sentence_is_sent_as_text_and_paths_are_exact() -> None:
     async def route(body: Body) -> Answer:
         return 400, b"no review"
 
-    async with client(Application({"/hook": route}, [Page("/page", page)], ProcessMetrics())) as caller:
+    metrics = ProcessMetrics()
+    async with client(Application({"/hook": route}, [Page("/page", page)], metrics)) as caller:
         answer = await caller.post("/hook", content=b"{", headers=JSON)
+        counted = metrics.registry.get_sample_value("seiretsu_webhook_bad_requests_total", {"code": "400"})
+        assert counted == 1, "T3: an operator sees that a client sends nonsense"
         assert (answer.status_code, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
         assert (await caller.get("/page")).text == "page"
         assert (await caller.get("/hook")).status_code == 405

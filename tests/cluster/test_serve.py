@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from api.kinds import KINDS
+from api.names import GROUP, Finalizer
 from app.server import Address
 from certs.directory import FILE, DirectoryStore
 from certs.keeper import Keeper
@@ -164,7 +166,11 @@ async def test_sigterm_is_obeyed_while_there_is_no_api_server(plane: ControlPlan
 async def test_an_api_server_that_dies_and_comes_back_does_not_end_the_process(
     plane: ControlPlane, served: Served, tmp_path: Path
 ) -> None:
+    """Meanwhile it is alive, and ready: webhooks need no API server."""
     plane.kill_apiserver()
+    async with Wire(served.address, trust(tmp_path)) as wire:
+        for path in ("/healthz", "/readyz"):
+            assert (await wire.call(get(path))).body == b"ok"
     plane.start_apiserver()
     made = create(plane)
     assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
@@ -383,6 +389,86 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()  # and it can be installed again
         assert plane.kubectl("get", "--raw", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues").returncode == 0
+
+
+PODS_TOO = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {frameworks: [batch/job, pod, deployment]}
+"""
+UNQUEUED = JOB.replace(", labels: {kueue.x-k8s.io/queue-name: anything}", "")
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{generateName: free-, namespace: {namespace}}}
+spec: {{containers: [{{name: main, image: x}}]}}
+"""
+MORE = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: seiretsu-system}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: emptied}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: emptied}
+spec: {clusterQueue: all}
+"""
+
+
+def test_t6_a_cluster_that_starts_with_nobody_serving_works_and_recovers_unaided(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """T6 and F2: the webhooks are registered, those of pods too, every replica is down, and the API server starts anew.
+
+    Jobs and pods without a queue, Seiretsu's own namespace and kube-system are not affected; our kinds can be read in
+    the version in which they are stored; namespaces go, except those with Workloads that hold a finalizer.
+    """
+
+    def made(manifest: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return plane.kubectl("create", "-f", "-", *options, stdin=manifest)
+
+    def terminating() -> str:
+        words = ("get", "namespace", "leaving", "-o", "jsonpath={.status.conditions[*].message}")
+        return plane.kubectl(*words).stdout
+
+    (tmp_path / "config.yaml").write_text(PODS_TOO)
+    options = ("--config", str(tmp_path / "config.yaml"), "--namespace", "seiretsu-system")
+    with serving(plane.kubeconfig, tmp_path, *options) as process:
+        process.ready()
+        plane.kubectl("apply", "-f", "-", stdin=QUEUES + "---" + MORE, check=True)
+        plane.kubectl("wait", "workloads", "--all", "-n", "leaving", "--for=create", "--timeout=60s", check=True)
+        process.stop(signal.SIGKILL)
+    plane.kill_apiserver()
+    plane.start_apiserver()
+    refused = made(JOB)
+    assert (refused.returncode, 'failed calling webhook "mjob.kb.io"' in refused.stderr) == (1, True), refused.stderr
+    for manifest in (UNQUEUED, *(POD.format(namespace=each) for each in ("kube-system", "seiretsu-system", "default"))):
+        done = made(manifest)
+        assert done.returncode == 0, done.stderr
+    kinds = ",".join(f"{kind.plural}.{kind.stored.name}.{GROUP}" for kind in KINDS)
+    assert "clusterqueue.kueue.x-k8s.io/all" in plane.kubectl("get", kinds, "-A", check=True).stdout
+    plane.kubectl("delete", "namespace", "emptied", "--timeout=90s", check=True)
+    plane.kubectl("delete", "namespace", "leaving", "--wait=false", check=True)
+    until(lambda: Finalizer.RESOURCE_IN_USE in terminating(), "the namespace names the finalizer that it waits for")
+    hooks = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+    names = ("seiretsu-mutating-webhook-configuration", "seiretsu-validating-webhook-configuration")
+    plane.kubectl("delete", hooks, *names, "--ignore-not-found", check=True)
+    assert made(JOB, "--dry-run=server").returncode == 0, "deleting the webhooks needs nobody who serves them"
+    with serving(plane.kubeconfig, tmp_path, *options) as process:
+        process.ready()
+        assert json.loads(create(plane).stdout)["spec"]["suspend"] is True
+        plane.kubectl("wait", "namespace", "leaving", "--for=delete", "--timeout=90s", check=True)
+
+
+def until(condition: Callable[[], object], what: str, within: float = 60.0) -> None:
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, f"not within {within:g} s: {what}"
+        time.sleep(0.1)
 
 
 def test_doctor_names_what_is_wrong_and_bundle_collects_it(plane: ControlPlane, tmp_path: Path) -> None:

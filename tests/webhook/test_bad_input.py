@@ -22,6 +22,7 @@ from webhook.settings import Context, Settings
 VALIDATE = "/validate-batch-v1-job"
 CONTEXT = Context(Settings(), cluster())
 WAYS = [(kind, way) for kind, way in reviews.WAYS.items() if kind not in ("huge", "wide", "over the limit")]
+HOOKS_BY_PATH = {hook.path: hook for hook in HOOKS}
 QUEUED = job(labels={Label.QUEUE_NAME: "main"})
 
 
@@ -57,12 +58,20 @@ def without(key: str) -> bytes:
         pytest.param(orjson.dumps(review(QUEUED, uid="u" * 10_000)), "request.uid", id="a uid of 10 KB"),
     ],
 )
-def test_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
+def test_t3_t4_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
+    """T3 and T4: `test_limits.py` has what is refused before a review is read."""
     for hook in HOOKS:
         status, text = answer(hook, body, CONTEXT)
         assert status == 400
         assert says in text.decode()
         assert "Traceback" not in text.decode()
+
+
+def test_t3_of_two_fields_with_one_name_the_last_counts() -> None:
+    """T3: it is what the API server's own parser does."""
+    twice = b'{"kind": "Pod", "request": [1], ' + orjson.dumps(review(QUEUED))[1:]
+    status, text = answer(HOOKS_BY_PATH[VALIDATE], twice, CONTEXT)
+    assert (status, orjson.loads(text)["response"]["uid"]) == (200, "u-1")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,8 @@ def test_a_call_without_a_readable_uid_is_a_400(body: bytes, says: str) -> None:
         pytest.param(review(job(parallelism=True)), "must be of type integer", id="true pods"),
     ],
 )
-def test_with_a_uid_the_answer_is_a_refusal_with_code_400(body: Raw | bytes, says: str) -> None:
+def test_t4_with_a_uid_the_answer_is_a_refusal_with_code_400(body: Raw | bytes, says: str) -> None:
+    """T4."""
     response = ask(VALIDATE, body)
     assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 400)
     assert says in response["status"]["message"]

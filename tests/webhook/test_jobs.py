@@ -270,9 +270,10 @@ label_maps = st.none() | st.dictionaries(
 
 
 @given(label_maps, label_maps, st.sampled_from([None, True, False]), extras, extras, st.booleans())
-def test_mutating_twice_is_mutating_once_and_unknown_fields_survive(
+def test_t5_mutating_twice_is_mutating_once_and_unknown_fields_survive(
     labels: Raw | None, annotations: Raw | None, suspend: bool | None, extra: Raw, spec: Raw, everything: bool
 ) -> None:
+    """T5."""
     new = {**job(labels=labels, annotations=annotations, **{"suspend": suspend, **spec}), **extra}
     knows = with_default_queue(priority_classes={"default": 1})
     settings = ALL if everything else Settings()
