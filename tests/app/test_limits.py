@@ -168,14 +168,14 @@ async def test_t2_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve:
     async with serve(deadlines=Deadlines(head=0.5), tls=True) as served:
 
         async def drip() -> None:
-            async with served.wire() as wire:
-                try:
+            try:
+                async with served.wire() as wire:
                     for byte in get("/page", "X: " + "y" * 1000):
                         await wire.send(bytes([byte]))
                         await asyncio.sleep(0.05)
-                except ConnectionError:
-                    return
-                raise AssertionError("the whole head was let through, a byte at a time")
+            except ConnectionError:  # also in the handshake, where the machine is too busy for it
+                return
+            raise AssertionError("the whole head was let through, a byte at a time")
 
         async with asyncio.TaskGroup() as drippers:
             for _ in range(200):
