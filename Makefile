@@ -18,11 +18,18 @@ WORKERS ?= 4
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=
 
-.PHONY: help demo up test test-long check bench oracle format generate lock tools clean
+# The image: its name, and the image that unpacks its packages.
+VERSION := 0.1.0
+IMAGE ?= seiretsu:$(VERSION)
+BASE ?= debian:trixie-slim
+PYTHON_OF_IMAGE ?= python3.13
+
+.PHONY: help demo up test test-long check bench oracle format image image-test image-lock test-image-python generate lock \
+	tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: tools ## Show the main job on a real local control plane; ends by itself
 	@$(BIN)/seiretsu demo
@@ -70,6 +77,26 @@ lock: $(STAMP) ## Write the hashes of all files of the locked packages again, af
 	  cp $$file $(VENV)/uv/in.txt && $(VENV)/uv/bin/uv pip compile --quiet --native-tls --no-deps --generate-hashes \
 	    --no-header --no-annotate --python-version 3.11 --output-file $$file $(VENV)/uv/in.txt || exit 1; \
 	done
+
+image: ## Build the image with Docker: IMAGE=name:tag; the list of its packages is written to dist/
+	@base=$$(docker buildx imagetools inspect $(BASE) --format '{{.Name}}@{{.Manifest.Digest}}') && set -x && \
+	for what in "--tag $(IMAGE)" "--target sbom --output dist"; do \
+	  docker build --build-arg BASE=$$base --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	    --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) $$what . || exit 1; \
+	done
+
+image-test: tools ## Build the image without Docker (as root, on Debian), and run it against a real control plane
+	@$(BIN)/seiretsu cluster tools helm >/dev/null
+	@$(BIN)/python -m pytest -p no:xdist tests/image/check_image.py
+
+image-lock: $(STAMP) ## Lock the newest versions of the image's Debian packages (on Debian)
+	@$(BIN)/python -m image.lock
+
+test-image-python: ## The tests of the program, its servers and its shutdown on the Python of the image: PYTHON_OF_IMAGE
+	@$(MAKE) --no-print-directory VENV=.venv-image PYTHON=$(PYTHON_OF_IMAGE) tools
+	@.venv-image/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 13), "the image has Python 3.13"'
+	@.venv-image/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not cluster" -k "not test_cost"
+	@.venv-image/bin/python -m pytest -p no:xdist tests/cluster/test_serve.py
 
 generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
-
-from devcluster.errors import ClusterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def application(words: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_root)
     named = next((word for word in words if not word.startswith("-")), None)
-    for command in COMMANDS:
+    for command in available():
         if command.name == named or _COMPLETION in os.environ:
             _add(app, command)
         else:
@@ -63,11 +62,16 @@ def application(words: Sequence[str]) -> typer.Typer:
     return app
 
 
+def available() -> list[Command]:
+    """Returns the commands whose modules are installed: the image has `serve` alone."""
+    return [command for command in COMMANDS if importlib.util.find_spec(command.module)]
+
+
 def main() -> None:
     """The entry point. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
     try:
         application(sys.argv[1:])()
-    except ClusterError as error:
+    except _expected() as error:
         print(f"seiretsu: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -80,6 +84,12 @@ def _add(app: typer.Typer, command: Command) -> None:
         app.add_typer(module.app, name=command.name, help=command.help, no_args_is_help=True)
     else:
         app.command(command.name, help=command.help)(module.command)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Returns the errors of which the message is enough: those of local control planes, if this process uses any."""
+    errors = sys.modules.get("devcluster.errors")
+    return (errors.ClusterError,) if errors else ()
 
 
 def _root() -> None:

@@ -27,9 +27,11 @@ AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLE
 class Served:
     """A running `seiretsu serve`. `lines` are what it printed on stdout, `events` what it logged."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: list[str], environment: dict[str, str] | None = None, program: list[str] | None = None
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "serve", *arguments],
+            [*(program or [sys.executable, "-m", "cli.main", "serve"]), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""What builds the container image; the Dockerfile runs it."""
