@@ -155,7 +155,6 @@ _NOT_BUILT: Final = {
             "MultiKueueIncrementalDispatcherRespectConfigOrder",
             "MultiKueueKubeConfigPathValidation",
             "MultiKueueManagerQuotaAutomation",
-            "MultiKueueOrchestratedPreemption",
             "MultiKueueRemoteSpecSync",
         ),
     ),
@@ -199,7 +198,12 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
     "AssignQueueLabelsForPods": (True, "has no effect: pods always get the labels of their queues"),
     "ConcurrentAdmission": (
         False,
-        "only has concurrentAdmissionPolicy validated: concurrent admission is not part of this release",
+        "only has concurrentAdmissionPolicy validated and preemption gates respected: concurrent admission is not part"
+        " of this release",
+    ),
+    "MultiKueueOrchestratedPreemption": (
+        False,
+        "only has preemption gates respected: a manager opens none in its worker clusters",
     ),
     "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
     "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),

@@ -161,6 +161,13 @@ class SchedulingGate:
     ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 
 
+class GatePosition:
+    """Positions of preemption gates."""
+
+    OPEN: Final = "Open"
+    CLOSED: Final = "Closed"
+
+
 class PreemptionGate:
     """Gates on Workloads that hold their preemptions back."""
 

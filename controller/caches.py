@@ -46,11 +46,17 @@ class Reading:
     admission_gates: bool = True
     reclaimable_pods: bool = True
     elastic_jobs: bool = True
+    preemption_gates: bool = False
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """The context in which Workloads are decoded with these rules of their namespace."""
         return WorkloadContext(
-            rules, self.priority_boost, self.admission_gates, self.reclaimable_pods, self.elastic_jobs
+            rules,
+            self.priority_boost,
+            self.admission_gates,
+            self.reclaimable_pods,
+            self.elastic_jobs,
+            self.preemption_gates,
         )
 
 

@@ -121,7 +121,11 @@ class WaitReasons:
         if workload is None or self.caches.state.assumed(key) or not self._waits_still(decision):
             self.drop(key)
             return None
-        patch = status_patch(workload, transitions.waiting(workload, decision.reason, decision.message, self.clock()))
+        now = self.clock()
+        after = transitions.waiting(workload, decision.reason, decision.message, now)
+        if decision.gated:
+            after = transitions.preemption_gated(after, decision.message, now)
+        patch = status_patch(workload, after)
         if patch is None:
             self._decisions.pop(key)
             return None

@@ -325,7 +325,7 @@ class Scheduler:
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
             self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
-            if decision.admitted:
+            if after.holds(names.Condition.ADMITTED):
                 self._event(workload, events.admitted(cluster_queue, 0.0))
 
         return after, tell

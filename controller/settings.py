@@ -91,6 +91,8 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
             admission_gates=enabled("AdmissionGatedBy", gates),
             reclaimable_pods=enabled("ReclaimablePods", gates),
             elastic_jobs=enabled("ElasticJobsViaWorkloadSlices", gates),
+            preemption_gates=enabled("ConcurrentAdmission", gates)
+            or enabled("MultiKueueOrchestratedPreemption", gates),
         ),
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),

@@ -326,6 +326,8 @@ class _Question:
             unready = sorted(self.state.reservations.unready)
             yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
             return
+        if decision.gated:
+            yield f"it preempts others when its preemption gates are open: {', '.join(self.workload.closed_gates)}"
         ends = self._ends()
         if ends:
             yield f"it fits when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"

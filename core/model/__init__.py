@@ -36,7 +36,7 @@ from core.model.queues import (
     ResourceGroup,
     StopPolicy,
 )
-from core.model.workload import Admission, CheckState, PodSet, PodSetAssignment, Workload
+from core.model.workload import Admission, CheckState, GateState, PodSet, PodSetAssignment, Workload
 
 __all__ = [
     "ANYWHERE",
@@ -50,6 +50,7 @@ __all__ = [
     "Decision",
     "FlavorResource",
     "Fungibility",
+    "GateState",
     "Key",
     "Labels",
     "LocalQueue",

@@ -82,6 +82,8 @@ class Wait(Struct, frozen=True, gc=False):
     """Whether it waits for victims to stop, its own or another head's, and so keeps its queue position."""
     tried: Tried | None = None
     hopeless: bool = False
+    gated: bool = False
+    """Whether it could preempt, but a preemption gate is closed."""
 
 
 Decision = Reserve | Wait

@@ -17,6 +17,7 @@ FAILED_CHECKS = "The workload has failed admission checks"
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 OVERLAPPING = "Workload has overlapping preemption targets with another workload"
+PREEMPTION_GATED = "Workload requires preemption, but it's gated"
 OVERLAPPING_FITS = f"{OVERLAPPING}, but will fit after these preemptions complete"
 WAITING_FOR_PODS_READY = "waiting for all admitted workloads to be in PodsReady condition"
 

@@ -52,6 +52,14 @@ class CheckState(Struct, frozen=True, gc=False):
     pod_set_updates: tuple[Raw, ...] = ()
 
 
+class GateState(Struct, frozen=True, gc=False):
+    """The state of one preemption gate."""
+
+    name: str
+    open: bool
+    since: float = 0.0
+
+
 class Workload(Struct, frozen=True, gc=False):
     """A Workload object with the fields that decisions need: about 2 KB, because a hundred thousand may be pending.
 
@@ -61,6 +69,7 @@ class Workload(Struct, frozen=True, gc=False):
     and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
     owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
     is the slice of the same elastic job whose quota it takes over; all slices of a job have one ``slice_name``.
+    ``preemption_gates`` must all be open before it may preempt others; ``gate_states`` are those in its status.
     ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to.
     """
 
@@ -94,6 +103,16 @@ class Workload(Struct, frozen=True, gc=False):
     slice_name: str = ""
     cluster_name: str = ""
     nominated: tuple[str, ...] = ()
+    preemption_gates: tuple[str, ...] = ()
+    gate_states: tuple[GateState, ...] = ()
+
+    @property
+    def closed_gates(self) -> tuple[str, ...]:
+        """The preemption gates that are closed; a gate without a state is, so a Workload can be created gated."""
+        if not self.preemption_gates:
+            return ()
+        opened = {state.name for state in self.gate_states if state.open}
+        return tuple(name for name in self.preemption_gates if name not in opened)
 
     @property
     def owned(self) -> bool:

@@ -281,6 +281,7 @@ def still_judged(judged: Workload, now: Workload) -> bool:
         and judged.pod_sets == now.pod_sets
         and judged.reclaimable == now.reclaimable
         and judged.checks == now.checks
+        and bool(judged.closed_gates) == bool(now.closed_gates)
         and judged.invalid == now.invalid
     )
 

@@ -208,6 +208,8 @@ class _Cycle:
             if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
                 entry.node.add_all(_reserved_for(entry))
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, entry.assignment.message, alike=True)
+        if preempts and entry.head.workload.closed_gates:
+            return self._wait(entry, PendingReason.ADMISSION_GATED, messages.PREEMPTION_GATED, gated=True)
         if entry.deferred:
             entry.node.add_all(entry.usage)
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
@@ -291,13 +293,14 @@ class _Cycle:
         hopeless: bool = False,
         again: bool = False,
         preempting: bool = False,
+        gated: bool = False,
         victims: tuple[Victim, ...] = (),
     ) -> Wait:
         """Returns a Wait. Only a head that was decided completely is parked: not one that lost its quota in this cycle
         (``again``), and not one that waits for victims.
         """
         tried: Tried | None = None
-        if not preempting:
+        if not preempting and not gated:  # a gated head begins its search again
             tried = entry.assignment.tried(entry.tree.generation, self.snapshot.cycle)
         strict = entry.node.spec.strategy is QueueingStrategy.STRICT_FIFO
         stays = strict or again or preempting or (tried is not None and tried.unfinished)
@@ -313,6 +316,7 @@ class _Cycle:
             preempting=preempting,
             tried=tried,
             hopeless=hopeless,
+            gated=gated,
         )
 
 
@@ -385,8 +389,12 @@ def _reserve(entry: Entry) -> Reserve:
 
 
 def _admitted(workload: Workload, admission: Admission, entry: Entry) -> bool:
-    """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there and ready."""
-    if not entry.node.spec.checks:
+    """Whether nothing but quota was missing: all checks that the ClusterQueue asks for are there, and none is open.
+
+    As in Kueue a check that nobody asks for any more counts until it is removed, which the write of the reservation
+    does.
+    """
+    if not entry.node.spec.checks and not workload.checks:
         return True
     ready = {check.name for check in workload.checks if check.state == CheckState.READY}
-    return ready.issuperset(required_checks(entry.node.spec, admission))
+    return len(ready) == len(workload.checks) and ready.issuperset(required_checks(entry.node.spec, admission))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from api import names, quantity
-from core.model import Admission, CheckState, Condition, Raw, Requests, Workload
+from core.model import Admission, CheckState, Condition, GateState, Raw, Requests, Workload
 from core.wire.guard import guarded
 from core.wire.timestamps import stamp
 
@@ -92,6 +92,8 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
         status["clusterName"] = after.cluster_name or None
     if before.nominated != after.nominated:
         status["nominatedClusterNames"] = list(after.nominated) or None
+    if before.gate_states != after.gate_states:
+        status["preemptionGates"] = [_raw_gate(state) for state in after.gate_states]
     if not status:
         return None
     if requests:
@@ -109,6 +111,11 @@ def _raw_check(check: CheckState) -> Raw:
         **({"requeueAfterSeconds": int(check.requeue_after)} if check.requeue_after is not None else {}),
         **({"podSetUpdates": list(check.pod_set_updates)} if check.pod_set_updates else {}),
     }
+
+
+def _raw_gate(state: GateState) -> Raw:
+    position = names.GatePosition.OPEN if state.open else names.GatePosition.CLOSED
+    return {"name": state.name, "position": position, "lastTransitionTime": stamp(state.since)}
 
 
 def _raw_requeue_state(workload: Workload) -> Raw | None:

@@ -23,6 +23,7 @@ from core.model import (
     Condition,
     FlavorResource,
     Fungibility,
+    GateState,
     Key,
     Placement,
     PodSet,
@@ -50,7 +51,8 @@ class WorkloadContext:
 
     ``pod_sets`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
     ``admission_gates``, ``reclaimable_pods`` and ``elastic_jobs`` are the feature gates PriorityBoost,
-    AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices.
+    AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices; ``preemption_gates`` is whether
+    ConcurrentAdmission or MultiKueueOrchestratedPreemption is on.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
@@ -58,6 +60,7 @@ class WorkloadContext:
     admission_gates: bool = True
     reclaimable_pods: bool = True
     elastic_jobs: bool = True
+    preemption_gates: bool = False
     pod_sets: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -198,6 +201,10 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         ),
         replaces=_replaces(metadata) if context.elastic_jobs else None,
         slice_name=_slice_name(metadata) if context.elastic_jobs else "",
+        preemption_gates=tuple(gate["name"] for gate in spec.get("preemptionGates") or ())
+        if context.preemption_gates
+        else (),
+        gate_states=_gate_states(status) if context.preemption_gates else (),
         cluster_name=status.get("clusterName") or "",
         nominated=tuple(status.get("nominatedClusterNames") or ()),
     )
@@ -409,6 +416,17 @@ def _replaces(metadata: Raw) -> Key | None:
     namespace, _, name = named.partition("/")
     same = name and namespace == metadata.get("namespace") and name != metadata["name"]
     return Key(namespace, name) if same else None
+
+
+def _gate_states(status: Raw) -> tuple[GateState, ...]:
+    return tuple(
+        GateState(
+            name=each["name"],
+            open=each["position"] == names.GatePosition.OPEN,
+            since=maybe_epoch(each["lastTransitionTime"]) or 0.0,
+        )
+        for each in status.get("preemptionGates") or ()
+    )
 
 
 def _gates(annotations: Mapping[str, str]) -> tuple[str, ...]:

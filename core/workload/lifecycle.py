@@ -49,6 +49,7 @@ _OF_THE_CYCLE = frozenset(
 """Reasons of the cycle, which stay until its next decision; the other reasons are decided and removed by these rules.
 """
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+_GATED = "Admission is gated by: "
 _UNTOLD = frozenset(
     {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
 )
@@ -75,6 +76,11 @@ def ownerless(w: Workload, s: Surroundings) -> LifecycleAction | None:
     A Workload with any owner reference has a job: the pods of a group own their Workload together.
     """
     return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
+
+
+def preemption_gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
+    """Each preemption gate has a state."""
+    return _update(w, transitions.with_gate_states(w, s.now), "gates")
 
 
 def finished(w: Workload, s: Surroundings) -> LifecycleAction | None:
@@ -182,14 +188,12 @@ def requeued(w: Workload, s: Surroundings) -> LifecycleAction | None:
 
 def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
-    reservation = w.condition(names.Condition.QUOTA_RESERVED)
-    gated = reservation is not None and reservation.reason == PendingReason.ADMISSION_GATED
+    gated = _gated(w.condition(names.Condition.QUOTA_RESERVED))
     if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == gated or why_not_queued(w, s)[0]:
         return None
     if w.gates:
-        gated_by = f"is gated by: {','.join(w.gates)}"
-        after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"Admission {gated_by}", s.now)
-        return _update(w, after, "gate", f"Workload admission {gated_by}")
+        after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"{_GATED}{','.join(w.gates)}", s.now)
+        return _update(w, after, "gate", f"Workload admission is gated by: {','.join(w.gates)}")
     text = "AdmissionGatedBy cleared, waiting for quota reservation"
     after = transitions.waiting(w, PendingReason.PENDING_EVALUATION, text, s.now)
     return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
@@ -305,6 +309,7 @@ def until_late(w: Workload, s: Surroundings) -> LifecycleAction | None:
 RULES: tuple[LifecycleRule, ...] = (
     ownerless,
     finished,
+    preemption_gates,
     replaced,
     retry_later,
     to_be_deactivated,
@@ -345,6 +350,15 @@ def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
     return "", ""
 
 
+def _gated(reservation: Condition | None) -> bool:
+    """Whether QuotaReserved reports an admission gate. A closed preemption gate has the same reason: the cycle decides
+    that.
+    """
+    if reservation is None or reservation.reason != PendingReason.ADMISSION_GATED:
+        return False
+    return reservation.message.startswith(_GATED)
+
+
 def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     """Reason and message of QuotaReserved=False; ('', '') leaves it as it is."""
     old = w.condition(names.Condition.QUOTA_RESERVED)
@@ -355,7 +369,8 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
         return reason, message
     if s.bypassed and (old is None or old.reason in _UNTOLD):
         return s.bypassed, BYPASSED
-    if old is not None and old.reason in _OF_THE_CYCLE:
+    gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not _gated(old)
+    if gated or (old is not None and old.reason in _OF_THE_CYCLE):
         return "", ""
     return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason
-from core.model import Admission, Condition, Raw, Workload
+from core.model import Admission, Condition, GateState, Raw, Workload
 from core.model import CheckState as State
 from core.wire.conditions import with_condition, without_condition
 
@@ -101,9 +101,22 @@ def waiting(workload: Workload, reason: str, message: str, now: float) -> Worklo
     return admitted_in_step(condition(after, kind, status=False, reason=reason, message=message, now=now), now)
 
 
+def preemption_gated(workload: Workload, message: str, now: float) -> Workload:
+    """Reports that it could preempt others for its quota, but a preemption gate is closed."""
+    kind, reason = names.Condition.BLOCKED_ON_PREEMPTION_GATES, names.PreemptedReason.PREEMPTION_GATED
+    return condition(workload, kind, status=True, reason=reason, message=message, now=now)
+
+
+def with_gate_states(workload: Workload, now: float) -> Workload:
+    """With the states of exactly its preemption gates; new ones begin as closed."""
+    known = {state.name: state for state in workload.gate_states}
+    states = tuple(known.get(name) or GateState(name, open=False, since=now) for name in workload.preemption_gates)
+    return workload if known.keys() == {*workload.preemption_gates} else replace(workload, gate_states=states)
+
+
 def evicted(workload: Workload, reason: str, message: str, now: float, *, cause: str = "") -> Workload:
-    """Evicts it: it keeps its quota until its pods are gone. Its checks and its worker cluster are reset, the
-    eviction is counted.
+    """Evicts it: it keeps its quota until its pods are gone. Its checks, preemption gates and worker cluster
+    are reset, the eviction is counted.
     """
     full = f"{reason}{EvictedReason.DUE_TO}{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
     after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
@@ -112,7 +125,9 @@ def evicted(workload: Workload, reason: str, message: str, now: float, *, cause:
         after = condition(after, blocked, status=False, reason=full, message=message, now=now)
     checks = tuple(_reset(check, now) for check in after.checks)
     counted = _counted(after.evictions, reason, cause)
-    return replace(after, checks=checks, evictions=counted, cluster_name="", nominated=())
+    closed = tuple(replace(state, open=False, since=now) for state in after.gate_states)
+    after = replace(after, checks=checks, gate_states=closed, evictions=counted)
+    return replace(after, cluster_name="", nominated=())
 
 
 def preempted(workload: Workload, reason: str, message: str, now: float) -> Workload:
