@@ -1,33 +1,51 @@
 """The cost of reading many objects into the caches: memory, time, and the longest stall for a webhook.
 
-`python -m bench.caches [COUNT]` reads Workloads, `python -m bench.caches 10000 --pods` pods of queued groups. A server
+`python -m bench.caches [COUNT]` reads Workloads, `python -m bench.caches 10000 --pods` pods of queued groups, and
+`python -m bench.caches --live` both at once, while admission calls are answered from the same caches (T19). A server
 in its own process streams the initial state as an API server does.
 """
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import multiprocessing
 import resource
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+import uvloop
 
 from api.objects import Raw, Resource
+from app.application import Application
+from app.collector import reading
+from app.metrics import ProcessMetrics
+from app.server import Address, Farewell, Listener, Server
 from bench.lag import Lag
+from bench.openloop import Caller, Quantiles, Target
+from bench.webhook import PATHS, review
+from certs import pki
+from certs.live import LiveContext
+from controller import settings as controller_settings
 from controller.caches import lean
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
+from controller.run import Controller
 from core.jobs.kinds import POD
 from core.wire import decode
+from webhook.routes import routes
+from webhook.settings import Context, Settings
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+CALLERS, WARM_SECONDS, CALL_SECONDS = 8, 0.5, 1.0
 
 
 def workload(number: int) -> Raw:
@@ -144,23 +162,32 @@ def pod(number: int) -> Raw:
     }
 
 
-def _serve(made: Callable[[int], Raw], count: int, pipe: Pipe) -> None:
-    """The server's process: every request is answered with the initial state of a watch."""
-    lines = [orjson.dumps({"type": "ADDED", "object": made(number)}) + b"\n" for number in range(count)]
+def _end(count: int) -> bytes:
+    """The end of the initial state."""
     metadata = {"resourceVersion": str(2000 + count), "annotations": {"k8s.io/initial-events-end": "true"}}
-    lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}) + b"\n")
+    return orjson.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}) + b"\n"
+
+
+def _serve(made: Mapping[str, Callable[[int], Raw]], count: int, pipe: Pipe) -> None:
+    """The server's process: every request is answered with the initial state of a watch. ``made``: by the resource."""
+    streams: dict[bytes, list[bytes]] = {}
+    for plural, make in made.items():
+        lines = [orjson.dumps({"type": "ADDED", "object": make(number)}) + b"\n" for number in range(count)]
+        lines.append(_end(count))
+        streams[plural.encode()] = lines
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for line in lines:
+        asked = head.split(b"?", 1)[0].rsplit(b"/", 1)[-1]
+        for line in streams.get(asked, (_end(0),)):
             writer.write(b"%x\r\n%b\r\n" % (len(line), line))
             await writer.drain()
         await reader.read()
 
     async def listen() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        pipe.send((server.sockets[0].getsockname()[1], sum(map(len, lines))))
+        pipe.send((server.sockets[0].getsockname()[1], sum(len(line) for lines in streams.values() for line in lines)))
         await server.serve_forever()
 
     asyncio.run(listen())
@@ -205,25 +232,110 @@ def _measure(name: str, port: int, count: int, pods: bool) -> None:
     asyncio.run(_take_in(port, of, transforms[name], count))
 
 
+class Live(NamedTuple):
+    """What reading both at once did to admission calls: their latencies in each second of it, and afterwards; how many
+    seconds it took; resident memory in MiB.
+    """
+
+    during: tuple[Quantiles, ...]
+    after: Quantiles
+    seconds: float
+    rss: float
+    workloads: int
+    pods: int
+
+
+async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
+    """Reads Workloads and pods into the controller's caches and answers calls from them, as ``serve`` does."""
+    async with Client(Connection(f"http://127.0.0.1:{port}")) as client:
+        controller = Controller(client, controller_settings.Settings(frameworks=("batch/job", POD.framework)))
+        live, context = LiveContext(), Context(Settings(), controller.lookup)
+        now = datetime.now(UTC)
+        authority = pki.new_authority(now, timedelta(days=1))
+        live.load(
+            pki.new_leaf(authority, ("127.0.0.1",), now, timedelta(days=1)), authority.chain_pem, "127.0.0.1", now
+        )
+        (scratch / "ca.crt").write_bytes(authority.chain_pem)
+        application = Application(routes(context), [], ProcessMetrics())
+        listener = Listener(application, Address("127.0.0.1", 0), live.context)
+        server = Server([listener])
+        await server.start()
+        requests = [(path, orjson.dumps(review(path, number))) for number, path in enumerate(PATHS)]
+        target = Target(f"https://{listener.bound}", requests, b'"allowed":true', ca=scratch / "ca.crt")
+        with Caller(target, CALLERS) as caller:
+            await asyncio.to_thread(caller.run, rate, WARM_SECONDS)
+            began = time.monotonic()
+            with reading():
+                running = [asyncio.create_task(each.run()) for each in controller.reflectors]
+                starting = asyncio.create_task(_started(controller))
+                during = [await asyncio.to_thread(caller.run, rate, CALL_SECONDS)]
+                while not starting.done():
+                    during.append(await asyncio.to_thread(caller.run, rate, CALL_SECONDS))
+                seconds = await starting - began
+            after = await asyncio.to_thread(caller.run, rate, CALL_SECONDS)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await server.stop(Farewell(0, 1))
+        stores = controller.caches.stores
+        return Live(tuple(during), after, seconds, _rss(), len(stores[WORKLOADS]), len(stores[POD.resource]))
+
+
+async def _started(controller: Controller) -> float:
+    """Waits for all caches, enters them into State, and returns the time."""
+    await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
+    for _ in controller.caches.starting():
+        await asyncio.sleep(0)
+    return time.monotonic()
+
+
+def read_live(count: int, rate: float) -> Live:
+    """Streams so many Workloads and as many pods to a process that answers so many calls a second meanwhile."""
+    made = {WORKLOADS.plural: workload, POD.resource.plural: pod}
+    with streaming(made, count) as (port, _), tempfile.TemporaryDirectory() as scratch:
+        return uvloop.run(_read_and_answer(port, rate, Path(scratch)))
+
+
+@contextlib.contextmanager
+def streaming(made: Mapping[str, Callable[[int], Raw]], count: int) -> Iterator[tuple[int, int]]:
+    """Context in which a server in its own process streams the objects; its port, and their size in bytes."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    server = spawn.Process(target=_serve, args=(made, count, theirs), daemon=True)
+    server.start()
+    try:
+        yield ours.recv()
+    finally:
+        server.terminate()
+        server.join()
+
+
 def main() -> None:
     """Reads the objects, once as raw objects and once as the caches keep them, each in a new process."""
     parser = argparse.ArgumentParser(description="The cost of reading many objects into the caches.")
     parser.add_argument("count", type=int, nargs="?", default=50_000)
     parser.add_argument("--pods", action="store_true", help="pods of queued groups instead of Workloads")
+    parser.add_argument("--live", action="store_true", help="both at once, while admission calls are answered")
+    parser.add_argument("--rate", type=float, default=50.0, help="calls a second with --live (default 50)")
     chosen = parser.parse_args()
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
+    if chosen.live:
+        found = read_live(chosen.count, chosen.rate)
+        print(f"{found.workloads} Workloads and {found.pods} pods in {found.seconds:.1f} s, RSS {found.rss:.0f} MiB")
+        for second in found.during:
+            print(f"while they are read  {second}")
+        print(f"afterwards           {found.after}")
+        return
     made = pod if chosen.pods else workload
-    server = spawn.Process(target=_serve, args=(made, chosen.count, theirs), daemon=True)
-    server.start()
-    port, size = ours.recv()
-    print(f"{chosen.count} {'pods' if chosen.pods else 'Workloads'}, {size / 2**20:.0f} MiB of JSON")
-    for name in ("raw", "lean" if chosen.pods else "value"):
-        print(f"as {name}:", flush=True)
-        measuring = spawn.Process(target=_measure, args=(name, port, chosen.count, chosen.pods))
-        measuring.start()
-        measuring.join()
-    server.terminate()
+    plural = (POD.resource if chosen.pods else WORKLOADS).plural
+    with streaming({plural: made}, chosen.count) as (port, size):
+        print(f"{chosen.count} {'pods' if chosen.pods else 'Workloads'}, {size / 2**20:.0f} MiB of JSON")
+        for name in ("raw", "lean" if chosen.pods else "value"):
+            print(f"as {name}:", flush=True)
+            measuring = multiprocessing.get_context("spawn").Process(
+                target=_measure, args=(name, port, chosen.count, chosen.pods)
+            )
+            measuring.start()
+            measuring.join()
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Program:
 
     def caller(self) -> Caller:
         """A client that asks for admission of a usual Job of 4 KB, mutating and validating in turn."""
-        requests = [(path, orjson.dumps(_review(path, number))) for number, path in enumerate(PATHS)]
+        requests = [(path, orjson.dumps(review(path, number))) for number, path in enumerate(PATHS)]
         return Caller(Target(self.base, requests, b'"allowed":true', ca=self.bundle))
 
     def counted(self) -> "Counted":
@@ -118,7 +118,8 @@ def _bound(made: dict[float, int], share: float) -> str:
     return f"<= {held * 1e3:g} ms"
 
 
-def _review(path: str, number: int) -> Raw:
+def review(path: str, number: int) -> Raw:
+    """Returns the review of the creation of a usual Job of 4 KB."""
     made = job("asked", "lq-0")
     made["metadata"] |= {"namespace": NAMESPACE, "annotations": {"example.com/notes": "x" * 3000}}
     made["spec"]["suspend"] = path.startswith("/validate")

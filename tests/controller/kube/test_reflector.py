@@ -370,7 +370,9 @@ async def test_the_age_of_the_last_answer_can_be_read(world: World) -> None:
     await eventually(lambda: world.reflector.last_event_age() == 0)
 
 
-async def test_one_object_that_does_not_decode_is_skipped_and_the_rest_flow(world: World) -> None:
+async def test_t16_one_object_that_does_not_decode_is_skipped_and_the_rest_flow(world: World) -> None:
+    """T16."""
+
     def color(raw: Raw) -> Raw:
         raw["spec"]["color"].upper()
         return raw
