@@ -49,6 +49,7 @@ HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -
 """
 ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
 DELETES_JOBS: Final = 'hasKey $kept "afterDeactivatedByKueue"'
+MULTIKUEUE: Final = 'ne (toString (get $gates "MultiKueue")) "false"'
 OWN_CERTIFICATE: Final = 'not (include "seiretsu.mountsCertificate" .)'
 TAIL: Final = "{{- end -}}\n"
 
@@ -93,6 +94,9 @@ def template() -> str:
         text += _if(kind.enabled_in_helm, rules(rows([kind])[len(WATCHED) :]))
         if Right(kind.resource, "delete") not in kind.rights:
             text += _if(f"and ({DELETES_JOBS}) ({kind.enabled_in_helm})", [_rule(kind.resource, ("delete",))])
+        if kind.managed_by is not None and Right(kind.resource, "patch", "status") not in kind.rights:
+            status = kind.resource._replace(plural=f"{kind.resource.plural}/status")
+            text += _if(f"and ({MULTIKUEUE}) ({kind.enabled_in_helm})", [_rule(status, ("patch",))])
     for owner in GROUP_OWNERS:
         text += _if(f'has "{owner.framework}" $frameworks', rules(rows([], [owner])[len(WATCHED) :]))
     return text + TAIL

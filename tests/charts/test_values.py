@@ -283,6 +283,7 @@ def test_the_lease_is_where_the_configuration_says() -> None:
     assert binding["subjects"][0]["namespace"] == "queues"
 
 
+JOB_SETS = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
 RETENTION = "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"
 
 
@@ -301,11 +302,12 @@ def configured(text: str) -> Raw:
     ("group", "resource", "always", "given", "then"),
     [
         ("batch", "jobs", {"get", "list", "watch", "patch"}, configured(RETENTION), {"delete"}),
+        ("jobset.x-k8s.io", "jobsets/status", set(), configured(JOB_SETS), {"patch"}),
         ("", "pods", {"get", "list"}, {}, {"patch"}),
         ("apiextensions.k8s.io", "customresourcedefinitions", set(), {}, {"get", "list", "watch", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
     ],
-    ids=["jobs are deleted by a retention", "pods lose a gate", "definitions get the CA", "webhooks get the CA"],
+    ids=["jobs are deleted by a retention", "jobs that run elsewhere get a status", "pods lose a gate", "definitions get the CA", "webhooks get the CA"],
 )
 def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
     group: str, resource: str, always: set[str], given: Raw, then: set[str]

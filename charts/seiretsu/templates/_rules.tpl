@@ -107,6 +107,11 @@
   resources: [mpijobs]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/mpijob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [mpijobs/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "ray.io/rayjob" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
@@ -123,6 +128,11 @@
   resources: [rayjobs]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "ray.io/rayjob" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayjobs/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "ray.io/raycluster" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
@@ -135,6 +145,11 @@
 - apiGroups: [ray.io]
   resources: [rayclusters]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "ray.io/raycluster" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayclusters/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "ray.io/rayservice" $frameworks }}
 - apiGroups: [ray.io]
@@ -152,6 +167,11 @@
   resources: [rayservices]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "ray.io/rayservice" $frameworks) }}
+- apiGroups: [ray.io]
+  resources: [rayservices/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "jobset.x-k8s.io/jobset" $frameworks }}
 - apiGroups: [batch]
   resources: [jobs]
@@ -167,6 +187,11 @@
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "jobset.x-k8s.io/jobset" $frameworks) }}
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "trainer.kubeflow.org/trainjob" $frameworks }}
 - apiGroups: [jobset.x-k8s.io]
@@ -197,6 +222,11 @@
   resources: [pytorchjobs]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/pytorchjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "kubeflow.org/tfjob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [tfjobs]
@@ -209,6 +239,11 @@
 - apiGroups: [kubeflow.org]
   resources: [tfjobs]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/tfjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "kubeflow.org/xgboostjob" $frameworks }}
 - apiGroups: [kubeflow.org]
@@ -223,6 +258,11 @@
   resources: [xgboostjobs]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/xgboostjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [xgboostjobs/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "kubeflow.org/paddlejob" $frameworks }}
 - apiGroups: [kubeflow.org]
   resources: [paddlejobs]
@@ -235,6 +275,11 @@
 - apiGroups: [kubeflow.org]
   resources: [paddlejobs]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/paddlejob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [paddlejobs/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "kubeflow.org/jaxjob" $frameworks }}
 - apiGroups: [kubeflow.org]
@@ -249,6 +294,11 @@
   resources: [jaxjobs]
   verbs: [delete]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "kubeflow.org/jaxjob" $frameworks) }}
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs/status]
+  verbs: [patch]
+{{- end }}
 {{- if has "workload.codeflare.dev/appwrapper" $frameworks }}
 - apiGroups: [workload.codeflare.dev]
   resources: [appwrappers]
@@ -261,6 +311,11 @@
 - apiGroups: [workload.codeflare.dev]
   resources: [appwrappers]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "workload.codeflare.dev/appwrapper" $frameworks) }}
+- apiGroups: [workload.codeflare.dev]
+  resources: [appwrappers/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "sparkoperator.k8s.io/sparkapplication" $frameworks }}
 - apiGroups: [sparkoperator.k8s.io]
