@@ -14,11 +14,18 @@ import pytest
 import yaml
 
 from api.objects import Raw
-from app.internals import of_certificates
+from app.internals import of_certificates, of_controller
 from app.metrics import ClientCalls, ProcessMetrics
+from app.verdicts import Verdicts
 from certs.live import LiveContext
 from certs.pki import new_authority
 from controller.families import FAMILIES, ROLE
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.pressure import Budget
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store, verbatim
+from controller.resources import WORKLOADS
 from devcluster import build
 from tests.charts.rendering import CHART, documents, only, rendered
 
@@ -47,9 +54,13 @@ def served() -> dict[str, set[str]]:
     metrics = ProcessMetrics()
     metrics.registry.register(ClientCalls({("GET", "jobs", 200): 1}))
     metrics.answered("/path", 400, 0.1)
+    Verdicts(metrics.registry)._verdicts.labels("", "", "")
+    client = Client(Connection("https://127.0.0.1:1"))
+    reflectors = [Reflector(client, WORKLOADS, Store("workloads", verbatim))]
+    of_the_controller = of_controller(client, reflectors, Budget(client.pressure), lambda: True)
     live = LiveContext()
     live.pair = new_authority(datetime.now(UTC), timedelta(days=1))
-    for collected in (*metrics.registry.collect(), *of_certificates(live, None)):
+    for collected in (*metrics.registry.collect(), *of_certificates(live, None), *of_the_controller):
         for sample in collected.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
@@ -126,6 +137,11 @@ FIRING: Final[dict[str, list[Raw]]] = {
     "SeiretsuApiServerErrors": [
         series("rest_client_requests_total{JOB,code='200'}", "0+8x90"),
         series("rest_client_requests_total{JOB,code='429'}", "0+2x90"),
+    ],
+    "SeiretsuCacheStale": [series("seiretsu_informer_age_seconds{JOB,resource='jobs'}", "0+60x90")],
+    "SeiretsuWritesFenced": [series("seiretsu_fenced_writes_total{JOB}", "0x60 1x30")],
+    "SeiretsuVerdictsFail": [
+        series("seiretsu_admission_verdicts_total{JOB,hook='mjob.kb.io',verdict='failed'}", "0x70 1x20"),
     ],
     "SeiretsuRightsMissing": [series("rest_client_requests_total{JOB,method='PATCH',code='403'}", "0+1x90")],
     "SeiretsuClusterQueueInactive": [
