@@ -293,6 +293,10 @@ def test_metrics_are_read_by_an_account_with_the_right(world: World, tmp_path: P
 REASONED = {
     Use("kueue.x-k8s.io", "workloads", "get"): "read again after a write of unknown outcome or with a conflict",
     Use("kueue.x-k8s.io", "admissionchecks/status", "patch"): "for the checks of MultiKueue",
+    **{
+        Use("", "configmaps", verb, "kube-system", "extension-apiserver-authentication"): "a role of Kubernetes"
+        for verb in ("list", "watch")
+    },
     Use("kueue.x-k8s.io", "multikueueclusters/status", "patch"): "for the clusters of MultiKueue",
 }
 """Rights that need not be used in these tests, and what they are for."""
