@@ -111,6 +111,8 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "kubernetesClusterDomain": ("corp.example", ".svc.corp.example"),
     "mutatingWebhook.reinvocationPolicy": ("Never", "reinvocationPolicy: Never"),
     "webhooks.timeoutSeconds": (13, "timeoutSeconds: 13"),
+    "webhooks.clientCA.secretName": ("webhook-clients", "secretName: webhook-clients"),
+    "webhooks.clientCA.names": (["kube-apiserver"], "--client-name=kube-apiserver"),
     "visibility.enabled": (True, "kind: APIService"),
     "visibility.port": (4443, "port: 4443"),
     "enableVisibilityAPF": (True, "kind: FlowSchema"),
@@ -307,7 +309,13 @@ def configured(text: str) -> Raw:
         ("apiextensions.k8s.io", "customresourcedefinitions", set(), {}, {"get", "list", "watch", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
     ],
-    ids=["jobs are deleted by a retention", "jobs that run elsewhere get a status", "pods lose a gate", "definitions get the CA", "webhooks get the CA"],
+    ids=[
+        "jobs are deleted by a retention",
+        "jobs that run elsewhere get a status",
+        "pods lose a gate",
+        "definitions get the CA",
+        "webhooks get the CA",
+    ],
 )
 def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
     group: str, resource: str, always: set[str], given: Raw, then: set[str]

@@ -5,6 +5,7 @@ container's arguments, with the volumes mounted where they can be read, and with
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import subprocess
@@ -82,13 +83,13 @@ def deployed(plane: ControlPlane, directory: Path) -> Iterator[Served]:
     assert command == "serve"
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     for mount in container["volumeMounts"]:
-        configured = volumes[mount["name"]].get("configMap")
-        if configured:
+        files = _mounted(plane, volumes[mount["name"]])
+        if files:
             folder = directory / mount["name"]
             folder.mkdir()
-            for name, text in get(plane, "configmap", configured["name"], "-n", NAMESPACE)["data"].items():
-                (folder / name).write_text(text)
-            arguments = [word.replace(mount["mountPath"], str(folder)) for word in arguments]
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            arguments = [word.replace(f"{mount['mountPath']}/", f"{folder}/") for word in arguments]
     kubeconfig = kubeconfig_of(plane, NAMESPACE, pod["serviceAccountName"], directory)
     served = Served(arguments, {"KUBECONFIG": str(kubeconfig)})
     try:
@@ -97,3 +98,14 @@ def deployed(plane: ControlPlane, directory: Path) -> Iterator[Served]:
         if served.process.poll() is None:
             served.process.kill()
         served.wait()
+
+
+def _mounted(plane: ControlPlane, volume: Raw) -> dict[str, bytes]:
+    """The files of a volume; none if it is neither a ConfigMap nor a Secret."""
+    if "configMap" in volume:
+        data = get(plane, "configmap", volume["configMap"]["name"], "-n", NAMESPACE)["data"]
+        return {name: text.encode() for name, text in data.items()}
+    if "secret" in volume:
+        data = get(plane, "secret", volume["secret"]["secretName"], "-n", NAMESPACE)["data"]
+        return {name: base64.b64decode(text) for name, text in data.items()}
+    return {}

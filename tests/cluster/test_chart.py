@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import re
+import ssl
 import subprocess
 import sys
 import time
@@ -16,24 +20,51 @@ import yaml
 from api.objects import Raw
 from core.jobs.kinds import supported
 from devcluster import build
+from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.charted import CHART, NAMESPACE, RELEASE, deployed, get, helm, install
+from tests.serving import Served
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+EXAMPLES, SECURITY = ROOT / "examples", ROOT / "docs" / "security.md"
+CLIENTS = "webhook-clients"
+"""The Secret with the CA of the API server's client certificate."""
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane of this module's own: the chart's webhooks concern every namespace."""
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module's own: the chart's webhooks concern every namespace. Its API server calls webhooks
+    with a client certificate, whose CA is in a Secret.
+    """
     group = NodeGroup(labels={"seiretsu.dev/pool": "standard"})
-    with ControlPlane.start(spec=Spec(nodes=(group,))) as started:
+    directory, authority = tmp_path_factory.mktemp("admission"), Authority("clients of webhooks")
+    option = f"--admission-control-config-file={admission_configuration(directory, authority)}"
+    with ControlPlane.start(spec=Spec(nodes=(group,), apiserver=(option,))) as started:
+        started.kubectl("create", "namespace", NAMESPACE, check=True)
+        (directory / "ca.crt").write_bytes(authority.pair.certificate)
+        words = ("create", "secret", "generic", CLIENTS, "-n", NAMESPACE, f"--from-file={directory / 'ca.crt'}")
+        started.kubectl(*words, check=True)
         yield started
+
+
+def admission_configuration(directory: Path, authority: Authority) -> Path:
+    """The files of docs/security.md: with them the API server has a client certificate for webhooks."""
+    authority.client("kube-apiserver").write(directory / "client")
+    certificate = {"client-certificate": str(directory / "client.crt"), "client-key": str(directory / "client.key")}
+    users = [{"name": "*", "user": certificate}]
+    kubeconfig = directory / "webhooks.conf"
+    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "users": users}))
+    file = directory / "admission.yaml"
+    (example,) = re.findall(
+        r"```yaml\n(apiVersion: apiserver.config.k8s.io/v1\n.*?)```", SECURITY.read_text(), re.DOTALL
+    )
+    file.write_text(example.replace("/etc/kubernetes/webhooks.conf", str(kubeconfig)))
+    return file
 
 
 def until(condition: Callable[[], object], within: float = 120.0) -> None:
@@ -49,10 +80,12 @@ def shows(file: Path, text: str) -> bool:
 
 
 def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: ControlPlane, tmp_path: Path) -> None:
-    values = install(plane, tmp_path)
+    known = {"clientCA": {"secretName": CLIENTS, "names": ["kube-apiserver"]}}
+    values = install(plane, tmp_path, webhooks=known)
     with deployed(plane, tmp_path) as served:
         served.ready()
         walk(plane)
+        only_the_api_server_may_call_webhooks(plane, served)
         a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
         what_waits_is_asked_through_the_api_server(plane, tmp_path)
         an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
@@ -103,6 +136,19 @@ def test_the_api_server_accepts_everything_that_the_chart_can_render(plane: Cont
         )
         refused = [line for line in done.stderr.splitlines() if "already exists" not in line]
         assert refused == []
+
+
+def only_the_api_server_may_call_webhooks(plane: ControlPlane, served: Served) -> None:
+    """It has just had Jobs suspended; a client without its certificate is refused."""
+    hooks = get(plane, "mutatingwebhookconfiguration", f"{RELEASE}-mutating-webhook-configuration")["webhooks"]
+    path = hooks[0]["clientConfig"]["service"]["path"]
+    unverified = ssl._create_unverified_context()  # this machine is not called as the Service is
+    call = http.client.HTTPSConnection("127.0.0.1", served.address.port, context=unverified)
+    with contextlib.closing(call) as connection:
+        connection.request("POST", path, "{}", {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == 403
+        assert b"needs a client certificate" in answer.read()
 
 
 def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tmp_path: Path) -> None:
