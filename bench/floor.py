@@ -33,9 +33,9 @@ async def _installed(kubeconfig: Path, conversion: Raw | None) -> None:
 
 
 @contextlib.contextmanager
-def null_controller(kubeconfig: Path) -> Iterator[int]:
-    """Context in which the null controller runs in its own process, whose id it returns."""
-    command = [sys.executable, "-m", "bench.null_controller", "--kubeconfig", str(kubeconfig)]
+def null_controller(kubeconfig: Path, module: str = "bench.null_controller", *more: str) -> Iterator[int]:
+    """Context in which the null controller of that module runs in its own process, whose id it returns."""
+    command = [sys.executable, "-m", module, "--kubeconfig", str(kubeconfig), *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         weigh(process.pid, AHEAD)

@@ -7,9 +7,10 @@ measures any controller that serves Kueue's API (``--kubeconfig``), or ``seirets
 
 import argparse
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ import uvloop
 from bench import report
 from bench.contention import serve_stored_versions
 from bench.events import follow
-from bench.measure import Latency, exit_on_sigterm
-from bench.measured import add_options, measured
+from bench.floor import null_controller
+from bench.measure import Latency, bare_plane, exit_on_sigterm
+from bench.measured import add_options, measured, with_token
 from bench.openloop import Caller, Target
 from bench.scenario import JOBS, NAMESPACE, Size, job, setting
 from controller.kube import config
@@ -118,6 +120,16 @@ async def measure(
                         await client.delete(resource, raw["metadata"]["name"])
 
 
+@contextlib.contextmanager
+def floor(versions: str) -> Iterator[tuple[Path, dict[str, int]]]:
+    """Context in which ``bench.null_jobs`` runs on a control plane: its kubeconfig, and the processes to measure."""
+    with bare_plane() as (plane, scratch, told):
+        token = with_token(plane, scratch)
+        with null_controller(token, "bench.null_jobs", "--versions", versions) as pid:
+            print(f"a null controller with its hooks on {os.cpu_count()} processors; {told}", flush=True)
+            yield plane.kubeconfig, {"controller": pid} | report.pids_of(plane) | {"bench": os.getpid()}
+
+
 def show(found: Sequence[Mapping[str, Any]]) -> None:
     """Prints the figures."""
     report.table(
@@ -156,12 +168,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="how long at each rate (default 15)")
     parser.add_argument("--versions", choices=("stored", "all"), default="all", help="to serve (default all)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument(
+        "--floor", action="store_true", help="measure hooks and a controller that do only what they must"
+    )
     add_options(parser)
     chosen = parser.parse_args()
     exit_on_sigterm()
     print(f"Jobs in {SIZE.queues} ClusterQueues with free quota, {chosen.seconds:g} s at each rate")
-    with measured(chosen) as (kubeconfig, pids):
-        if not chosen.kubeconfig and chosen.versions == "stored":
+    with floor(chosen.versions) if chosen.floor else measured(chosen) as (kubeconfig, pids):
+        if not (chosen.kubeconfig or chosen.floor) and chosen.versions == "stored":
             uvloop.run(serve_stored_versions(kubeconfig))
         found = uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds))
     show(found)
