@@ -35,7 +35,7 @@ from core.model.owner import GROUP, owner
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """NAMESPACE/NAME in a sentence."""
-_JUDGED_BY = (
+JUDGED_BY = (
     resources.CLUSTER_QUEUES,
     resources.COHORTS,
     resources.RESOURCE_FLAVORS,
@@ -60,22 +60,11 @@ def command(
     """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start."""
     try:
         chosen = rules(config)
-        kind, wanted = _sought(name)
-        jobs = (kind or BATCH_JOB).resource
-        here = needed(kind) if isinstance(kind, PodOwner) else ()
-        everywhere = live.KINDS if here else (*live.KINDS, jobs)
-        found = live.seen(kubeconfig, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
+        found = look(name, namespace, kubeconfig)
     except (live.LiveError, ScenarioError) as error:
         typer.echo(f"seiretsu explain: {error}", err=True)
         raise typer.Exit(1) from None
-    told: Explanation | str
-    if here and found.hides(*here):
-        hidden = ", ".join(each.plural for each in here if found.hides(each))
-        told = f"you may not list {hidden} in namespace {namespace}: ask for that right"
-    elif found.hides(*_JUDGED_BY):
-        told = partial_answer(found, name, namespace)
-    else:
-        told = answer(found.objects, name, namespace, time.time(), chosen)
+    told = explanation(found, name, namespace, time.time(), chosen)
     if isinstance(told, str):
         typer.echo(f"seiretsu explain: {told}", err=True)
         raise typer.Exit(1)
@@ -83,6 +72,40 @@ def command(
         typer.echo(json.dumps(plain(told), indent=2))
     else:
         typer.echo(text(told, jobs_of(found.objects)), nl=False)
+
+
+def look(name: str, namespace: str, kubeconfig: Path | None) -> live.Seen:
+    """Returns the objects that an answer about a job depends on, as far as the user may read them. Raises LiveError."""
+    kind, wanted = _sought(name)
+    jobs = (kind or BATCH_JOB).resource
+    here = needed(kind) if isinstance(kind, PodOwner) else ()
+    everywhere = live.KINDS if here else (*live.KINDS, jobs)
+    return live.seen(kubeconfig, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
+
+
+def explanation(
+    found: live.Seen, name: str, namespace: str, now: float, chosen: Rules | None = None
+) -> Explanation | str:
+    """Returns why a job waits, as far as the objects that the user may read say it, or why there is no answer."""
+    kind, _ = _sought(name)
+    here = needed(kind) if isinstance(kind, PodOwner) else ()
+    if here and found.hides(*here):
+        hidden = ", ".join(each.plural for each in here if found.hides(each))
+        return f"you may not list {hidden} in namespace {namespace}: ask for that right"
+    if found.hides(*JUDGED_BY):
+        return partial_answer(found, name, namespace)
+    return answer(found.objects, name, namespace, now, chosen)
+
+
+def workload_of(objects: list[Raw], name: str, namespace: str) -> Raw | None:
+    """Returns the Workload that an argument names, the newest of its job; None if there is none."""
+    here = [each for each in objects if each["metadata"].get("namespace") == namespace]
+    kind, wanted = _sought(name)
+    if isinstance(kind, PodOwner):
+        of_parts = _parts(kind, here, wanted)
+        return of_parts.shown if of_parts is not None else None
+    found = [each for each in here if each["kind"] == "Workload" and _is(each, wanted, kind)]
+    return max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
 
 
 def _sought(name: str) -> tuple[JobKind | PodOwner | None, str]:

@@ -25,6 +25,8 @@ class Command:
     name: str
     module: str
     help: str
+    plugin: bool = False
+    """Whether `kubectl seiretsu` has it, too."""
 
 
 COMMANDS = (
@@ -32,7 +34,8 @@ COMMANDS = (
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
-    Command("explain", "cli.explain", "Show why a Job waits, and what would let it start."),
+    Command("explain", "cli.explain", "Show why a Job waits, and what would let it start.", plugin=True),
+    Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
     Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it."),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
@@ -41,7 +44,7 @@ COMMANDS = (
 _COMPLETION = "_SEIRETSU_COMPLETE"
 
 
-def application(words: Sequence[str]) -> typer.Typer:
+def application(words: Sequence[str], commands: Sequence[Command] = COMMANDS) -> typer.Typer:
     """Returns the application for these words: complete for the command they name, with one line for each of the
     others.
     """
@@ -54,7 +57,7 @@ def application(words: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_root)
     named = next((word for word in words if not word.startswith("-")), None)
-    for command in available():
+    for command in available(commands):
         if command.name == named or _COMPLETION in os.environ:
             _add(app, command)
         else:
@@ -62,9 +65,9 @@ def application(words: Sequence[str]) -> typer.Typer:
     return app
 
 
-def available() -> list[Command]:
+def available(commands: Sequence[Command]) -> list[Command]:
     """Returns the commands whose modules are installed: the image has `serve` alone."""
-    return [command for command in COMMANDS if importlib.util.find_spec(command.module)]
+    return [command for command in commands if importlib.util.find_spec(command.module)]
 
 
 def main() -> None:
@@ -76,6 +79,38 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+PLUGIN = tuple(command for command in COMMANDS if command.plugin)
+"""The commands of `kubectl seiretsu`: those that need only rights in a namespace."""
+
+
+def plugin() -> None:
+    """The entry point of `kubectl seiretsu`, with the exit codes of `seiretsu`."""
+    try:
+        application(sys.argv[1:], PLUGIN)(prog_name="kubectl seiretsu")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def complete() -> None:
+    """Print what kubectl completes after `kubectl seiretsu`, one word a line, then that it needs no file names (:4)."""
+    print(*completions(sys.argv[1:]), ":4", sep="\n")
+
+
+def completions(words: Sequence[str]) -> list[str]:
+    """Returns what the last of the words may become: a command, or an option of the command before it."""
+    *before, last = words or [""]
+    named = next((word for word in before if not word.startswith("-")), None)
+    chosen = next((command for command in PLUGIN if command.name == named), None)
+    if chosen is None:
+        return [command.name for command in PLUGIN if command.name.startswith(last)]
+    if not last.startswith("-"):
+        return []
+    app = typer.Typer()
+    app.command()(importlib.import_module(chosen.module).command)
+    options = [word for each in typer.main.get_command(app).params for word in each.opts]
+    return sorted(word for word in [*options, "--help"] if word.startswith(last) and word.startswith("-"))
 
 
 def _add(app: typer.Typer, command: Command) -> None:

@@ -25,5 +25,17 @@ def main() -> None:
     importlib.import_module("cli.main").main()
 
 
+def plugin() -> None:
+    """Run as `kubectl seiretsu`."""
+    use()
+    importlib.import_module("cli.main").plugin()
+
+
+def complete() -> None:
+    """Print completions of `kubectl seiretsu` for kubectl."""
+    use()
+    importlib.import_module("cli.main").complete()
+
+
 if __name__ == "__main__":
     main()

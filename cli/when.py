@@ -1,0 +1,157 @@
+"""``seiretsu when``: estimates when a waiting Job starts.
+
+With the rights to read the whole queue it is simulated by the rules of the scheduler; with rights in the namespace
+alone it is estimated from how long other jobs of the same LocalQueue waited. The answer says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from api.names import Condition
+from api.objects import key_of
+from cli import explain, live, scenario
+from cli.manifests import ScenarioError
+from cli.simulator import play
+from cli.world import Rules, rules
+from core.model import Key, Raw
+from seiretsu.client.estimate import epoch, estimate, waits
+from seiretsu.client.state import condition_of
+
+DEFAULT_RUN_SECONDS = 60.0
+"""How much longer each workload runs, where no job has finished yet."""
+How = Literal["simulated", "estimated", "started", "finished", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """When a Job starts: ``seconds`` from now, None where that is not known; ``why`` says what the answer is based on.
+
+    ``unseen`` are the objects that could not be read.
+    """
+
+    job: str
+    how: How
+    why: str
+    seconds: float | None = None
+    unseen: tuple[str, ...] = ()
+
+
+def command(
+    name: Annotated[
+        str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME, deployment/NAME, workload/NAME.")
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
+    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    run_for: Annotated[
+        str, typer.Option(help="How much longer each workload runs; else the median of those that finished.")
+    ] = "",
+    config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Report when a waiting Job probably starts, and what that is based on."""
+    try:
+        chosen = rules(config)
+        given = scenario.duration(run_for) if run_for else None
+        found = explain.look(name, namespace, kubeconfig)
+        answer = when(found, name, namespace, time.time(), chosen, given)
+    except (live.LiveError, ScenarioError, ValueError) as error:
+        answer = str(error)
+    if isinstance(answer, str):
+        typer.echo(f"seiretsu when: {answer}", err=True)
+        raise typer.Exit(1)
+    typer.echo(json.dumps(asdict(answer), indent=2) if output == "json" else text(answer, time.time()))
+
+
+def when(
+    found: live.Seen, name: str, namespace: str, now: float, chosen: Rules | None = None, run_for: float | None = None
+) -> When | str:
+    """Returns when a Job starts, as far as the objects that the user may read tell it; a sentence if there is no such
+    Job.
+    """
+    workload = explain.workload_of(found.objects, name, namespace)
+    if workload is None:
+        told = explain.explanation(found, name, namespace, now, chosen)
+        return (
+            told if isinstance(told, str) else When(f"{namespace}/{name}", "unknown", told.message, None, found.unseen)
+        )
+    job = f"{namespace}/{name}"
+    for condition, how in ((Condition.FINISHED, "finished"), (Condition.ADMITTED, "started")):
+        state = condition_of(workload, condition)
+        if state.get("status") == "True":
+            return When(job, how, f"at {state['lastTransitionTime']}")  # type: ignore[arg-type]
+    if not found.hides(*explain.JUDGED_BY):
+        return _simulated(found.objects, job, key_of(workload), now, chosen, run_for)
+    return _estimated(found, job, workload, now)
+
+
+def _simulated(objects: list[Raw], job: str, key: Key, now: float, chosen: Rules | None, run_for: float | None) -> When:
+    median = run_seconds(objects)
+    seconds = run_for if run_for is not None else median if median is not None else DEFAULT_RUN_SECONDS
+    source = (
+        "as asked for" if run_for is not None else "the median of those that finished" if median else "an assumption"
+    )
+    assumed = f"if each workload runs {span(seconds)} more ({source}) and no other is created"
+    start = float(int(now))
+    played = play(scenario.live(scenario.read([]), objects, start), chosen, run_for=seconds)
+    course = played.timeline.courses.get(key)
+    if course is not None and course.attempts:
+        return When(job, "simulated", assumed, course.attempts[0].started)
+    reason = course.waits[-1][2] if course is not None and course.waits else "it is not queued"
+    return When(job, "unknown", f"it does not start even {assumed}: {reason}")
+
+
+def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
+    queue, namespace = workload["spec"].get("queueName", ""), workload["metadata"].get("namespace")
+    others = [o for o in found.objects if o["kind"] == "Workload" and o["metadata"].get("namespace") == namespace]
+    waited = max(0.0, now - epoch(workload["metadata"]["creationTimestamp"]))
+    guess = estimate(waited, waits(others, queue))
+    if guess is None:
+        why = f"too few jobs of LocalQueue {queue} waited as long as this one has ({span(waited)})"
+        return When(job, "unknown", why, None, found.unseen)
+    return When(job, "estimated", str(guess), guess.median, found.unseen)
+
+
+def run_seconds(objects: Iterable[Raw]) -> float | None:
+    """Returns how long Workloads that have finished ran, the median; None if none has finished."""
+    ran = []
+    for each in objects:
+        if each["kind"] == "Workload":
+            began, ended = (condition_of(each, kind) for kind in (Condition.ADMITTED, Condition.FINISHED))
+            if ended.get("status") == "True" and began.get("status") == "True":
+                ran.append(max(0.0, epoch(ended["lastTransitionTime"]) - epoch(began["lastTransitionTime"])))
+    return statistics.median(ran) if ran else None
+
+
+def text(answer: When, now: float) -> str:
+    """Returns the answer for a terminal."""
+    match answer.how:
+        case "simulated":
+            clock = datetime.fromtimestamp(now + (answer.seconds or 0), UTC).strftime("%H:%M:%S UTC")
+            said = f"starts in about {span(answer.seconds or 0)}, at {clock}: simulated, {answer.why}"
+        case "estimated":
+            said = f"starts in {answer.why}"
+        case "unknown":
+            said = f"not known when it starts: {answer.why}"
+        case how:
+            said = f"{how} {answer.why}"
+    lines = [f"{answer.job}: {said}"]
+    if answer.unseen:
+        lines.append(f"Your rights do not show {', '.join(answer.unseen)}. With that right the start is simulated.")
+    return "\n".join(lines)
+
+
+def span(seconds: float) -> str:
+    """Returns a duration in the unit that suits it: 90 s, 12 min, 3 h."""
+    if seconds < 120:
+        return f"{round(seconds)} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"
