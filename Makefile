@@ -24,12 +24,12 @@ IMAGE ?= seiretsu:$(VERSION)
 BASE ?= debian:trixie-slim
 PYTHON_OF_IMAGE ?= python3.13
 
-.PHONY: help demo up test test-long check bench oracle format image image-test image-lock test-image-python generate lock \
+.PHONY: help demo up test test-long check bench oracle format image image-test image-lock test-image-python e2e generate lock \
 	tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: tools ## Show the main job on a real local control plane; ends by itself
 	@$(BIN)/seiretsu demo
@@ -88,6 +88,9 @@ image: ## Build the image with Docker: IMAGE=name:tag; the list of its packages 
 image-test: tools ## Build the image without Docker (as root, on Debian), and run it against a real control plane
 	@$(BIN)/seiretsu cluster tools helm >/dev/null
 	@$(BIN)/python -m pytest -p no:xdist tests/image/check_image.py
+
+e2e: $(STAMP) ## The image and the chart in a cluster of kind; says so where there is no Docker
+	@PYTHON=$(BIN)/python tests/end_to_end
 
 image-lock: $(STAMP) ## Lock the newest versions of the image's Debian packages (on Debian)
 	@$(BIN)/python -m image.lock

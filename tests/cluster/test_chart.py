@@ -180,7 +180,26 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
     assert "clusterqueues" in done.stdout.partition("Your rights do not show")[2]
     for what in ("workloads.kueue.x-k8s.io", "workloads.kueue.x-k8s.io/status", "localqueues.kueue.x-k8s.io"):
         assert as_user("auth", "can-i", "patch", what).stdout.strip() == "no"
+    a_user_who_may_view_a_namespace_uses_the_plugin(plane, tmp_path, job)
     plane.kubectl("delete", "job", job, "-n", "team-a", check=True)
+
+
+def a_user_who_may_view_a_namespace_uses_the_plugin(plane: ControlPlane, tmp_path: Path, job: str) -> None:
+    """`kubectl seiretsu explain` and `when` need no more than `view` there, and name the rights for a longer answer."""
+    plane.kubectl("create", "serviceaccount", "viewer", "-n", "team-a", check=True)
+    words = ("rolebinding", "viewer", "--clusterrole=view", "--serviceaccount=team-a:viewer", "-n", "team-a")
+    plane.kubectl("create", *words, check=True)
+    file = kubeconfig_of(plane, "team-a", "viewer", tmp_path)
+
+    def asked(command: str) -> str:
+        program = [sys.executable, "-c", "from cli.main import plugin; plugin()", command, job, "-n", "team-a"]
+        words = [*program, "--kubeconfig", str(file)]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60).stdout
+
+    until(lambda: "insufficient quota for cpu" in asked("explain"))
+    until(lambda: "not known when it starts: too few jobs of LocalQueue main" in asked("when"))
+    for command in ("explain", "when"):
+        assert "clusterqueues" in asked(command).partition("Your rights do not show")[2]
 
 
 PENDING = "/apis/visibility.kueue.x-k8s.io/{version}/{queue}/pendingworkloads{query}"
