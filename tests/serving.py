@@ -113,13 +113,16 @@ def serving(kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = T
 
 
 class Service:
-    """`seiretsu serve --install` in its default configuration, which can be killed and started again.
+    """`seiretsu serve --install` which can be killed and started again.
+
+    Without ``arguments`` in its default configuration.
 
     Killing it also deletes its Lease: the next one need not wait until that lapses (tests/cluster/test_crash.py does).
     """
 
-    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+    def __init__(self, plane: ControlPlane, directory: Path, *arguments: str) -> None:
         self._plane = plane
+        self._arguments = arguments
         self._directory = directory
         self._running = ExitStack()
         self._process: Served | None = None
@@ -127,7 +130,9 @@ class Service:
     def ready(self) -> Served:
         """Start it where it does not run, and wait until it is ready."""
         if self._process is None:
-            self._process = self._running.enter_context(serving(self._plane.kubeconfig, self._directory))
+            self._process = self._running.enter_context(
+                serving(self._plane.kubeconfig, self._directory, *self._arguments)
+            )
             self._process.ready()
         return self._process
 

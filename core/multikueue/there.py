@@ -110,11 +110,13 @@ def evicted_here(g: Group, w: Worker) -> Action | Done | None:
 def outdated(g: Group, w: Worker) -> Action | Done | None:
     """A copy that differs from the Workload is withdrawn and created again; only its priority is changed in place.
 
-    One that has finished or was evicted in the worker stays until that is known here.
+    One that has finished, or that the chosen worker has evicted, stays until that is known here.
     """
+    assert g.local is not None
     if w.workload is None or g.raw is None or "deletionTimestamp" in w.workload["metadata"]:
         return None
-    if any(w.since(kind) is not None for kind in (Condition.FINISHED, Condition.EVICTED)):
+    evicted = g.local.cluster_name == w.name and w.since(Condition.EVICTED) is not None
+    if evicted or w.since(Condition.FINISHED) is not None:
         return Done()
     wanted, found = mirror.workload(g.raw, g.policy.origin)["spec"], w.workload["spec"]
     changed = {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)} - {"preemptionGates"}

@@ -16,6 +16,11 @@ from tests.cluster.world import World, condition, local_queue, of_flavor, ours
 from tests.serving import Service
 
 NAMESPACES = "/api/v1/namespaces"
+_CONFIGURATION = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+multiKueue: {workerLostTimeout: 3s, gcInterval: 1s}
+"""
 
 
 class Fleet:
@@ -37,6 +42,12 @@ class Fleet:
         for place, worker in enumerate(self.workers, start=1):
             self.connect(f"worker{place}", worker.plane.kubeconfig.read_text())
 
+    def rotate(self, name: str, kubeconfig: str) -> None:
+        """Writes another kubeconfig into the Secret of a MultiKueueCluster."""
+        data = {"kubeconfig": base64.b64encode(kubeconfig.encode()).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}}
+        self.manager.merge(secret, {"data": data})
+
     def connect(self, name: str, kubeconfig: str) -> None:
         """Creates a MultiKueueCluster with a Secret of its name."""
         self.manager.plane.administrator.request("POST", NAMESPACES, {"metadata": {"name": NAMESPACE}})
@@ -48,10 +59,12 @@ class Fleet:
         source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
         self.manager.create(ours("MultiKueueCluster", name, {"clusterSource": source}))
 
-    def queue(self, name: str, *, here: int = 8, there: tuple[int, ...] = (8, 8)) -> None:
-        """A queue in all clusters, with so many cpu in the manager and in each worker, and its check."""
+    def queue(self, name: str, *more: str, here: int = 8, there: tuple[int, ...] = (8, 8)) -> None:
+        """A queue in all clusters, with so many cpu in the manager and in each worker, and its check, which names
+        ``more`` clusters, too.
+        """
         full = self.manager.full(name)
-        workers = [f"worker{place}" for place in range(1, len(self.workers) + 1)]
+        workers = [*more, *(f"worker{place}" for place in range(1, len(self.workers) + 1))]
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": full}
         check = {"controllerName": MULTIKUEUE_CONTROLLER, "parameters": parameters}
         self.manager.create(
@@ -62,7 +75,11 @@ class Fleet:
             spec: Raw = {"namespaceSelector": {}, "resourceGroups": [of_flavor(full, cpu)]}
             if world is self.manager:
                 spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": full}]}
-            world.create(ours("ResourceFlavor", full, {}), ours("ClusterQueue", full, spec), local_queue(name, full))
+            world.create(
+                ours("ResourceFlavor", full, {"nodeLabels": {"pool": "here"}} if world is self.manager else {}),
+                ours("ClusterQueue", full, spec),
+                local_queue(name, full),
+            )
         for world in (self.manager, *self.workers):
             world.until(f"queue {name} is active", partial(_is_active, world, name))
 
@@ -80,6 +97,13 @@ def _is_active(world: World, queue: str) -> bool:
     return world.active(queue)[0] == "True"
 
 
+def configured(directory: Path) -> Path:
+    """The Configuration of the manager, in which a worker is lost after seconds."""
+    path = directory / "manager.yaml"
+    path.write_text(_CONFIGURATION)
+    return path
+
+
 @contextmanager
 def fleet(directory: Path) -> Iterator[Fleet]:
     """Three control planes and what runs on them; all end with the context."""
@@ -88,6 +112,7 @@ def fleet(directory: Path) -> Iterator[Fleet]:
         specs = [Spec(name="manager", nodes=()), *workers]
         planes = [stack.enter_context(ControlPlane.start(spec=spec)) for spec in specs]
         services = [Service(plane, directory / plane.spec.name) for plane in planes]
+        services[0] = Service(planes[0], directory / "manager", "--config", str(configured(directory)))
         for service in services:
             stack.callback(service.kill)
             service.ready()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.client import HTTPException
 
 import pytest
 
 from api.objects import Raw
 from tests.cluster.fleet import Fleet, fleet
-from tests.cluster.world import World, done, job, of_flavor
+from tests.cluster.world import World, condition, done, job, of_flavor
 
 pytestmark = pytest.mark.cluster
 
+WATCH_SECONDS = 300
 MANAGED = "kueue.x-k8s.io/multikueue"
 
 
@@ -96,3 +103,113 @@ def test_a_job_that_is_evicted_here_stops_in_its_worker(clusters: Fleet) -> None
     here.until("no worker has it", lambda: clusters.where("stopped") == [])
     assert here.jobs()["stopped"]["spec"]["suspend"]
     here.delete("jobs", "stopped")
+
+
+@contextmanager
+def observed(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
+    """The uids of the pods that each Job has had in any worker, by its name, as watches of both API servers say."""
+    found: dict[str, set[str]] = {}
+
+    def follow(world: World) -> None:
+        since = world.version("pods")
+        connection = world.plane.administrator.connection(timeout=WATCH_SECONDS)
+        query = f"watch=1&resourceVersion={since}&timeoutSeconds={WATCH_SECONDS}"
+        connection.request("GET", f"/api/v1/namespaces/{world.namespace}/pods?{query}")
+        started.release()
+        with suppress(OSError, HTTPException):  # the API server is stopped before the watch ends
+            for line in connection.getresponse():
+                event = json.loads(line)
+                metadata = event["object"]["metadata"]
+                if event["type"] == "ADDED":
+                    found.setdefault(metadata["labels"]["job-name"], set()).add(metadata["uid"])
+
+    started = threading.Semaphore(0)
+    for world in clusters.workers:
+        threading.Thread(target=follow, args=(world,), daemon=True).start()
+    for _ in clusters.workers:
+        assert started.acquire(timeout=60)
+    yield found
+
+
+def more_have_ended(world: World, count: int) -> bool:
+    return sum(map(done, world.jobs().values())) > count
+
+
+def test_each_job_runs_once_while_the_manager_is_killed_and_a_kubeconfig_rotated(clusters: Fleet) -> None:
+    here, (one, _) = clusters.manager, clusters.workers
+    clusters.queue("many", here=40, there=(6, 6))
+    names = {f"many-{number}" for number in range(12)}
+    kubeconfig = one.plane.kubeconfig.read_text()
+    with observed(clusters) as pods:
+        here.create(*(managed(name, "many") for name in sorted(names)))
+        for kill in range(2):
+            here.until("some have ended", partial(more_have_ended, here, 3 * kill))
+            clusters.services[0].kill()
+            clusters.services[0].ready()
+            clusters.rotate("worker1", f"{kubeconfig}\n# rotation {kill}\n")
+        here.until("all have ended", lambda: all(done(here.jobs()[name]) for name in names), within=120.0)
+        here.until("nothing is left", lambda: not any(map(copies, clusters.workers)))
+    assert {name: len(pods[name]) for name in names} == dict.fromkeys(names, 1)
+
+
+def test_a_worker_that_never_answers_delays_no_other(clusters: Fleet) -> None:
+    here = clusters.manager
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        kubeconfig = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": address}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        }
+        clusters.connect("silent", json.dumps(kubeconfig))
+        clusters.queue("patient", "silent")
+        here.create(*(managed(f"patient-{number}", "patient") for number in range(4)))
+        here.until("all have ended", lambda: all(done(here.jobs()[f"patient-{number}"]) for number in range(4)))
+        (check,) = [
+            each for each in here.get("admissionchecks")["items"] if here.full("patient") == each["metadata"]["name"]
+        ]
+        assert condition(check, "Active") == ("True", "SomeActiveClusters", "Inactive clusters: [silent]")
+        here.delete("multikueueclusters", "silent")
+
+
+def test_a_kubeconfig_that_may_not_be_used_is_reported(clusters: Fleet) -> None:
+    clusters.connect("broken", json.dumps({"users": [{"name": "u", "user": {"exec": {"command": "sh"}}}]}))
+    here = clusters.manager
+    wanted = ("False", "InsecureKubeConfig", "load client config failed: exec plugins are not allowed")
+    here.until("it is reported", lambda: clusters.active("broken") == wanted)
+    here.delete("multikueueclusters", "broken")
+
+
+def test_a_lost_worker_loses_its_job_and_what_it_has_when_it_is_back(clusters: Fleet) -> None:
+    here, (one, other) = clusters.manager, clusters.workers
+    clusters.queue("lost", there=(8, 0))
+    here.create(managed("lost", "lost", seconds=600.0))
+    here.until("it runs in the first worker", lambda: here.jobs()["lost"].get("status", {}).get("active") == 1)
+    spec = {"resourceGroups": [of_flavor(here.full("lost"), 8)]}
+    other.patch("clusterqueues", here.full("lost"), {"spec": spec})
+    one.plane.stop_apiserver()
+    try:
+        here.until(
+            "the loss is reported", lambda: clusters.active("worker1")[:2] == ("False", "ClientConnectionFailed")
+        )
+        here.until("it runs in the second worker", lambda: "lost" in other.jobs())
+    finally:
+        one.plane.start_apiserver()
+    here.until("the worker is back", lambda: clusters.active("worker1")[0] == "True", within=120.0)
+    here.until("and has nothing of it", lambda: "lost" not in one.jobs() and not copies(one), within=120.0)
+    assert here.workload("lost")["status"]["clusterName"] == "worker2"
+    here.delete("jobs", "lost")
+
+
+def test_a_copy_without_a_workload_here_is_collected(clusters: Fleet) -> None:
+    here, (one, _) = clusters.manager, clusters.workers
+    clusters.queue("orphan")
+    here.create(managed("kept", "orphan", seconds=600.0))
+    here.until("it runs", lambda: len(clusters.where("kept")) == 1)
+    (copy,) = [each for world in clusters.workers for each in copies(world)]
+    metadata = {"name": "orphan", "namespace": here.namespace, "labels": copy["metadata"]["labels"]}
+    one.create({**copy, "metadata": metadata, "status": {}})
+    one.until("the orphan is collected", lambda: "orphan" not in {each["metadata"]["name"] for each in copies(one)})
+    assert len(clusters.where("kept")) == 1
+    here.delete("jobs", "kept")

@@ -63,6 +63,11 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     ),
     "a copy of another spec is withdrawn": (group(), on(spec={"queueName": "other"}), "Withdraw"),
     "another priority is changed in place": (group(), on(spec={"priority": 7}), "Change"),
+    "a copy that was deactivated for an earlier eviction is withdrawn": (
+        group(),
+        on(spec={"active": False}, Evicted="True"),
+        "Withdraw",
+    ),
     "a copy that its worker evicted stays until that is known here": (
         group(check=READY, cluster="w1"),
         on(spec={"active": False}, Evicted="True", jobs=(there(),)),

@@ -1,0 +1,39 @@
+"""Which kinds of jobs run in another cluster, and what they look like there."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.names import MULTIKUEUE_CONTROLLER
+from api.objects import Raw
+from core.jobs.fields import at, changed
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL, BATCH_JOB
+
+ELSEWHERE = [kind for kind in ALL if kind.managed_by is not None]
+
+
+def test_the_kinds_that_run_elsewhere() -> None:
+    assert sorted(kind.kind for kind in ELSEWHERE) == [
+        *("AppWrapper", "JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob"),
+        *("RayCluster", "RayJob", "RayService", "TFJob", "XGBoostJob"),
+    ]
+
+
+@pytest.mark.parametrize("kind", [each for each in ELSEWHERE if each is not BATCH_JOB], ids=lambda kind: kind.kind)
+def test_a_worker_runs_the_job_with_its_own_controller_when_it_is_admitted(kind: JobKind) -> None:
+    assert kind.managed_by is not None
+    given: Raw = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "j"}, "spec": {}}
+    here = changed(changed(given, kind.managed_by, MULTIKUEUE_CONTROLLER), *kind.release(given))
+    there = kind.for_worker(here, [])
+    assert (kind.manager(here), kind.manager(there)) == (MULTIKUEUE_CONTROLLER, "")
+    assert kind.managed_by[-1] not in at(there, kind.managed_by[:-1])
+    assert kind.held(there) and not kind.held(here)
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE, ids=lambda kind: kind.kind)
+def test_a_job_gets_the_status_of_the_one_that_runs(kind: JobKind) -> None:
+    given: Raw = {"metadata": {"name": "j"}, "spec": {}}
+    here = changed(given, *kind.release(given))
+    there = {**changed(given, *kind.release(given)), "status": {"state": "Running"}}
+    assert kind.status_from_worker(here, there) == {"state": "Running"}
