@@ -58,6 +58,8 @@ class Remote:
         self.lost_since: float | None = clock() if lost_since is None else lost_since
         self.trouble = ""
         self.attempts = 0
+        self.refused: dict[Key, str] = {}
+        """Why the worker's API server does not take these Workloads."""
         self._heard = heard
         self._turned = turned
         self._clock = clock
@@ -80,7 +82,10 @@ class Remote:
         """Returns what is seen of a Workload in the worker."""
         if not self.connected:
             return Worker(self.name, connected=False, lost_since=self.lost_since)
-        return Worker(self.name, workload=self.stores[resources.WORKLOADS].get(key), jobs=self.jobs(key))
+        found = self.stores[resources.WORKLOADS].get(key)
+        return Worker(
+            self.name, workload=found, jobs=self.jobs(key), refused="" if found else self.refused.get(key, "")
+        )
 
     def jobs(self, key: Key) -> tuple[Raw, ...]:
         """The objects in the worker that were made for the job of a Workload, by name."""

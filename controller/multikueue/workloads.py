@@ -22,7 +22,7 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.client import Client
-from controller.kube.errors import NotFound
+from controller.kube.errors import Forbidden, Invalid, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Clusters
@@ -138,6 +138,8 @@ class MultiKueue:
         key = key_of(raw)
         if new is None:
             self._rounds.pop(key, None)
+            for remote in self.clusters.remotes():
+                remote.refused.pop(key, None)
             self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
         self.changed(key)
 
@@ -224,7 +226,7 @@ class MultiKueue:
             self._rounds[key] = self.clock()
         if action.message:
             event = events.Event(events.NORMAL, names.Event.MULTIKUEUE, action.message)
-            if action.why == "out of sync":
+            if action.why in ("out of sync", "hopeless"):
                 event = events.failed(names.Event.MULTIKUEUE, action.message)
             self.recorder.tell(resources.WORKLOADS, key, action.after.uid, event)
         if action.worker and before is not None and before.admission is not None:
@@ -254,7 +256,7 @@ class MultiKueue:
         log.debug("multikueue worker", cluster=remote.name, workload=str(key), action=type(action).__name__)
         match action:
             case there.Offer():
-                await writer.create(resources.WORKLOADS, action.manifest)
+                await self._offer(remote, key, action.manifest)
                 if group.local is not None and group.local.admission is not None:
                     self.metrics.dispatched_to_worker(group.local.admission.cluster_queue, remote.name)
             case there.Begin():
@@ -267,6 +269,17 @@ class MultiKueue:
                 await self._withdraw(remote, key, action)
             case _:
                 assert_never(action)
+
+    async def _offer(self, remote: Remote, key: Key, manifest: Raw) -> None:
+        """Creates the Workload in a worker; a refusal is reported here, and tried again with backoff."""
+        refused = remote.refused.pop(key, "")
+        try:
+            await remote.writer.create(resources.WORKLOADS, manifest)
+        except (Forbidden, Invalid, NotFound) as error:
+            remote.refused[key] = error.message
+            if error.message != refused:
+                self.queue.add(key)
+            raise
 
     async def _withdraw(self, remote: Remote, key: Key, action: there.Withdraw) -> None:
         by_kind = {(resource.api_version, resource.kind): resource for resource in remote.stores}

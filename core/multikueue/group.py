@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api import names
-from api.names import Condition
+from api.names import Condition, PendingReason
 from core.jobs.kind import JobKind
 from core.model import CheckState, Raw, Workload
 from core.wire.timestamps import maybe_epoch
+
+_NEVER = (PendingReason.MISCONFIGURED, PendingReason.NO_MATCHING_FLAVOR, PendingReason.EXCEEDS_MAX_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Worker:
     """What is seen of a Workload and its job in one worker cluster; nothing while that is not connected.
 
     ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
+    ``refused`` is why its API server does not take the Workload.
     """
 
     name: str
@@ -36,6 +39,14 @@ class Worker:
     lost_since: float | None = None
     workload: Raw | None = None
     jobs: tuple[Raw, ...] = ()
+    refused: str = ""
+
+    @property
+    def hopeless(self) -> str:
+        """Why the worker never admits the Workload unless somebody changes something there; '' if it may."""
+        found = condition_of(self.workload, Condition.QUOTA_RESERVED)
+        waits = found is not None and found["status"] == "False" and found["reason"] in _NEVER
+        return self.refused or (str(found.get("message", "")) if found is not None and waits else "")
 
     def since(self, condition: str) -> float | None:
         """Since when a condition of the Workload there is True; None if it is not."""

@@ -22,14 +22,15 @@ from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
+NO_WORKER = "No worker cluster can admit the workload before something is changed there"
 UNSEEN_SECONDS = 10.0
 """How long the status of a finished job is waited for, which arrives by another watch than that of its Workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, admit, nominate or
-    finish; ``message`` is that of the
+    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, admit, nominate,
+    hopeless or finish; ``message`` is that of the
     event, if there is one. ``worker`` is the one that admitted it.
     """
 
@@ -188,6 +189,19 @@ def offered(g: Group) -> Action | None:
     return _update(g, replace(g.local, nominated=found), "nominate") if found is not None else None
 
 
+def hopeless(g: Group) -> Action | None:
+    """Reports on the check when no worker could ever admit the Workload, and why; Kueue reports nothing."""
+    assert g.local is not None and g.check is not None
+    if not g.unassigned or not g.workers:
+        return None
+    reasons = [f'"{each.name}": {each.hopeless}' for each in g.workers if each.hopeless]
+    none_left = len(reasons) == len(g.workers)
+    message = f"{NO_WORKER}: {'; '.join(reasons)}" if none_left else ""
+    if message == g.check.message or not (none_left or g.check.message.startswith(NO_WORKER)):
+        return None
+    return _update(g, _with(g, g.check.state, message, g.check.since), "hopeless", message)
+
+
 RULES: tuple[Rule, ...] = (
     unsupported,
     over,
@@ -198,6 +212,7 @@ RULES: tuple[Rule, ...] = (
     admitted_there,
     running_there,
     offered,
+    hopeless,
 )
 
 
@@ -245,10 +260,11 @@ def _ends_later(g: Group, worker: Worker) -> bool:
     return ended and g.kind.finished(g.kind.whole(worker.jobs, g.now)) is None
 
 
-def _with(g: Group, state: str, message: str) -> Workload:
+def _with(g: Group, state: str, message: str, since: float | None = None) -> Workload:
     assert g.local is not None and g.check is not None
     text = message[: names.CONDITION_MESSAGE_LIMIT]
-    new = State(g.check.name, state, text, g.now, g.check.retry_count, g.check.requeue_after)
+    since = g.now if since is None else since
+    new = State(g.check.name, state, text, since, g.check.retry_count, g.check.requeue_after)
     return replace(g.local, checks=tuple(new if each.name == new.name else each for each in g.local.checks))
 
 

@@ -75,11 +75,7 @@ class Fleet:
             spec: Raw = {"namespaceSelector": {}, "resourceGroups": [of_flavor(full, cpu)]}
             if world is self.manager:
                 spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": full}]}
-            world.create(
-                ours("ResourceFlavor", full, {"nodeLabels": {"pool": "here"}} if world is self.manager else {}),
-                ours("ClusterQueue", full, spec),
-                local_queue(name, full),
-            )
+            world.create(ours("ResourceFlavor", full, {}), ours("ClusterQueue", full, spec), local_queue(name, full))
         for world in (self.manager, *self.workers):
             world.until(f"queue {name} is active", partial(_is_active, world, name))
 

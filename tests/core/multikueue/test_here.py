@@ -21,6 +21,10 @@ def on(name: str, *, jobs: tuple[Raw, ...] = (), **found: str) -> Worker:
     return Worker(name, workload=copy(spec=None, owned=False, **found), jobs=jobs)
 
 
+def full(name: str) -> Worker:
+    return on(name, QuotaReserved="False/ExceedsMaxQuota")
+
+
 def summary(group: Group) -> tuple[str, ...]:
     """What the rules answer: why, the state and message of the check, and the chosen or nominated workers."""
     action = decide(group)
@@ -205,6 +209,17 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
         group(replace(LOST, lost_since=NOW - 900), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
         ("copy", str({"active": None})),
     ),
+    "no worker can ever admit it": (
+        group(full("w1"), Worker("w2", refused='namespaces "ns" not found')),
+        (
+            "hopeless",
+            CheckState.PENDING,
+            'No worker cluster can admit the workload before something is changed there: "w1": QuotaReserved it is; '
+            '"w2": namespaces "ns" not found',
+            "",
+        ),
+    ),
+    "one worker may admit it later": (group(full("w1"), on("w2", QuotaReserved="False/WaitingForQuota")), ("wait", "")),
     "a finished Workload needs nothing": (group(Finished="True"), ("wait", "")),
 }
 
