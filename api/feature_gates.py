@@ -146,14 +146,10 @@ _NOT_BUILT: Final = {
         ),
     ),
     "MultiKueue": (
-        "MultiKueue",
+        "that part of MultiKueue",
         (
-            "MultiKueue",
             "MultiKueueAdaptersForCustomJobs",
             "MultiKueueClusterProfile",
-            "MultiKueueIncrementalDispatcherConfig",
-            "MultiKueueIncrementalDispatcherRespectConfigOrder",
-            "MultiKueueKubeConfigPathValidation",
             "MultiKueueManagerQuotaAutomation",
             "MultiKueueRemoteSpecSync",
         ),
