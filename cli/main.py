@@ -38,6 +38,7 @@ COMMANDS = (
     Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
     Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it."),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
+    Command("migrate", "cli.migrate", "Go from Kueue to Seiretsu, and back, while jobs run."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
 )
 

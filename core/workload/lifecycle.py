@@ -260,6 +260,8 @@ def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     late = _pods_ready_deadline(w, policy)
     if not _holding(w) or policy is None or late is None or late[0] > s.now:
         return None
+    if w.condition(names.Condition.PODS_READY) is None:
+        return _update(w, _watched_from_now(w, s.now), "ready")
     if policy.limit is not None and w.requeue_count + 1 > policy.limit:
         message = "exceeding the maximum number of re-queuing retries"
         cause = DeactivationCause.REQUEUING_LIMIT_EXCEEDED
@@ -268,6 +270,15 @@ def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     after = transitions.backed_off(w, policy.backoff, s.now)
     after = transitions.evicted(after, EvictedReason.PODS_READY_TIMEOUT, message, s.now, cause=late[1])
     return _evict(w, after, EvictedReason.PODS_READY_TIMEOUT, after.condition(names.Condition.EVICTED), late[1])
+
+
+def _watched_from_now(w: Workload, now: float) -> Workload:
+    """Nobody has watched these pods yet, e.g. Kueue without waitForPodsReady: their time begins now, so that a job that
+    has run for hours is not evicted before its pods are looked at.
+    """
+    reason = names.PodsReadyReason.WAIT_FOR_START
+    message = "Not all pods are ready or succeeded"
+    return transitions.condition(w, names.Condition.PODS_READY, status=False, reason=reason, message=message, now=now)
 
 
 def overtime(w: Workload, s: Surroundings) -> LifecycleAction | None:
@@ -407,7 +418,8 @@ def _pods_ready_deadline(w: Workload, policy: PodsReadyPolicy | None) -> tuple[f
     if policy is None or admitted is None or not admitted.status or (ready is not None and ready.status):
         return None
     if ready is None or ready.reason != names.PodsReadyReason.WAIT_FOR_RECOVERY:
-        return admitted.since + policy.timeout, names.PodsReadyReason.WAIT_FOR_START
+        since = max(admitted.since, ready.since) if ready is not None else admitted.since
+        return since + policy.timeout, names.PodsReadyReason.WAIT_FOR_START
     if policy.recovery_timeout is None:
         return None
     return ready.since + policy.recovery_timeout, names.PodsReadyReason.WAIT_FOR_RECOVERY

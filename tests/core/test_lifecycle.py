@@ -222,17 +222,35 @@ def test_a_check_to_be_retried_evicts_and_puts_off() -> None:
 SLOW = PodsReadyPolicy(timeout=100, recovery_timeout=50, backoff=Backoff(60, 3600), limit=2)
 
 
+STARTING = transitions.condition(
+    RUNNING, "PodsReady", status=False, reason="WaitForStart", message="Not all pods are ready", now=NOW - 100
+)
+"""As the scheduler writes it: PodsReady begins with admission."""
+
+
 def test_pods_that_do_not_come_up_are_evicted_with_growing_backoff() -> None:
-    assert next_step(RUNNING, around(now=NOW - 40, pods_ready=SLOW)) == Idle(40.0)
-    step = next_step(replace(RUNNING, requeue_count=1), around(pods_ready=SLOW))
+    assert next_step(STARTING, around(now=NOW - 40, pods_ready=SLOW)) == Idle(40.0)
+    step = next_step(replace(STARTING, requeue_count=1), around(pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert (step.reason, step.cause) == ("PodsReadyTimeout", "WaitForStart")
     assert step.message == "Exceeded the PodsReady timeout ns/w"
     assert (step.after.requeue_count, step.after.requeue_at) == (2, NOW + 120)
 
 
+def test_the_time_of_pods_that_nobody_watched_begins_when_they_are_first_watched() -> None:
+    """Kueue without waitForPodsReady admits without the condition, and its jobs may have run for days."""
+    assert RUNNING.condition("PodsReady") is None
+    after = live(RUNNING, around(pods_ready=SLOW))
+    assert "Evicted" not in facts(after)
+    assert facts(after)["PodsReady"] == "False/WaitForStart"
+    assert next_step(after, around(now=NOW + 60, pods_ready=SLOW)) == Idle(40.0)
+    step = next_step(after, around(now=NOW + 100, pods_ready=SLOW))
+    assert isinstance(step, Evict)
+    assert step.reason == "PodsReadyTimeout"
+
+
 def test_once_too_often_deactivates() -> None:
-    after = live(replace(RUNNING, requeue_count=2), around(pods_ready=SLOW))
+    after = live(replace(STARTING, requeue_count=2), around(pods_ready=SLOW))
     assert facts(after)["Evicted"] == "True/DeactivatedDueToRequeuingLimitExceeded"
     text = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
     assert message(after, "Evicted") == text
