@@ -24,8 +24,11 @@ IMAGE ?= seiretsu:$(VERSION)
 BASE ?= debian:trixie-slim
 PYTHON_OF_IMAGE ?= python3.13
 
-.PHONY: help demo up test test-long check bench oracle format image image-test image-lock test-image-python e2e generate lock \
-	tools clean
+# Options of `make soak`: python -m bench.soak --help lists them.
+SOAK ?=
+
+.PHONY: help demo up test test-long soak check bench oracle format image image-test image-lock test-image-python e2e \
+	generate lock tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -43,6 +46,9 @@ test: tools ## Every test, those on the real control plane included
 
 test-long: export SEIRETSU_TESTS = long
 test-long: test ## The same with many generated cases for each property: about an hour
+
+soak: tools ## Faults of the leader at full size, then 2 hours of quiet work: SOAK="--minutes 10 --kills 2"
+	@$(BIN)/python -m bench.soak $(SOAK)
 
 check: $(STAMP) ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -19,6 +19,8 @@ from prometheus_client.registry import Collector
 from app.internals import Pauses
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""The delay of the event loop is to be under 20 ms: a bucket ends there."""
 
 
 SLICE_SECONDS = 0.002
@@ -61,9 +63,13 @@ class ProcessMetrics:
         self.lag = Histogram(
             "seiretsu_event_loop_lag_seconds",
             "Seconds by which a timer of the event loop ran late",
-            buckets=BUCKETS,
+            buckets=LAG_BUCKETS,
             registry=self.registry,
         )
+        tasks = Gauge(
+            "seiretsu_event_loop_tasks", "Tasks of the event loop that have not ended", registry=self.registry
+        )
+        self.sources.append(lambda: _counted(tasks))
         self.pauses = Pauses(self.registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
@@ -87,6 +93,12 @@ class ProcessMetrics:
         read = CollectorRegistry()
         read.register(_Read(families))
         return b"".join([await asyncio.to_thread(generate_latest, each) for each in (self.registry, read)])
+
+
+def _counted(tasks: Gauge) -> Iterator[None]:
+    """Sets the number of tasks, which only the event loop's own thread can count."""
+    tasks.set(len(asyncio.all_tasks()))
+    yield None
 
 
 class _Read(Collector):

@@ -118,6 +118,8 @@ class Reply:
         if not data:
             return
         data = await self._cut(data)
+        if self._writer.is_closing():  # the client has been killed
+            raise ConnectionResetError
         self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 
@@ -202,6 +204,11 @@ class FaultProxy:
             return method in ("", request.method) and path in request.path and watch in (None, asked)
 
         self._faults += [(fault, matches) for fault in faults for _ in range(times)]
+
+    @property
+    def injected(self) -> int:
+        """How many queued faults have not been met yet."""
+        return len(self._faults)
 
     def heal(self) -> None:
         """Forget every fault not yet met."""

@@ -19,7 +19,7 @@ from app.install import AS_CONTROLLER
 from app.server import Address
 from devcluster.controlplane import ControlPlane
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLER['Impersonate-Group']}")
 """Options of kubectl: write with the account of our controller, whose writes admission does not judge."""
 

@@ -243,6 +243,31 @@ def test_no_budget_is_made(values: str) -> None:
     assert [each for each in render(set_values=values) if each["kind"] == "PodDisruptionBudget"] == []
 
 
+def test_the_lease_has_the_queue_of_leases_in_the_api_server() -> None:
+    given = {"managerConfig": {"controllerManagerConfigYaml": "leaderElection: {resourceNamespace: leases}"}}
+    schema = only(documents(rendered(given)), "FlowSchema")["spec"]
+    (rule,) = schema["rules"]
+    assert schema["priorityLevelConfiguration"] == {"name": "leader-election"}
+    assert rule["subjects"][0]["serviceAccount"] == {"name": "seiretsu", "namespace": "queues"}
+    assert rule["resourceRules"][0]["resources"] == ["leases"]
+    assert rule["resourceRules"][0]["namespaces"] == ["leases"], "where the Configuration has the lease"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"flowSchema": {"enabled": False}},
+        {
+            "controllerManager": {"replicas": 1},
+            "managerConfig": {"controllerManagerConfigYaml": "leaderElection: {leaderElect: false}"},
+        },
+    ],
+    ids=["not wanted", "no lease"],
+)
+def test_no_flow_schema_is_made(given: Raw) -> None:
+    assert [each for each in documents(rendered(given)) if each["kind"] == "FlowSchema"] == []
+
+
 def test_spreading_may_be_chosen_and_left_out() -> None:
     spread = "controllerManager.topologySpreadConstraints"
     chosen = f"{spread}[0].maxSkew=2,{spread}[0].topologyKey=rack,{spread}[0].whenUnsatisfiable=DoNotSchedule"

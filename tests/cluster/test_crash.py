@@ -1,5 +1,7 @@
 """Nothing is lost and nothing given twice: killed in the middle of admissions, and an API server that goes away."""
 
+import asyncio
+import random
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,17 +10,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from api.names import LEADER_ELECTION_ID, NAMESPACE
 from api.objects import Raw
+from controller.kube import config
 from core.wire.timestamps import stamp
 from devcluster.controlplane import ControlPlane, Spec
+from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from tests.cluster.world import World, done, holds, job, ours
-from tests.effort import cases
+from tests.faults import proxied
+from tests.observing import Observer
 from tests.serving import Served, serving
+from tests.write_points import Killer, arm
 
 pytestmark = pytest.mark.cluster
 
-JOBS, AT_ONCE = cases(80, 200), cases(60, 150)
+PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +53,77 @@ def kill(process: Served) -> None:
     process.wait()
 
 
-def test_a_process_killed_during_many_admissions_continues_without_an_error(
+def release_lease(plane: ControlPlane) -> None:
+    """Delete the lease: the next process need not wait until it ends."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEADER_ELECTION_ID}"
+    plane.administrator.request("DELETE", path)
+
+
+SEED = 17
+AT = ("create the Workload", "admit", "unsuspend", "evict", "suspend", "release", "finish", "remove the finalizer")
+"""The writes on which quota depends; ``bench.soak`` kills at all of ``POINTS``, both before and after, many times."""
+
+
+async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_or_given_twice(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    with serving(plane.kubeconfig, tmp_path) as process:
-        process.ready()
-        world = world_of(plane, "killed")
-        world.queue("team", AT_ONCE, stopPolicy="Hold")
-        manifests = [job(f"j{number}", "team", cpu=1, pods=1, seconds=1) for number in range(JOBS)]
-        world.create({"apiVersion": "v1", "kind": "List", "items": manifests})
-        world.until("all wait", lambda: len(world.workloads()) == JOBS)
-        queue = f"clusterqueue.kueue.x-k8s.io/{world.full('team')}"
-        plane.kubectl("patch", queue, "--type", "merge", "-p", '{"spec": {"stopPolicy": "None"}}', check=True)
-        world.until("admissions are under way", lambda: len(admitted(world)) >= 5)
-        kill(process)
-    for _ in range(3):
-        with serving(plane.kubeconfig, tmp_path) as process:
-            process.ready()
-            time.sleep(0.5)  # not for a state to come: so that the next kill hits another moment
-            kill(process)
-    held = admitted(world)
-    assert len(held) <= AT_ONCE, "more was admitted than there is"
-    assert world.running() <= set(held), "a Job runs that was not admitted"
-    with serving(plane.kubeconfig, tmp_path) as process:
-        process.ready()
-        world.until("everything finishes", lambda: sum(map(done, world.jobs().values())) == JOBS, within=240)
-        world.until("all quota is free", lambda: world.used("team") == ("0", "0"))
-        finished = [found for found in world.workloads().values() if holds(found, "Finished")]
-        assert len(finished) == JOBS, "one Workload a Job, no more and no less"
+    """Each time a Job of low priority runs, and one of high priority preempts it: every write is made for them."""
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    world = World(plane, "killed")
+    async with proxied(config.load(plane.kubeconfig)) as proxy:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(proxy.kubeconfig)
+        processes: list[Served] = []
+        killer = Killer(lambda: processes[-1].process.pid)
+        proxy.draw = killer
+
+        def play(number: int) -> None:
+            low, high = f"low-{number}", f"high-{number}"
+            created(low, seconds=5)
+            world.until("it has its quota", lambda: low in admitted(world) or not alive())
+            created(high, seconds=0.2, labels={PRIORITY: "high"})
+            if AT[number] == "remove the finalizer":
+                world.delete("jobs", low)
+            world.until(f"killed: {AT[number]}", lambda: not alive())
+
+        def created(name: str, **more: Any) -> None:
+            """Create a Job, unless the process has been killed: nobody answers its webhooks then."""
+            try:
+                world.job(name, "team", cpu=2, **more)
+            except ClusterError:
+                world.until("it was killed", lambda: not alive())
+
+        def alive() -> bool:
+            return processes[-1].process.poll() is None
+
+        def set_up() -> None:
+            plane.kubectl("create", "namespace", "killed", check=True)
+            world.flavor()
+            priority = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 100}
+            world.create({**priority, "metadata": {"name": "high"}})
+            world.queue("team", 3, preemption={"withinClusterQueue": "LowerPriority"})
+
+        for number in range(len(AT) + 1):
+            with serving(kubeconfig, tmp_path) as process:
+                processes.append(process)
+                await asyncio.to_thread(process.ready)
+                if not number:
+                    await asyncio.to_thread(set_up)
+                    observer = await asyncio.to_thread(Observer, plane, "killed", drained=True)
+                if number < len(AT):
+                    arm([killer], AT[number], reaches=chance.random() < 0.5)
+                    await asyncio.to_thread(play, number)
+                    release_lease(plane)
+                else:
+                    await asyncio.to_thread(
+                        world.until, "all are done", lambda: all(map(done, world.jobs().values())), within=120
+                    )
+                    observed = await asyncio.to_thread(observer.end)
+                    observer.close()
+    assert observed.broken == []
+    assert {point for point, _ in killer.killed} == set(AT)
+    assert observed.evictions >= 2 and observed.admissions >= len(AT)
 
 
 def test_usage_after_a_restart_is_the_sum_of_what_is_admitted(plane: ControlPlane, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, done, holds, job
 from tests.effort import cases
-from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status
+from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status, throttled
 from tests.observing import observing
 from tests.serving import serving
 
@@ -32,6 +32,7 @@ WRITES = (
     (0.04, Reset()),
     (0.03, html(502)),
     (0.03, Delay(0.5)),
+    (0.05, throttled()),
 )
 READS = ((0.10, status(503, "ServiceUnavailable")), (0.05, html(502)))
 

@@ -1,8 +1,9 @@
 import asyncio
 import datetime
+import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,7 +12,7 @@ from controller.kube.client import Client
 from controller.kube.elector import Durations, Election, Elector
 from controller.kube.throttle import Throttle
 from tests.eventually import eventually
-from tests.faults import BlackHole, FaultProxy, Reset, html, status
+from tests.faults import BlackHole, Fault, FaultProxy, Request, Reset, html, status
 from tests.standin import StandIn
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lead"
@@ -162,6 +163,20 @@ async def test_errors_for_8_seconds_cost_no_leadership(place: Place) -> None:
     place.clock.now += 1
     assert await first.attempt() and first.may_write()
     assert place.lease["leaseTransitions"] == 0
+
+
+@pytest.mark.parametrize("since_renewal", [0.0, 0.5, 0.99, 1.5, 1.99])
+async def test_errors_for_8_seconds_cost_no_leadership_whenever_they_begin(place: Place, since_renewal: float) -> None:
+    first = await place.candidate("first")
+    faults: Iterator[Fault] = itertools.cycle([html(), status(500, "InternalError"), status(409, "Conflict"), Reset()])
+    began = 1000.0 + since_renewal
+
+    def draw(request: Request) -> Fault | None:
+        return next(faults) if began < place.clock.now < began + 8 or place.clock.now > began + 12 else None
+
+    place.proxies["first"].draw = draw
+    await first.campaign(lambda: None)
+    assert place.clock.now > began + 20, "it led until errors lasted longer"
 
 
 async def test_errors_until_the_deadline_end_the_campaign(place: Place) -> None:

@@ -1,0 +1,379 @@
+"""Faults of the leader at full size, and then hours of quiet work: ``python -m bench.soak [--minutes 120]``.
+
+Two replicas of ``seiretsu serve`` run behind a balancer that stands for a Service, each behind a fault proxy of its
+own, on a control plane with nodes. ``bench.traffic`` creates Jobs of every sort; the observer reads etcd from the first
+to the last moment. Four parts follow each other, and each can be left out with its number 0:
+
+1. ``--handovers``: SIGTERM and kill -9 of the leader with the lease of the default Configuration;
+2. ``--kills``: kill -9 at each write point (``tests.write_points``), before the write reaches the API server and after;
+   the lease is deleted then, so that the next leader need not wait for its end;
+3. ``--faults``: API server and leader stopped (SIGSTOP), API server killed, lease faults, a bad network;
+4. ``--minutes``: no faults: memory, tasks and the delay of the event loop of both replicas.
+
+At the end no promise may have been broken: exit 1 otherwise. The seed that is printed repeats the same faults.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import uvloop
+
+from bench.measure import ahead, exit_on_sigterm
+from bench.report import save, table
+from bench.traffic import Traffic
+from controller.kube import config
+from controller.kube.client import Client
+from devcluster.controlplane import ControlPlane, Spec
+from devcluster.nodes import NodeGroup
+from tests.cluster.test_faults import Misfortune
+from tests.eventually import eventually
+from tests.faults import Request, Reset, html, status
+from tests.observing import Observer
+from tests.replicas import Candidate, balanced, candidates, define, holder, release, settings
+from tests.write_points import POINTS, arm
+
+PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS = 120.0, 60.0, 0.05, 5.0
+HANGS_SECONDS, LEASE_FAULT_SECONDS, NETWORK_SECONDS = 30.0, 8.0, 10.0
+WARM_UP_SHARE = 0.25
+LONGEST_LAG = 10.0
+LAG, TASKS, RSS = "seiretsu_event_loop_lag_seconds_bucket", "seiretsu_event_loop_tasks", "process_resident_memory_bytes"
+
+
+class Met(NamedTuple):
+    """A fault that was injected. Seconds until another replica led (``lease``), and until the next admission."""
+
+    name: str
+    admission: float
+    lease: float = 0.0
+    failed: int = 0
+
+
+class Soak:
+    """One run on one control plane."""
+
+    def __init__(self, plane: ControlPlane, client: Client, traffic: Traffic, observer: Observer, seed: int) -> None:
+        self.plane = plane
+        self.client = client
+        self.traffic = traffic
+        self.observer = observer
+        self.met: list[Met] = []
+        self.unmet: list[str] = []
+        self.wrong: list[str] = []
+        self.random = random.Random(seed)
+
+    async def admissions(self) -> int:
+        """How many there were until now."""
+        return (await asyncio.to_thread(self.observer.look)).admissions
+
+    async def progress(self, name: str, began: float, *, hands_over: str = "") -> None:
+        """Waits for the next admission after a fault, and with a holder also for the lease of another one."""
+        lease, failed = 0.0, len(self.traffic.failures)
+        before = await self.admissions()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while hands_over and await holder(self.client) in ("", hands_over):  # noqa: ASYNC110 - it is in etcd
+                await asyncio.sleep(POLL_SECONDS)
+            lease = time.monotonic() - began if hands_over else 0.0
+            while await self.admissions() == before:  # noqa: ASYNC110 - it is in etcd
+                await asyncio.sleep(POLL_SECONDS)
+        self.met.append(Met(name, time.monotonic() - began, lease, len(self.traffic.failures) - failed))
+        told = f"{name}: lease {lease:.1f} s, admission {self.met[-1].admission:.1f} s"
+        print(f"{time.strftime('%H:%M:%S')} {told}", flush=True)
+
+    async def hand_over(self, both: list[Candidate], how: signal.Signals) -> None:
+        """Ends the leader with a signal, and starts its next process."""
+        leader = await leading(both)
+        held, began = await holder(self.client), time.monotonic()
+        os.kill(leader.served.process.pid, how)
+        await self.progress(f"{how.name} of the leader, default lease", began, hands_over=held)
+        await leader.restart()
+        await all_ready(both)
+
+    async def kill_at(self, both: list[Candidate], point: str, *, reaches: bool) -> None:
+        """Kills the leader when it makes this write."""
+        await leading(both)
+        arm([each.killer for each in both], point, reaches=reaches)
+        try:
+            await eventually(lambda: not all(each.alive for each in both), within=UNMET_SECONDS)
+        except TimeoutError:
+            both[0].killer.armed.clear()
+            self.unmet.append(point)
+            return
+        began = time.monotonic()
+        await release(self.client)
+        await self.progress(f"kill -9 {'after' if reaches else 'before'}: {point}", began)
+        for each in both:
+            if not each.alive:
+                await each.restart()
+        await all_ready(both)
+
+    async def hang_api_server(self, both: list[Candidate]) -> None:
+        """Stops the API server longer than the lease lasts."""
+        await asyncio.to_thread(self.plane.pause_apiserver)
+        await asyncio.sleep(HANGS_SECONDS)
+        await asyncio.to_thread(self.plane.resume_apiserver)
+        await self.progress(f"API server stopped for {HANGS_SECONDS:.0f} s", time.monotonic())
+        await self.revive(both)
+
+    async def kill_api_server(self, both: list[Candidate]) -> None:
+        """Kills the API server and starts it again."""
+        await asyncio.to_thread(self.plane.kill_apiserver)
+        await asyncio.to_thread(self.plane.start_apiserver)
+        await self.progress("API server killed and started", time.monotonic())
+        await self.revive(both)
+
+    async def hang_leader(self, both: list[Candidate]) -> None:
+        """Stops the leader until another one leads; it may write nothing when it continues."""
+        leader = await leading(both)
+        held, began = await holder(self.client), time.monotonic()
+        os.kill(leader.served.process.pid, signal.SIGSTOP)
+        await self.progress("leader stopped until another one leads", began, hands_over=held)
+        sent = len(leader.proxy.seen)
+        os.kill(leader.served.process.pid, signal.SIGCONT)
+        await asyncio.to_thread(leader.served.wait)
+        late = [each.path for each in leader.proxy.seen[sent:] if each.method != "GET" and "kueue" in each.path]
+        if late:
+            self.wrong.append(f"the old leader wrote after its lease had ended: {late}")
+        await self.revive(both)
+
+    async def spoil_leases(self, both: list[Candidate]) -> None:
+        """Answers renewals with errors for almost as long as a leader may go without one."""
+        leader, held = await leading(both), await holder(self.client)
+        faults = (html(), status(409, "Conflict"), status(500, "InternalError"), Reset())
+        began = time.monotonic()
+
+        def draw(request: Request) -> object:
+            return self.random.choice(faults) if "/leases/" in request.path else None
+
+        leader.proxy.draw = draw  # type: ignore[assignment]
+        await asyncio.sleep(LEASE_FAULT_SECONDS)
+        leader.proxy.draw = leader.killer
+        await self.progress(f"renewals fail for {LEASE_FAULT_SECONDS:.0f} s", began)
+        if await holder(self.client) != held:
+            self.wrong.append("the lease went to another replica although its time had not passed")
+
+    async def spoil_network(self, both: list[Candidate]) -> None:
+        """Loses, refuses, delays and cuts calls of both replicas."""
+        for each in both:
+            each.proxy.draw = Misfortune(self.random.randrange(1000))
+        await asyncio.sleep(NETWORK_SECONDS)
+        for each in both:
+            each.proxy.draw = each.killer
+            await each.proxy.cut()
+        await self.progress(f"bad network for {NETWORK_SECONDS:.0f} s", time.monotonic())
+        await self.revive(both)
+
+    async def revive(self, both: list[Candidate]) -> None:
+        """Starts again what ended because its lease had ended."""
+        await asyncio.sleep(1.0)
+        for each in both:
+            if not each.alive:
+                await each.restart()
+        await all_ready(both)
+
+
+async def leading(both: list[Candidate]) -> Candidate:
+    """Waits until one of them leads, and returns it."""
+    await eventually(lambda: sum(each.leads for each in both) == 1, within=PATIENCE_SECONDS)
+    return next(each for each in both if each.leads)
+
+
+async def all_ready(both: list[Candidate]) -> None:
+    """Waits until each is ready."""
+    for each in both:
+        await each.ready()
+
+
+def scraped(port: int) -> dict[str, float]:
+    """The series of a replica."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = (line for line in answer.read().decode().splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def quantile(before: dict[str, float], after: dict[str, float], share: float) -> float:
+    """The delay of the event loop that this share of its timers stayed within, in milliseconds; interpolated."""
+    counts: list[tuple[float, float]] = []
+    for name, value in after.items():
+        if name.startswith(LAG):
+            ends = float(name.partition('le="')[2].rstrip('"}'))
+            counts.append((ends, value - before.get(name, 0.0)))
+    counts.sort()
+    wanted, low, below = share * counts[-1][1], 0.0, 0.0
+    for bound, count in counts:
+        if count >= wanted:
+            return 1e3 * (low + (min(bound, LONGEST_LAG) - low) * (wanted - below) / max(count - below, 1e-9))
+        low, below = bound, count
+    return 1e3 * low
+
+
+async def steady(both: list[Candidate], ports: list[int], minutes: float) -> list[tuple[object, ...]]:
+    """Samples both replicas without any fault; returns a row for each."""
+    await leading(both)
+    ends, warm = time.monotonic() + 60 * minutes, time.monotonic() + 60 * minutes * WARM_UP_SHARE
+    samples: defaultdict[int, list[dict[str, float]]] = defaultdict(list)
+    while time.monotonic() < ends:
+        await asyncio.sleep(SAMPLE_SECONDS)
+        for port in ports:
+            found = await asyncio.to_thread(scraped, port)
+            if time.monotonic() > warm:
+                samples[port].append(found)
+    return [row("leader" if each.leads else "follower", samples[port]) for each, port in zip(both, ports, strict=True)]
+
+
+def row(name: str, samples: list[dict[str, float]]) -> tuple[object, ...]:
+    """What became of a replica between the first and the last tenth of its samples."""
+    tenth = max(1, len(samples) // 10)
+
+    def means(series: str) -> tuple[float, float]:
+        ends = (samples[:tenth], samples[-tenth:])
+        first, last = (sum(each[series] for each in some) / tenth for some in ends)
+        return first, last
+
+    first, last = (each / 2**20 for each in means(RSS))
+    lag = quantile(samples[0], samples[-1], 0.99)
+    return name, first, last, 100 * (last / first - 1), *means(TASKS), lag
+
+
+def mean_and_longest(seconds: list[float]) -> tuple[float, float]:
+    """Both."""
+    return sum(seconds) / len(seconds), max(seconds)
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -> int:
+    """Runs the parts; returns the exit code."""
+    seed = chosen.seed
+    print(f"seed {seed}", flush=True)
+    connection = config.load(plane.kubeconfig)
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(connection, field_manager="soak", deadline_seconds=20))
+        balancer, port = await stack.enter_async_context(balanced())
+        await define(client, port)
+        observer = Observer(plane, "soak", drained=True, patience=120)
+        stack.callback(observer.close)
+        traffic = Traffic(client, chosen.rate, seed)
+        run = Soak(plane, client, traffic, observer, seed)
+
+        @contextlib.asynccontextmanager
+        async def replicas(name: str) -> AsyncIterator[tuple[list[Candidate], list[int]]]:
+            ports = [free_port(), free_port()]
+            files = [
+                settings(scratch / f"{name}-{number}.yaml", metrics=f"127.0.0.1:{each}")
+                for number, each in enumerate(ports)
+            ]
+            async with candidates(connection, scratch, files, balancer) as both:
+                try:
+                    yield both, ports
+                finally:
+                    for each in both:
+                        each.proxy.draw = lambda request: None
+                        if each.alive:
+                            await asyncio.to_thread(each.served.stop)
+                    balancer.replicas.clear()
+
+        began = time.monotonic()
+        running: asyncio.Task[None] | None = None
+        rows: list[tuple[object, ...]] = []
+        async with replicas("first") as (both, _):
+            await traffic.prepare()
+            running = asyncio.create_task(traffic.run())
+            for number in range(2 * chosen.handovers):
+                await run.hand_over(both, (signal.SIGTERM, signal.SIGKILL)[number % 2])
+        if chosen.kills:
+            async with replicas("killed") as (both, _):
+                for number in range(chosen.kills):
+                    for place, point in enumerate(run.random.sample(list(POINTS), len(POINTS))):
+                        await run.kill_at(both, point, reaches=bool((number + place) % 2))
+        if chosen.faults:
+            async with replicas("faulty") as (both, _):
+                kinds: list[Callable[[list[Candidate]], Awaitable[None]]] = [
+                    *(run.hang_leader, run.spoil_leases, run.spoil_network, run.hang_api_server, run.kill_api_server)
+                ]
+                for _ in range(chosen.faults):
+                    for fault in run.random.sample(kinds, len(kinds)):
+                        await fault(both)
+        async with replicas("steady") as (both, ports):
+            failed = len(traffic.failures)
+            if chosen.minutes:
+                rows = await steady(both, ports, chosen.minutes)
+            failed = len(traffic.failures) - failed
+            await traffic.drained(within=600)
+            observed = await asyncio.to_thread(observer.end)
+            broken = [*observed.broken, *run.wrong]
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    report = defaultdict(list)
+    for each in run.met:
+        report[each.name].append(each)
+    print(f"\nseed {seed}, {(time.monotonic() - began) / 60:.0f} minutes, {chosen.rate:g} Jobs a second")
+    table(
+        "faults",
+        ("fault", "times", "lease, longest s", "admission, mean s", "longest s"),
+        [
+            (name, len(met), max(each.lease for each in met), *mean_and_longest([each.admission for each in met]))
+            for name, met in sorted(report.items())
+        ],
+    )
+    table(
+        f"{chosen.minutes:g} minutes without faults, {failed} failed creates",
+        ("replica", "MiB at first", "at the end", "growth %", "tasks at first", "at the end", "loop lag p99 ms"),
+        rows,
+    )
+    totals = [
+        ("faults injected", len(run.met)),
+        ("write points not met", len(run.unmet)),
+        ("Jobs created", traffic.created.total()),
+        ("changes observed", observed.changes),
+        ("admissions", observed.admissions),
+        ("evictions", observed.evictions),
+        ("violations", len(broken)),
+    ]
+    table("totals", ("", "count"), totals)
+    for sentence in broken:
+        print(f"BROKEN: {sentence}")
+    save({"seed": seed, "met": run.met, "unmet": run.unmet, "steady": rows, "totals": dict(totals)}, chosen.json)
+    return int(bool(broken))
+
+
+def main() -> None:
+    """Runs the soak and prints its tables."""
+    exit_on_sigterm()
+    parser = argparse.ArgumentParser(description="Faults of the leader, then hours of quiet work, with an observer.")
+    parser.add_argument("--minutes", type=float, default=120, help="without faults, at the end (default: 120)")
+    parser.add_argument("--kills", type=int, default=50, help="of each write point (default: 50)")
+    parser.add_argument("--handovers", type=int, default=5, help="by SIGTERM, and as many by kill -9 (default: 5)")
+    parser.add_argument("--faults", type=int, default=10, help="times of each other fault (default: 10)")
+    parser.add_argument("--rate", type=float, default=5, help="Jobs created a second (default: 5)")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="repeats a run (default: any)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    chosen = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ControlPlane.start(spec=Spec(nodes=(NodeGroup(4),))) as plane,
+        ahead(plane) as told,
+    ):
+        print(told, flush=True)
+        sys.exit(uvloop.run(soak(plane, chosen, Path(scratch))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Replicas of `seiretsu serve` on one control plane, behind what a Service is.
+
+Nothing routes Services where tests run: the replicas are processes, and a small balancer gives each new connection to
+one that was ready half a second ago, as endpoints follow readiness with a delay. A replica may reach the API server
+through a fault proxy of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from api import crds
+from api.objects import Raw, Resource
+from app.cluster import apply
+from app.server import Address
+from controller.kube.client import Client
+from controller.kube.config import Connection
+from controller.kube.errors import NotFound
+from tests.app.http import Wire, get
+from tests.eventually import eventually
+from tests.faults import FaultProxy, proxied
+from tests.serving import Served
+from tests.write_points import Killer
+from webhook.configurations import Endpoint, Options, mutating, validating
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+SETTINGS = """
+namespace: default
+internalCertManagement: {{webhookServiceName: rollout-webhook-service, webhookSecretName: rollout}}
+leaderElection: {{leaderElect: true, resourceName: rollout{durations}}}
+health: {{healthProbeBindAddress: '0'}}
+metrics: {{bindAddress: '{metrics}'}}
+"""
+QUICK = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s"
+"""As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
+ENDPOINT_DELAY = 0.5
+
+
+def settings(path: Path, *, durations: str = "", metrics: str = "0") -> Path:
+    """Writes the Configuration of a replica, and returns the path."""
+    path.write_text(SETTINGS.format(durations=durations, metrics=metrics))
+    return path
+
+
+class Balancer:
+    """Splices each new connection to the next ready replica; connections that are open stay where they are."""
+
+    def __init__(self) -> None:
+        self.replicas: list[Served] = []
+        self.ready: list[Address] = []
+        self._turn = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def watch(self) -> None:
+        """Follow readiness, late."""
+        while True:
+            now = [one.address for one in self.replicas if "ready" in one.lines and await _is_ready(one)]
+            await asyncio.sleep(ENDPOINT_DELAY)
+            self.ready = now
+
+    async def splice(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the API server."""
+        self._turn += 1
+        self._open.add(writer)
+        try:
+            chosen = self.ready[self._turn % len(self.ready)]
+            there_reader, there_writer = await asyncio.open_connection(chosen.host, chosen.port)
+        except (OSError, ZeroDivisionError):
+            writer.transport.abort()
+            self._open.discard(writer)
+            return
+        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        self._open.discard(writer)
+
+    async def close(self) -> None:
+        """Cut what is open, and wait until it has ended."""
+        for writer in self._open:
+            writer.transport.abort()
+        await eventually(lambda: not self._open)
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()
+
+
+async def _is_ready(replica: Served) -> bool:
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(2), Wire(replica.address, trust) as wire:
+            return (await wire.call(get("/readyz"))).status == 200
+    except (OSError, TimeoutError):
+        return False
+
+
+@asynccontextmanager
+async def balanced() -> AsyncIterator[tuple[Balancer, int]]:
+    balancer = Balancer()
+    server = await asyncio.start_server(balancer.splice, "127.0.0.1", 0)
+    watching = asyncio.create_task(balancer.watch())
+    try:
+        yield balancer, server.sockets[0].getsockname()[1]
+    finally:
+        watching.cancel()
+        server.close()
+        await balancer.close()
+        for replica in balancer.replicas:
+            if replica.process.poll() is None:
+                replica.process.kill()
+            replica.wait()
+
+
+def hooks(port: int) -> list[Raw]:
+    options = Options(endpoint=Endpoint(url=f"https://127.0.0.1:{port}"), name="rollout")
+    return [mutating(options), validating(options)]
+
+
+def replica(kubeconfig: Path, settings: Path) -> Served:
+    """Another replica as the chart runs it, but on a different port."""
+    return Served(
+        ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", "4"], {"KUBECONFIG": str(kubeconfig)}
+    )
+
+
+async def define(client: Client, port: int) -> None:
+    """Define our kinds, and webhooks that the balancer's port serves."""
+    for definition in crds.definitions():
+        await apply(client, definition)
+    for configuration in hooks(port):
+        await apply(client, configuration)
+
+
+async def holder(client: Client) -> str:
+    """Who holds the lease; empty for nobody."""
+    try:
+        return str((await client.get(LEASES, "rollout", "default"))["spec"].get("holderIdentity") or "")
+    except NotFound:
+        return ""
+
+
+async def release(client: Client) -> None:
+    """Delete the lease: the next leader need not wait until it ends."""
+    with contextlib.suppress(NotFound):
+        await client.delete(LEASES, "rollout", "default")
+
+
+class Candidate:
+    """A replica behind a fault proxy of its own. Started again after it was killed, it is the next process there."""
+
+    def __init__(self, proxy: FaultProxy, directory: Path, settings: Path, balancer: Balancer) -> None:
+        self.proxy = proxy
+        self.killer = Killer(lambda: self.served.process.pid)
+        proxy.draw = self.killer
+        self._kubeconfig = directory / f"{settings.stem}.kubeconfig"
+        self._kubeconfig.write_text(proxy.kubeconfig)
+        self._settings = settings
+        self._balancer = balancer
+        self.served = self._started()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self.served.process.poll() is None
+
+    @property
+    def leads(self) -> bool:
+        """Whether its process has led and has not lost the lease, as its log says."""
+        return self.alive and any(each["event"] == "leading" for each in self.served.events)
+
+    async def restart(self) -> None:
+        """Start its next process, when the last one has ended."""
+        await asyncio.to_thread(self.served.wait)
+        self._balancer.replicas.remove(self.served)
+        self.served = self._started()
+
+    async def ready(self) -> None:
+        """Wait until it is ready."""
+        await asyncio.to_thread(self.served.ready)
+
+    def _started(self) -> Served:
+        served = replica(self._kubeconfig, self._settings)
+        self._balancer.replicas.append(served)
+        return served
+
+
+@asynccontextmanager
+async def candidates(
+    connection: Connection, directory: Path, settings: list[Path], balancer: Balancer
+) -> AsyncIterator[list[Candidate]]:
+    """A replica for each Configuration, ready and known to the balancer, each behind a proxy of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        found = [
+            Candidate(await stack.enter_async_context(proxied(connection)), directory, each, balancer)
+            for each in settings
+        ]
+        for each in found:
+            await each.ready()
+        await eventually(lambda: len(balancer.ready) == len(found), within=60)
+        yield found
