@@ -9,12 +9,15 @@ import base64
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
+from api.names import Label
 from api.objects import Raw
 from devcluster import build
 from devcluster.controlplane import ControlPlane
@@ -25,9 +28,11 @@ CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
 RELEASE, NAMESPACE = "seiretsu", "queue-system"
 
 
-def helm(plane: ControlPlane, *arguments: str, name: str = "helm") -> subprocess.CompletedProcess[str]:
+def helm(
+    plane: ControlPlane, *arguments: str, name: str = "helm", namespace: str = NAMESPACE
+) -> subprocess.CompletedProcess[str]:
     program = build.ensure(name)[name]
-    words: list[str | Path] = [program, *arguments, "--namespace", NAMESPACE]
+    words: list[str | Path] = [program, *arguments, "--namespace", namespace]
     return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -50,6 +55,14 @@ def install(
     plane: ControlPlane, directory: Path, configuration: Raw | None = None, name: str = "helm", **values: Raw
 ) -> Path:
     """helm install with the visibility API, on ports that are free here; returns the file of values."""
+    file = values_file(directory, configuration, **values)
+    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(file), name=name)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+def values_file(directory: Path, configuration: Raw | None = None, **values: Raw) -> Path:
+    """Writes values with which the app listens on ports that are free here, and serves the visibility API."""
     webhook, health, metrics, visibility = free_ports(4)
     own = {
         "webhook": {"port": webhook},
@@ -69,43 +82,80 @@ def install(
             }
         )
     )
-    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(file), name=name)
-    assert done.returncode == 0, done.stderr
     return file
 
 
 @contextmanager
-def deployed(plane: ControlPlane, directory: Path) -> Iterator[Served]:
+def deployed(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE) -> Iterator[Served]:
     """The Deployment's container as a process of this machine."""
-    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", NAMESPACE)["spec"]["template"]["spec"]
+    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", namespace)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     command, *arguments = container["args"]
     assert command == "serve"
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     for mount in container["volumeMounts"]:
-        files = _mounted(plane, volumes[mount["name"]])
+        files = _mounted(plane, volumes[mount["name"]], namespace)
         if files:
             folder = directory / mount["name"]
             folder.mkdir()
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             arguments = [word.replace(f"{mount['mountPath']}/", f"{folder}/") for word in arguments]
-    kubeconfig = kubeconfig_of(plane, NAMESPACE, pod["serviceAccountName"], directory)
+    kubeconfig = kubeconfig_of(plane, namespace, pod["serviceAccountName"], directory)
     served = Served(arguments, {"KUBECONFIG": str(kubeconfig)})
     try:
         yield served
+    except BaseException:
+        print(f"seiretsu serve: exit code {served.process.poll()}", *served.log[-60:], sep="\n")
+        raise
     finally:
         if served.process.poll() is None:
             served.process.kill()
         served.wait()
 
 
-def _mounted(plane: ControlPlane, volume: Raw) -> dict[str, bytes]:
+def _mounted(plane: ControlPlane, volume: Raw, namespace: str) -> dict[str, bytes]:
     """The files of a volume; none if it is neither a ConfigMap nor a Secret."""
     if "configMap" in volume:
-        data = get(plane, "configmap", volume["configMap"]["name"], "-n", NAMESPACE)["data"]
+        data = get(plane, "configmap", volume["configMap"]["name"], "-n", namespace)["data"]
         return {name: text.encode() for name, text in data.items()}
     if "secret" in volume:
-        data = get(plane, "secret", volume["secret"]["secretName"], "-n", NAMESPACE)["data"]
+        data = get(plane, "secret", volume["secret"]["secretName"], "-n", namespace)["data"]
         return {name: base64.b64decode(text) for name, text in data.items()}
     return {}
+
+
+def until(condition: Callable[[], object], within: float = 120.0) -> None:
+    """Returns as soon as the condition holds; fails after ``within`` seconds."""
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, f"not within {within:g} s"
+        time.sleep(0.2)
+
+
+@contextmanager
+def creates(plane: ControlPlane, namespace: str) -> Iterator[list[str]]:
+    """Creates Jobs with a queue name, one after the other; yields what was wrong with any of them: it was refused, or
+    it was not suspended. Their LocalQueue does not exist, so none of them ever starts.
+    """
+    wrong, ended = list[str](), threading.Event()
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
+    metadata = {"generateName": "create-", "labels": {Label.QUEUE_NAME: "no-such-queue"}}
+    job: Raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+
+    def run() -> None:
+        while not ended.wait(0.2):
+            status, body = plane.administrator.request("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+            answer = json.loads(body)
+            if status != 201:
+                wrong.append(str(answer.get("message")))
+            elif answer["spec"].get("suspend") is not True:
+                wrong.append(f"{answer['metadata']['name']} is not suspended")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield wrong
+    finally:
+        ended.set()
+        thread.join()
