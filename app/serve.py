@@ -58,7 +58,7 @@ def run(options: Options) -> int:
         connection = kubeconfig.load(options.kubeconfig)
     except (ValueError, OSError, ConfigurationError, kubeconfig.ConfigError) as error:
         print(f"seiretsu serve: {error}", file=sys.stderr)
-        return 1
+        return 2  # as for wrong options: a restart does not help
     # Threads hold the interpreter for half a millisecond, not five: webhooks answer while the scheduler thinks.
     sys.setswitchinterval(0.0005)
     collector.settle()

@@ -299,7 +299,7 @@ async def test_a_start_that_is_refused_here_and_there_ends_ready(plane: ControlP
 def test_a_wrong_configuration_is_reported_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
-        assert process.wait(20) == 1
+        assert process.wait(60) == 2
         assert process.log[1:] == [
             '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
             "  metrics: Invalid value: 7: must be a map of fields",
