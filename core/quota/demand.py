@@ -6,24 +6,25 @@ for all workloads of a demand.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from core.model import Placement, PodSet, Requests, Workload
+from core.model import Placement, PodSet, Workload
 from core.quota.usage import PodSetTotal, totals
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Demand:
-    """The values that all workloads of the demand have in common. ``resources`` are the requested ones, ``requests``
-    the amounts for all pod sets together.
+    """The values that all workloads of the demand have in common. ``resources`` are the requested ones. ``least``
+    has by resource the smallest amounts with which it may start: for its largest pod set, and for all together; none
+    for a slice of an elastic job, which takes over quota that is in use.
     """
 
     pod_sets: tuple[PodSet, ...]
     totals: tuple[PodSetTotal, ...]
     resources: frozenset[str]
-    requests: Requests
+    least: Mapping[str, tuple[int, int]]
     reducible: bool
     """Whether fewer pods would do (``minCount``)."""
 
@@ -47,17 +48,20 @@ class Demands:
                 pod_sets=workload.pod_sets,
                 totals=asked,
                 resources=frozenset(resource for total in asked for resource in total.requests),
-                requests=_together(asked),
+                least={} if workload.replaces else _least(workload.pod_sets, asked),
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
             )
         return demand
 
 
-def _together(asked: Iterable[PodSetTotal]) -> Requests:
-    found: dict[str, int] = {}
-    for total in asked:
+def _least(pod_sets: Iterable[PodSet], asked: Iterable[PodSetTotal]) -> Mapping[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for pod_set, total in zip(pod_sets, asked, strict=True):
+        reduced = total if pod_set.min_count is None else total.scaled_to(pod_set.min_count)
         for resource, amount in total.requests.items():
-            found[resource] = found.get(resource, 0) + amount
+            least = min(amount, reduced.requests[resource])
+            largest, together = found.get(resource, (0, 0))
+            found[resource] = max(largest, least), together + least
     return found
 
 

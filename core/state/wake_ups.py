@@ -95,13 +95,15 @@ class WakeUps:
 
 
 def fits(node: QueueNode, demand: Demand) -> bool:
-    """Whether the free quota of a ClusterQueue is enough for all pods: for each resource in one flavor, regardless of
-    which flavors the pods may use.
+    """Whether the free quota of a ClusterQueue may be enough: for each resource in one flavor for the largest pod set,
+    and in all flavors for all pod sets, regardless of which flavors the pods may use. Never false for a workload that
+    fits: what does not count as fitting waits for an early or late time.
     """
-    return all(
-        any(node.available(fr) >= amount for fr in node.quotas if fr.resource == resource)
-        for resource, amount in demand.requests.items()
-    )
+    for resource, (largest, together) in demand.least.items():
+        free = [max(0, node.available(fr)) for fr in node.quotas if fr.resource == resource]
+        if free and (max(free) < largest or sum(free) < together):  # a resource without quota may be ignored
+            return False
+    return True
 
 
 def _add(found: _WakeUps, name: str, resources: set[str] | None) -> None:

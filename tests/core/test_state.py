@@ -27,11 +27,13 @@ from core.model import (
     Wait,
     Workload,
 )
+from core.model.policy import SchedulingPolicy
 from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
 from core.state.state import State
+from core.state.wake_ups import fits
 from core.workload import transitions
-from tests.builders import CPU, DEFAULT, cluster_queue, put, reserved, state, workload
+from tests.builders import CPU, DEFAULT, SPOT, TWO, cluster_queue, put, reserved, state, workload
 
 
 def names(found: State, now: float = 0.0) -> list[str]:
@@ -130,6 +132,49 @@ def test_a_parked_workload_that_fits_is_in_the_next_cycle_however_often_its_tree
     found.set_workload(Key("ns", "run"), None)
     assert names(found) == ["high"]
     found.check()
+
+
+TWICE = tuple(PodSet(name, 1, {CPU: 4}) for name in ("leader", "worker"))
+FITTING = {
+    "one pod set": workload("high", 4),
+    "each pod set in another flavor": workload("high", 0, pod_sets=TWICE),
+    "with fewer pods": workload("high", 0, pod_sets=(PodSet("main", 12, {CPU: 1}, 4),)),
+    "with a resource that is ignored": workload("high", 0, pod_sets=(PodSet("main", 1, {CPU: 4, "gpu": 1}),)),
+    "in place of a slice": workload("high", 7, replaces=Key("ns", "old")),
+}
+
+
+@pytest.mark.parametrize("high", FITTING.values(), ids=FITTING)
+def test_a_parked_workload_that_fits_in_any_way_comes_before_one_of_lower_priority(high: Workload) -> None:
+    quotas = {DEFAULT: Quota(7), SPOT: Quota(4)}
+    found = state(cluster_queue("a", groups=TWO, quotas=quotas), policy=SchedulingPolicy(ignore_undeclared=True))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    in_spot = Admission("a", (PodSetAssignment("main", {CPU: "spot"}, {CPU: 4}, 1),))
+    running = reserved("run", 4, "a"), replace(reserved("other", 4, "a"), admission=in_spot)
+    put(found, reserved("old", 2, "a"), *running, replace(high, priority=9))
+    turn_away(found)
+    put(found, reserved("little", 1, "a"), workload("low", 2))
+    found.set_workload(Key("ns", "little"), None)
+    assert names(found) == ["high"], "the first time, all that are parked are woken"
+    turn_away(found)
+    put(found, workload("newest", 3))
+    for held in running:
+        found.set_workload(held.key, None)
+    plan = next(iter(drain(found, found.policy, 0.0)))
+    assert {decision.workload.key.name: type(decision) for decision in plan.decisions} == {"high": Reserve}
+
+
+@pytest.mark.parametrize("nominal, spot, offered", [(4, 5, True), (9, 0, True), (4, 4, False), (5, 3, False)])
+def test_pod_sets_that_do_not_fit_separately_and_together_are_not_offered_quota(
+    nominal: int, spot: int, offered: bool
+) -> None:
+    """An offer in vain is the last one for a while."""
+    found = state(cluster_queue("a", groups=TWO, quotas={DEFAULT: Quota(nominal), SPOT: Quota(spot)}))
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, workload("group", 0, pod_sets=(PodSet("leader", 1, {CPU: 5}), PodSet("worker", 1, {CPU: 4}))))
+    (head,) = found.heads(0.0)
+    tree = found.reservations.trees[found.reservations.roots["a"]]
+    assert fits(tree.queues["a"], head.demand) is offered
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.1])
