@@ -176,6 +176,7 @@ def test_the_notes_name_each_value_without_effect(values: Raw, told: str) -> Non
         ({"visibility": {"enabled": True}}, True),
         ({"enableVisibilityAuthReaderRoleBinding": True}, True),
         ({"managerConfig": {"controllerManagerConfigYaml": "visibilityServer: {bindPort: 9999}"}}, True),
+        ({"managerConfig": {"controllerManagerConfigYaml": "visibilityServer: {}"}}, True),
         (
             {
                 "visibility": {"enabled": True},
@@ -184,7 +185,14 @@ def test_the_notes_name_each_value_without_effect(values: Raw, told: str) -> Non
             False,
         ),
     ],
-    ids=["by default", "by its value", "as in Kueue", "by the Configuration", "not without its gate"],
+    ids=[
+        "by default",
+        "by its value",
+        "as in Kueue",
+        "by the Configuration",
+        "by an empty section",
+        "not without its gate",
+    ],
 )
 def test_the_visibility_api_is_served(values: Raw, served: bool) -> None:
     found = documents(rendered(values))

@@ -51,7 +51,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range .Values.controllerManager.featureGates -}}
 {{- $_ := set $gates .name .enabled -}}
 {{- end -}}
-{{- $wanted := or .Values.visibility.enabled .Values.enableVisibilityAuthReaderRoleBinding $configuration.visibilityServer -}}
+{{- $wanted := or .Values.visibility.enabled .Values.enableVisibilityAuthReaderRoleBinding (kindIs "map" $configuration.visibilityServer) -}}
 {{- if and $wanted (ne (toString (get $gates "VisibilityOnDemand")) "false") -}}
 true
 {{- end -}}
