@@ -77,7 +77,16 @@ class ConfigurationFile:
         if text == self._seen:
             return
         self._seen = text
-        edit = judge(text, self._used, await asyncio.to_thread(self._error_in, text))
+        edit = judge(text, self._used, await asyncio.to_thread(self._checked, text))
         write = log.warning if edit.type == "Warning" else log.info
         write("The Configuration was edited", path=str(self._path), verdict=edit.reason, message=edit.message)
         self._report(edit)
+
+    def _checked(self, text: str) -> str:
+        """Returns the error in a text. One that the check does not expect must not end the process: the text is from a
+        person, and all replicas read it.
+        """
+        try:
+            return self._error_in(text)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"

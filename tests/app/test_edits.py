@@ -83,6 +83,12 @@ async def test_t20_values_that_cannot_work_together_are_an_error_of_the_edit_too
     assert "are both 0.0.0.0:8081" in edit.message
 
 
+async def test_t20_an_edit_that_the_check_cannot_read_is_reported_as_invalid(tmp_path: Path) -> None:
+    (edit,) = await Mounted(tmp_path).edit("a: &a [*a]\n")
+    assert (edit.type, edit.reason) == ("Warning", "InvalidConfiguration")
+    assert "RecursionError" in edit.message
+
+
 async def test_t20_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
     mounted = Mounted(tmp_path)
     (tmp_path / "..data").unlink()
