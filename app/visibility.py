@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -103,6 +102,7 @@ class Visibility:
         raw: Callable[[Key], Raw | None],
         *,
         reviews: Reviews | None = None,
+        token_reviews: Reviews | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.proxy = FrontProxy()
@@ -110,6 +110,8 @@ class Visibility:
         self._lookup = lookup
         self._raw = raw
         self._reviews = reviews or Reviews(client)
+        # Any pod can send any token: the reviews of those must not delay the requests of the API server.
+        self._token_reviews = token_reviews or Reviews(client)
         self._limits = limits or Limits()
         self._one_at_a_time = asyncio.Lock()
 
@@ -123,7 +125,7 @@ class Visibility:
                 if self.proxy.ca != known.ca:
                     trust(self.proxy.ca)
                     log.info("The visibility API takes requests of the API server", names=self.proxy.names)
-            except (ApiError, ValueError, TypeError, ssl.SSLError) as error:
+            except (ApiError, ValueError, TypeError, AttributeError, OSError) as error:  # incl. ssl.SSLError
                 wait, self.proxy = RETRY_SECONDS, known
                 log.warning("How the API server identifies itself could not be read", error=str(error))
             await asyncio.sleep(wait)
@@ -145,11 +147,12 @@ class Visibility:
 
     async def _answered(self, scope: Scope) -> Raw:
         headers = check_page(scope, self._limits)
-        user = self.proxy.user_of(scope["state"].get(CLIENT), scope["headers"])
+        user, reviews = self.proxy.user_of(scope["state"].get(CLIENT), scope["headers"]), self._reviews
         if user is None:
-            user = await self._reviews.user(headers.get(b"authorization", b""))
+            reviews = self._token_reviews
+            user = await reviews.user(headers.get(b"authorization", b""))
         about = visibility.asked(scope["path"])
-        await self._check(user, about, scope["path"])
+        await _check(reviews, user, about, scope["path"])
         if about is None:
             found = visibility.discovery(scope["path"])
             if found is None:
@@ -163,26 +166,6 @@ class Visibility:
             raise RefusedError(503, "the queues have not been read yet: try again")
         async with self._one_at_a_time:  # each costs some milliseconds for each thousand of waiting workloads
             return visibility.summary(about.version, await self._items(about, page))
-
-    async def _check(self, user: User, about: Asked | None, path: str) -> None:
-        if UNREVIEWED.intersection(user.groups):
-            return
-        if about is None:
-            wanted: Mapping[str, Raw] = {"nonResourceAttributes": {"path": path, "verb": "get"}}
-            await self._reviews.allow(user, wanted, f"get {path}")
-            return
-        attributes = {
-            "verb": "get",
-            "group": visibility.GROUP,
-            "version": about.version,
-            "resource": about.resource,
-            "subresource": visibility.SUBRESOURCE,
-            "namespace": about.namespace,
-            "name": about.name,
-        }
-        where = f' in the namespace "{about.namespace}"' if about.namespace else ""
-        what = f'get {about.resource}/{visibility.SUBRESOURCE} of "{about.name}" in the API group "{visibility.GROUP}"'
-        await self._reviews.allow(user, {"resourceAttributes": attributes}, what + where)
 
     async def _items(self, about: Asked, page: Page) -> list[Raw]:
         """Returns the page of the workloads that wait in the queue."""
@@ -220,3 +203,25 @@ class Visibility:
 
 def _position(place: Place, local_queue: Key | None) -> int:
     return place.in_cluster_queue if local_queue is None else place.in_local_queue
+
+
+async def _check(reviews: Reviews, user: User, about: Asked | None, path: str) -> None:
+    """Raises `RefusedError` unless the user may get what a request is about."""
+    if UNREVIEWED.intersection(user.groups):
+        return
+    if about is None:
+        wanted: Mapping[str, Raw] = {"nonResourceAttributes": {"path": path, "verb": "get"}}
+        await reviews.allow(user, wanted, f"get {path}")
+        return
+    attributes = {
+        "verb": "get",
+        "group": visibility.GROUP,
+        "version": about.version,
+        "resource": about.resource,
+        "subresource": visibility.SUBRESOURCE,
+        "namespace": about.namespace,
+        "name": about.name,
+    }
+    where = f' in the namespace "{about.namespace}"' if about.namespace else ""
+    what = f'get {about.resource}/{visibility.SUBRESOURCE} of "{about.name}" in the API group "{visibility.GROUP}"'
+    await reviews.allow(user, {"resourceAttributes": attributes}, what + where)

@@ -41,7 +41,11 @@ class Throttle:
         self._refill()
         self._tokens -= 1
         if self._tokens < 0:
-            await self._sleep(-self._tokens / self.rate)
+            try:
+                await self._sleep(-self._tokens / self.rate)
+            except asyncio.CancelledError:  # the call is not sent
+                self._tokens += 1
+                raise
 
     def spare(self) -> bool:
         """Whether half the burst is unused: only then may something unimportant (an event) go out."""

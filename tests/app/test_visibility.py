@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
+from structlog.testing import capture_logs
 
 from api.objects import Key, Raw, Resource
 from app.access import Reviews
@@ -20,6 +22,7 @@ from core.model import LocalQueue
 from core.state.lookup import Lookup
 from core.state.state import State
 from tests.builders import cluster_queue, workload
+from tests.eventually import eventually
 
 AUTHENTICATION = {
     "requestheader-client-ca-file": "the CA",
@@ -37,11 +40,18 @@ class Reviewer(Client):
 
     def __init__(self) -> None:
         self.reviews: list[Raw] = []
+        self.authentication: dict[str, str] = AUTHENTICATION
+        self.tokens_reviewed = asyncio.Event()
+        self.tokens_reviewed.set()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Raw:
+        return {"data": self.authentication}
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
         self.reviews.append(body)
         spec = body["spec"]
         if body["kind"] == "TokenReview":
+            await self.tokens_reviewed.wait()
             return {"status": {"authenticated": spec["token"] == "of-ann", "user": {"username": "ann"}}}
         wanted = spec.get("resourceAttributes") or {}
         discovery = spec.get("nonResourceAttributes") == {"path": "/apis", "verb": "get"}
@@ -218,6 +228,36 @@ async def test_the_api_server_is_asked_about_the_user_with_groups_and_extra() ->
     }
     other = await served.get(f"{BASE}/namespaces/ns/localqueues/other/pendingworkloads", headers)
     assert other.status_code == 403, "a right for one queue is none for another"
+
+
+async def test_reviews_of_unknown_tokens_do_not_delay_the_users_of_the_api_server() -> None:
+    served = Served()
+    served.reviewer.tokens_reviewed.clear()
+    served.client = None
+    stranger = asyncio.create_task(served.get("/apis", {"Authorization": "Bearer forged"}))
+    await eventually(lambda: bool(served.reviewer.reviews))
+    served.client = "front-proxy-client"
+    answer = await served.get(f"{BASE}/namespaces/ns/localqueues/main/pendingworkloads", as_ann())
+    assert answer.status_code == 200
+    served.reviewer.tokens_reviewed.set()
+    assert (await stranger).status_code == 401
+
+
+@pytest.mark.parametrize("broken", [{"requestheader-username-headers": "[1]"}, {}], ids=["a header", "no space"])
+async def test_the_process_goes_on_if_the_identity_of_the_api_server_cannot_be_used(broken: dict[str, str]) -> None:
+    def full(authority: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    served = Served()
+    known = served.app.proxy = FrontProxy.read({**AUTHENTICATION, "requestheader-client-ca-file": "the CA before"})
+    served.reviewer.authentication = {**AUTHENTICATION, **broken}
+    with capture_logs() as logged:
+        following = asyncio.create_task(served.app.run(full))
+        await eventually(lambda: bool(logged) or following.done())
+        assert not following.done()
+        following.cancel()
+    assert [line["event"] for line in logged] == ["How the API server identifies itself could not be read"]
+    assert served.app.proxy == known
 
 
 async def test_discovery_has_both_versions_and_what_can_be_asked() -> None:

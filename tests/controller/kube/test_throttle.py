@@ -1,3 +1,6 @@
+import asyncio
+from contextlib import suppress
+
 from controller.kube.throttle import Throttle
 
 
@@ -58,3 +61,19 @@ async def test_only_an_unused_burst_is_spare() -> None:
     assert not throttle.spare()
     clock.now += 1
     assert throttle.spare()
+
+
+async def test_a_call_that_is_given_up_while_it_waits_uses_nothing_of_the_rate() -> None:
+    throttle = Throttle(1, 1, clock=lambda: 0.0)
+    await throttle.take()
+    for _ in range(10):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(throttle.take(), 0.001)
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    throttle._sleep = sleep
+    await throttle.take()
+    assert waited == [1.0]
