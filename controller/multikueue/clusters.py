@@ -95,6 +95,8 @@ class Clusters:
         self._turned = turned
         self._any_path = any_path
         self._known: dict[str, Cluster] = {}
+        self._missing: dict[str, float] = {}
+        """Since when clusters that were asked for are not known."""
         self._secrets: dict[str, tuple[Reflector[Raw], asyncio.Task[None]]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -111,7 +113,7 @@ class Clusters:
         """Returns what is seen of a Workload in a cluster."""
         found = self._known.get(name)
         if found is None:
-            return Worker(name, connected=False)
+            return Worker(name, connected=False, lost_since=self._missing.setdefault(name, self.clock()))
         if found.remote is None:
             return Worker(name, connected=False, lost_since=found.lost_since)
         return found.remote.seen(key)
@@ -139,7 +141,9 @@ class Clusters:
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             await self._drop(name)
             return
-        cluster = self._known.setdefault(name, Cluster(lost_since=self.clock()))
+        if name not in self._known:
+            self._known[name] = Cluster(lost_since=self._missing.pop(name, self.clock()))
+        cluster = self._known[name]
         try:
             text = self._kubeconfig(raw)
             connection = _connection(name, text)
@@ -193,6 +197,7 @@ class Clusters:
         cluster = self._known.pop(name, None)
         if cluster is not None:
             await self._disconnect(cluster)
+            self._missing[name] = cluster.lost_since
             self._turned(name)
 
     async def _report(self, raw: Raw, cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -34,7 +35,7 @@ from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.model import Workload
 from core.multikueue import conditions, here, there
-from core.multikueue.group import Group
+from core.multikueue.group import Group, Worker, condition_of
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,8 @@ class MultiKueue:
         self._orphans: set[tuple[str, Key]] = set()
         """Copies in workers whose Workload here was deleted."""
         self._rounds: dict[Key, float] = {}
+        self._ran: dict[Key, str] = {}
+        """The worker that was chosen last for a Workload with quota: an eviction removes it from the status."""
 
     def connect(self) -> None:
         """Connects the listeners, after State and the dispatcher."""
@@ -95,7 +98,8 @@ class MultiKueue:
         self._all_checks()
         for place, key in enumerate(self.caches.workloads.keys(), start=1):
             raw = self.caches.workloads.get(key)
-            if raw is not None and self._check(raw) is not None:
+            if raw is not None and self._concerned(raw):
+                self._remember(key, raw)
                 self.changed(key)
             if not place % 200:
                 yield
@@ -128,14 +132,16 @@ class MultiKueue:
             return
         self._all_checks()
         for raw in self.caches.workloads:
-            if self._check(raw) is not None:
+            if self._concerned(raw):
                 self.changed(key_of(raw))
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}
-        if self._check(raw) is None and (old is None or self._check(old) is None):
-            return
         key = key_of(raw)
+        concerned = self._concerned(raw) or (old is not None and self._concerned(old))
+        self._remember(key, new)
+        if not concerned:
+            return
         if new is None:
             self._rounds.pop(key, None)
             for remote in self.clusters.remotes():
@@ -161,7 +167,7 @@ class MultiKueue:
         """A worker is lost or back: all Workloads that may run there are queued."""
         remote = self.clusters.remote(cluster)
         for raw in self.caches.workloads:
-            if self._check(raw) is not None:
+            if self._concerned(raw):
                 self.queue.add(key_of(raw))
                 if remote is not None and remote.connected:
                     remote.queue.add(key_of(raw))
@@ -299,12 +305,10 @@ class MultiKueue:
         if raw is None or local is None:
             return Group(now, policy=policy)
         check = self._check(raw)
-        if check is None:
-            return Group(now, local, raw, policy=policy)
-        config = self._config(check)
-        if config is None:
+        config = self._config(check) if check is not None else None
+        if check is not None and config is None:
             return None
-        state = next((each for each in local.checks if each.name == check["metadata"]["name"]), None)
+        state = next((each for each in local.checks if check and each.name == check["metadata"]["name"]), None)
         kind, owner, job = self._job(raw, local)
         return Group(
             now=now,
@@ -315,10 +319,28 @@ class MultiKueue:
             owner=owner,
             job=job,
             related=self.caches.related(kind, kind.key(job)) if kind is not None and job is not None else (),
-            workers=tuple(self.clusters.seen(name, key) for name in conditions.clusters_of(config)),
+            workers=self._workers(key, conditions.clusters_of(config), local.cluster_name or self._ran.get(key, "")),
+            ran=self._ran.get(key, ""),
             policy=policy,
             round_began=self._rounds.get(key),
         )
+
+    def _workers(self, key: Key, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
+        """The configured workers, then others that were chosen or have something of the Workload."""
+        named = [each.name for each in self.clusters.remotes()]
+        others = [self.clusters.seen(name, key) for name in sorted({*named, chosen} - {*configured, ""})]
+        return (
+            *(self.clusters.seen(name, key) for name in configured),
+            *(replace(each, configured=False) for each in others if each.name == chosen or each.workload or each.jobs),
+        )
+
+    def _remember(self, key: Key, raw: Raw | None) -> None:
+        """Keeps which worker was chosen until the quota is released."""
+        held = condition_of(raw, names.Condition.QUOTA_RESERVED)
+        if held is None or held["status"] != "True":
+            self._ran.pop(key, None)
+        elif name := ((raw or {}).get("status") or {}).get("clusterName"):
+            self._ran[key] = name
 
     def _job(self, raw: Raw, local: Workload) -> tuple[JobKind | None, str, Raw | None]:
         """The kind of the job of a Workload if it can run elsewhere, what messages call it, and the job."""
@@ -332,6 +354,11 @@ class MultiKueue:
         job = Key(by.namespace, by.name)
         found = self.caches.job_objects(kind, job)
         return kind, owner, kind_at(kind, job).whole(found, self.clock()) if found else None
+
+    def _concerned(self, raw: Raw) -> bool:
+        """Whether a Workload has a check of MultiKueue, or runs in a worker since it had one."""
+        ran = key_of(raw) in self._ran or bool((raw.get("status") or {}).get("clusterName"))
+        return ran or self._check(raw) is not None
 
     def _check(self, raw: Raw) -> Raw | None:
         """The AdmissionCheck of MultiKueue that a Workload has, None if it has none."""

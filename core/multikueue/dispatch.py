@@ -22,11 +22,11 @@ def nominated(group: Group) -> tuple[str, ...] | float | None:
     assert group.local is not None
     before, policy = group.local.nominated, group.policy
     if policy.dispatcher == DISPATCHER_ALL_AT_ONCE:
-        found = tuple(sorted(each.name for each in group.workers if each.connected or each.name in before))
+        found = tuple(sorted(each.name for each in group.configured if each.connected or each.name in before))
         return found if set(found) != set(before) else None
     if policy.dispatcher != DISPATCHER_INCREMENTAL:
         return None
-    left = [each.name for each in group.workers if each.name not in before]
+    left = [each.name for each in group.configured if each.name not in before]
     if not left:
         return None
     if group.round_began is not None and (wait := group.round_began + ROUND_SECONDS - group.now) > 0:

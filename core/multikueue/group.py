@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api import names
-from api.names import Condition, PendingReason
+from api.names import MULTIKUEUE_CONTROLLER, Condition, PendingReason
 from core.jobs.kind import JobKind
 from core.model import CheckState, Raw, Workload
 from core.wire.timestamps import maybe_epoch
@@ -31,7 +31,8 @@ class Worker:
     """What is seen of a Workload and its job in one worker cluster; nothing while that is not connected.
 
     ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
-    ``refused`` is why its API server does not take the Workload.
+    ``refused`` is why its API server does not take the Workload. ``configured`` is whether the MultiKueueConfig still
+    names it: a worker that it names no more may have the job until its pods have ended.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Worker:
     workload: Raw | None = None
     jobs: tuple[Raw, ...] = ()
     refused: str = ""
+    configured: bool = True
 
     @property
     def hopeless(self) -> str:
@@ -57,7 +59,9 @@ class Worker:
 @dataclass(frozen=True, slots=True)
 class Group:
     """``local`` is the Workload here and ``raw`` its object; None if it was deleted. ``check`` is the state of its
-    MultiKueue check, and ``workers`` are the clusters of that check in the order of the MultiKueueConfig.
+    MultiKueue check, None if it has none (any more). ``workers`` are the clusters of that check in the order of the
+    MultiKueueConfig, then others that have something of the Workload. ``ran`` is the worker that was chosen last, '' if
+    that is not known.
 
     ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
     None while it is not known. ``round_began`` is when the incremental dispatcher nominated last.
@@ -72,11 +76,25 @@ class Group:
     job: Raw | None = None
     related: tuple[Raw, ...] = ()
     workers: tuple[Worker, ...] = ()
+    ran: str = ""
     policy: Policy = field(default_factory=Policy)
     round_began: float | None = None
 
+    @property
+    def configured(self) -> tuple[Worker, ...]:
+        """The workers that the MultiKueueConfig names."""
+        return tuple(each for each in self.workers if each.configured)
+
+    @property
+    def followed(self) -> bool:
+        """Whether workers may have the job: without a check only one that was chosen before the check was removed."""
+        if self.check is not None or self.local is None:
+            return self.check is not None
+        ours = self.kind is not None and self.job is not None and self.kind.manager(self.job) == MULTIKUEUE_CONTROLLER
+        return bool(self.local.cluster_name) or (ours and self.local.holds(Condition.EVICTED))
+
     def worker(self, name: str) -> Worker | None:
-        """The worker with this name, None if the check does not name it."""
+        """The worker with this name, None if nothing is known of it."""
         return next((each for each in self.workers if each.name == name), None)
 
     @property

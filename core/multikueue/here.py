@@ -62,9 +62,9 @@ Rule = Callable[[Group], Action | None]
 
 def decide(group: Group) -> Action:
     """The first action that a rule asks for."""
-    if group.local is None or group.check is None:
+    if group.local is None or not group.followed:
         return Wait()
-    for rule in RULES:
+    for rule in RULES if group.check is not None else WITHOUT_CHECK:
         action = rule(group)
         if action is not None:
             return action
@@ -96,13 +96,13 @@ def over(g: Group) -> Action | None:
 
 def finished_there(g: Group) -> Action | None:
     """When the Workload has finished in a worker, the job's status is copied, and then it is finished here."""
-    assert g.local is not None and g.check is not None
+    assert g.local is not None
     worker = _chosen(g, Condition.FINISHED)
     found = condition_of(worker.workload, Condition.FINISHED) if worker is not None else None
     if worker is None or found is None:
         return None
     if found["reason"] == FinishedReason.OUT_OF_SYNC:
-        if g.check.state != CheckState.READY:
+        if g.check is None or g.check.state != CheckState.READY:
             return Wait()
         text = f'Remote workload on worker cluster "{worker.name}" is out of sync with its user job, '
         return _checked(g, CheckState.RETRY, f"{text}resetting for re-dispatch", "out of sync", told=True)
@@ -131,14 +131,17 @@ def evicted_there(g: Group) -> Action | None:
 
 
 def evicted_here(g: Group) -> Action | None:
-    """The Workload was evicted here: the job's status shows when its pods in the worker have ended."""
+    """The Workload was evicted here: the job's status shows when its pods in the worker have ended. A lost worker is
+    waited for only if it may have the job.
+    """
     assert g.local is not None
     if not g.local.holds(Condition.EVICTED):
         return None
     running = next((each for each in g.workers if each.jobs), None)
     if running is not None:
         return _status_of(g, running) or Wait()
-    waits = [left for each in g.workers if not each.connected and (left := _left(g, each)) > 0]
+    lost = [each for each in g.workers if not each.connected and each.name in (g.ran or each.name,)]
+    waits = [left for each in lost if (left := _left(g, each)) > 0]
     return Wait(min(waits)) if waits else _cleared(g) or Wait()
 
 
@@ -153,7 +156,7 @@ def lost(g: Group) -> Action | None:
     if not name:
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
         return _checked(g, CheckState.RETRY, text, "retry")
-    worker = g.worker(name)
+    worker = next((each for each in g.configured if each.name == name), None)
     if worker is not None and not worker.connected:
         left = _left(g, worker)
         return Wait(left) if left > 0 else _checked(g, CheckState.RETRY, "Admitting remote lost", "retry")
@@ -165,7 +168,7 @@ def lost(g: Group) -> Action | None:
 def admitted_there(g: Group) -> Action | None:
     """The first worker that admits the Workload is the one in which it runs."""
     assert g.local is not None and g.check is not None
-    offered = [each for each in g.workers if each.name in g.local.nominated]
+    offered = [each for each in g.configured if each.name in g.local.nominated]
     if not g.unassigned or (worker := first(offered, Condition.ADMITTED)) is None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
@@ -192,10 +195,10 @@ def offered(g: Group) -> Action | None:
 def hopeless(g: Group) -> Action | None:
     """Reports on the check when no worker could ever admit the Workload, and why; Kueue reports nothing."""
     assert g.local is not None and g.check is not None
-    if not g.unassigned or not g.workers:
+    if not g.unassigned or not g.configured:
         return None
-    reasons = [f'"{each.name}": {each.hopeless}' for each in g.workers if each.hopeless]
-    none_left = len(reasons) == len(g.workers)
+    reasons = [f'"{each.name}": {each.hopeless}' for each in g.configured if each.hopeless]
+    none_left = len(reasons) == len(g.configured)
     message = f"{NO_WORKER}: {'; '.join(reasons)}" if none_left else ""
     if message == g.check.message or not (none_left or g.check.message.startswith(NO_WORKER)):
         return None
@@ -214,6 +217,8 @@ RULES: tuple[Rule, ...] = (
     offered,
     hopeless,
 )
+WITHOUT_CHECK: tuple[Rule, ...] = (over, finished_there, evicted_here, running_there)
+"""The rules for a Workload whose check is removed while it runs in a worker."""
 
 
 def _chosen(g: Group, condition: str) -> Worker | None:

@@ -74,10 +74,11 @@ def unreachable(g: Group, w: Worker) -> Done | None:
 
 
 def rejected(g: Group, w: Worker) -> Action | Done | None:
-    """A Workload that may not run in another cluster is in none."""
-    if g.local is not None and (g.kind is None or g.check is None or g.check.state == CheckState.REJECTED):
-        return _withdrawn(w) or Done()
-    return None
+    """A Workload that may not run in another cluster is in none. One whose check is removed while it runs goes on."""
+    if g.local is None:
+        return None
+    unwanted = not g.followed if g.check is None else g.kind is None or g.check.state == CheckState.REJECTED
+    return (_withdrawn(w) or Done()) if unwanted else None
 
 
 def over(g: Group, w: Worker) -> Action | Done | None:

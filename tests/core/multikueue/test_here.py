@@ -209,6 +209,58 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
         group(replace(LOST, lost_since=NOW - 900), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
         ("copy", str({"active": None})),
     ),
+    "an evicted job does not wait for a lost worker in which it never ran": (
+        replace(
+            group(LOST, Worker("w2"), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
+            ran="w2",
+        ),
+        ("copy", str({"active": None})),
+    ),
+    "an evicted job waits for its worker that the MultiKueueConfig does not name any more": (
+        group(
+            Worker("w2"),
+            replace(on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"), configured=False),
+            nominated=(),
+            Evicted="True",
+            of_job=job(status=RUNNING),
+        ),
+        ("wait", ""),
+    ),
+    "a running job loses a worker that the MultiKueueConfig does not name any more": (
+        group(
+            Worker("w2"),
+            replace(on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"), configured=False),
+            check=READY,
+            cluster="w1",
+        ),
+        ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Ready"', "w1"),
+    ),
+    "a worker that the MultiKueueConfig does not name is not offered the Workload": (
+        group(Worker("w1", configured=False), Worker("w2"), nominated=()),
+        ("nominate", "w2"),
+    ),
+    "the status of a running job without a check is copied": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"),
+            check=None,
+            cluster="w1",
+            of_job=job(suspend=False),
+        ),
+        ("copy", str(RUNNING)),
+    ),
+    "a Workload without a check that has finished in its worker is finished here": (
+        group(
+            on("w1", jobs=(there(suspend=False, status=COMPLETE),), Finished="True/Succeeded"),
+            check=None,
+            cluster="w1",
+            of_job=job(suspend=False, status=COMPLETE),
+        ),
+        ("finish", "Succeeded", "Finished it is"),
+    ),
+    "without a check a Workload is not followed in workers that were not chosen": (
+        group(on("w1", Finished="True/Succeeded"), check=None),
+        ("wait", ""),
+    ),
     "no worker can ever admit it": (
         group(full("w1"), Worker("w2", refused='namespaces "ns" not found')),
         (

@@ -45,6 +45,27 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "a job whose Workload is gone is withdrawn": (GONE, Worker("w1", jobs=(there(),)), "Withdraw 1 job"),
     "a finished Workload is withdrawn": (group(Finished="True"), on(Finished="True/Succeeded"), "Withdraw"),
     "a Workload without quota is withdrawn": (group(held=False), on(), "Withdraw"),
+    "a job whose Workload has no check any more runs on": (
+        group(check=None, cluster="w1"),
+        on(Admitted="True", jobs=(there(),)),
+        "",
+    ),
+    "without a check the other workers lose the Workload": (
+        group(check=None, cluster="w2"),
+        on(Admitted="True"),
+        "Withdraw",
+    ),
+    "without a check it is offered to no worker": (group(check=None), on(Admitted="True"), "Withdraw"),
+    "without a check and without quota it is withdrawn": (
+        group(check=None, held=False),
+        on(jobs=(there(),)),
+        "Withdraw 1 job",
+    ),
+    "a job without a check that was evicted here is deactivated in its worker": (
+        group(check=None, Evicted="True", nominated=()),
+        on(Admitted="True", jobs=(there(),)),
+        "Change status",
+    ),
     "a rejected Workload is withdrawn": (group(check=CheckState.REJECTED), on(), "Withdraw"),
     "a Workload that was evicted here is deactivated in its worker": (
         group(Evicted="True", nominated=()),
