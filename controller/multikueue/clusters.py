@@ -22,7 +22,7 @@ from controller import resources
 from controller.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.errors import NotFound
+from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
@@ -54,9 +54,9 @@ class UnknownError(Exception):
 
 @dataclass(slots=True)
 class Cluster:
-    """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``."""
+    """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``, or one that may not be used."""
 
-    text: str = ""
+    text: str | None = None
     remote: Remote | None = None
     task: asyncio.Task[None] | None = None
     lost_since: float = 0.0
@@ -98,6 +98,8 @@ class Clusters:
         self._missing: dict[str, float] = {}
         """Since when clusters that were asked for are not known."""
         self._secrets: dict[str, tuple[Reflector[Raw], asyncio.Task[None]]] = {}
+        self._unreadable: dict[str, str] = {}
+        """Why Secrets may not be read."""
         self._group: asyncio.TaskGroup | None = None
 
     def remotes(self) -> tuple[Remote, ...]:
@@ -140,23 +142,26 @@ class Clusters:
         raw = self.store.get(("", name))
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             await self._drop(name)
+            self._forget_secrets()
             return
         if name not in self._known:
             self._known[name] = Cluster(lost_since=self._missing.pop(name, self.clock()))
         cluster = self._known[name]
+        text = None
         try:
             text = self._kubeconfig(raw)
-            connection = _connection(name, text)
-        except UnknownError:
-            return
-        except UnusableError as error:
-            await self._disconnect(cluster)
-            cluster.text, cluster.trouble = "", Active(False, error.reason, f"load client config failed: {error}")
-            self._turned(name)
-        else:
             if text != cluster.text:
+                connection = _connection(name, text)
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, connection)
+        except UnknownError:
+            self._forget_secrets()
+            return
+        except UnusableError as error:
+            cluster.text, cluster.trouble = text, Active(False, error.reason, f"load client config failed: {error}")
+            if cluster.remote is not None:
+                await self._disconnect(cluster)
+                self._turned(name)
         await self._report(raw, cluster)
         self._forget_secrets()
 
@@ -230,6 +235,8 @@ class Clusters:
             self._follow(name)
         reflector, _ = self._secrets[name]
         if not reflector.synced.is_set():
+            if name in self._unreadable:
+                raise UnusableError("BadKubeConfig", f'Secret "{name}": {self._unreadable[name]}')
             raise UnknownError
         secret = reflector.store.get((self.namespace, name))
         if secret is None:
@@ -262,16 +269,25 @@ class Clusters:
             namespace=self.namespace,
             field_selector=f"metadata.name={secret}",
             on_synced=self.all_changed,
+            on_connection=lambda error: self._secret_read(secret, error),
         )
         store.listen(lambda old, new: self.all_changed())
         task = self._group.create_task(reflector.run(), name=f"multikueue-secret-{secret}")
         self._secrets[secret] = reflector, task
+
+    def _secret_read(self, secret: str, error: ApiError | None) -> None:
+        if isinstance(error, Forbidden) and secret not in self._unreadable:
+            self._unreadable[secret] = str(error)
+            self.all_changed()
+        elif error is None:
+            self._unreadable.pop(secret, None)
 
     def _forget_secrets(self) -> None:
         sources = ((raw.get("spec") or {}).get("clusterSource") or {} for raw in self.store)
         used = {(source.get("kubeConfig") or {}).get("location") for source in sources}
         for name in [name for name in self._secrets if name not in used]:
             _, task = self._secrets.pop(name)
+            self._unreadable.pop(name, None)
             task.cancel()
 
     async def _read_files(self) -> None:

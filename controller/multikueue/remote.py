@@ -122,10 +122,12 @@ class Remote:
         self._followed[resource] = error is None
         if error is not None:
             self.attempts += 1
-            self.trouble = str(error)
+            news = self.connected or not self.trouble
+            self.trouble = self.trouble or str(error)  # the next errors differ only in what was asked for
             if self.lost_since is None:
                 self.lost_since = self._clock()
-            self._turned(self)
+            if news:
+                self._turned(self)
         elif all(self._followed.values()) and not self.connected:
             self.lost_since, self.trouble, self.attempts = None, "", 0
             self._turned(self)

@@ -65,6 +65,7 @@ class MultiKueue:
         self.kinds = tuple(kind for kind in caches.kinds if kind.managed_by is not None)
         self.queue = WorkQueue[Key]("multikueue", longest_seconds=30.0)
         self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
+        self.turned = WorkQueue[str]("multikueue-turned", longest_seconds=30.0)
         self.clusters = Clusters(
             caches,
             writer,
@@ -74,7 +75,7 @@ class MultiKueue:
             origin=self.settings.policy.origin,
             reconcile=self.reconcile_there,
             heard=self._heard,
-            turned=self._turned,
+            turned=self.turned.add,
             any_path=self.settings.any_path,
             clock=clock,
         )
@@ -109,6 +110,7 @@ class MultiKueue:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(WORKERS, self.reconcile))
             group.create_task(self.checks.run(1, self.reconcile_check))
+            group.create_task(self.turned.run(1, self.reconcile_turned))
             group.create_task(self.clusters.run())
             if self.settings.gc_interval:
                 group.create_task(self._collect(self.settings.gc_interval))
@@ -143,7 +145,6 @@ class MultiKueue:
         if not concerned:
             return
         if new is None:
-            self._rounds.pop(key, None)
             for remote in self.clusters.remotes():
                 remote.refused.pop(key, None)
             self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
@@ -163,15 +164,6 @@ class MultiKueue:
         self.queue.add(key)
         remote.queue.add(key)
 
-    def _turned(self, cluster: str) -> None:
-        """A worker is lost or back: all Workloads that may run there are queued."""
-        remote = self.clusters.remote(cluster)
-        for raw in self.caches.workloads:
-            if self._concerned(raw):
-                self.queue.add(key_of(raw))
-                if remote is not None and remote.connected:
-                    remote.queue.add(key_of(raw))
-
     def _all_checks(self) -> None:
         keys = self.caches.stores[resources.ADMISSION_CHECKS].keys()
         for key in keys:
@@ -186,6 +178,24 @@ class MultiKueue:
                     if key not in self.caches.workloads:
                         self._orphans.add((remote.name, key))
                         remote.queue.add(key)
+
+    async def reconcile_turned(self, cluster: str) -> None:
+        """A worker is lost or back: queues all Workloads that may run there, and what is left there of others."""
+        if ("", cluster) not in self.clusters.store:
+            self._orphans = {each for each in self._orphans if each[0] != cluster}
+        remote = self.clusters.remote(cluster)
+        back = remote.queue if remote is not None and remote.connected else None
+        for name, key in self._orphans if back is not None else ():
+            if name == cluster and back is not None:
+                back.add(key)
+        for place, key in enumerate(self.caches.workloads.keys(), start=1):
+            raw = self.caches.workloads.get(key)
+            if raw is not None and self._concerned(raw):
+                self.queue.add(key)
+                if back is not None:
+                    back.add(key)
+            if not place % 200:
+                await asyncio.sleep(0)
 
     async def reconcile_check(self, name: str) -> None:
         """Writes the condition Active of an AdmissionCheck of MultiKueue."""
@@ -339,6 +349,7 @@ class MultiKueue:
         held = condition_of(raw, names.Condition.QUOTA_RESERVED)
         if held is None or held["status"] != "True":
             self._ran.pop(key, None)
+            self._rounds.pop(key, None)
         elif name := ((raw or {}).get("status") or {}).get("clusterName"):
             self._ran[key] = name
 

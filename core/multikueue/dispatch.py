@@ -29,6 +29,6 @@ def nominated(group: Group) -> tuple[str, ...] | float | None:
     left = [each.name for each in group.configured if each.name not in before]
     if not left:
         return None
-    if group.round_began is not None and (wait := group.round_began + ROUND_SECONDS - group.now) > 0:
+    if before and group.round_began is not None and (wait := group.round_began + ROUND_SECONDS - group.now) > 0:
         return wait
     return (*before, *(left if policy.config_order else sorted(left))[: policy.step_size])

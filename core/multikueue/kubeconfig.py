@@ -18,6 +18,8 @@ _HOST: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 
 def insecure(document: Raw) -> str:
     """Returns why a kubeconfig is not used, '' if it may be."""
+    if wrong := _misshapen(document):
+        return wrong
     for entry in document.get("users") or ():
         user = entry.get("user") or {}
         for field, text in (
@@ -56,6 +58,20 @@ def outside(path: str, resolved: str, allowed: PurePosixPath = ALLOWED) -> str:
         return f"{refused}: path must be absolute"
     if not PurePosixPath(resolved).is_relative_to(allowed):
         return f'{refused}: "{resolved}" is not under "{allowed}"'
+    return ""
+
+
+def _misshapen(document: Raw) -> str:
+    """Which part of a kubeconfig is no list or no mapping although it must be one."""
+    for section, field in (("users", "user"), ("clusters", "cluster"), ("contexts", "context")):
+        entries = document.get(section)
+        if entries is not None and not isinstance(entries, list):
+            return f"not a kubeconfig: {section} must be a list"
+        for place, entry in enumerate(entries or ()):
+            if not isinstance(entry, dict):
+                return f"not a kubeconfig: {section}[{place}] must be a mapping"
+            if not isinstance(entry.get(field) or {}, dict):
+                return f"not a kubeconfig: {section}[{place}].{field} must be a mapping"
     return ""
 
 

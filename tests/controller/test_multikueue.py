@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,7 +15,9 @@ from api.objects import Key, Raw, Resource, key_of
 from controller import resources
 from controller.caches import Caches
 from controller.events import Event
+from controller.kube import config
 from controller.kube.config import Connection
+from controller.kube.errors import Forbidden, Unreachable
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Cluster
 from controller.multikueue.remote import Remote
@@ -115,6 +120,10 @@ class World:
             remote.stores[BATCH_JOB.resource].observe("ADDED", found)
         return remote
 
+    def cluster(self, name: str, source: Raw) -> None:
+        """A MultiKueueCluster with this source of its kubeconfig."""
+        self.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": name}, "spec": {"clusterSource": source}})
+
     def there(self, remote: Remote) -> str:
         """What is written in a worker."""
         group = self.multikueue.group(KEY)
@@ -174,3 +183,82 @@ def test_an_evicted_job_waits_for_its_worker_that_the_config_names_no_more(conne
     world.configure("w2")
     world.workload(check=CheckState.PENDING, Evicted="True")
     assert world.here() == rules_here.Wait(None if connected else LOST_SECONDS)
+
+
+def test_a_lost_worker_is_reported_once_with_its_first_trouble() -> None:
+    world = World("w1")
+    remote, clusters = world.worker("w1"), world.multikueue.clusters
+    for number in range(3):
+        remote._connection(resources.WORKLOADS, Unreachable(0, "Refused", f"watch {number}"))
+        assert (len(clusters.queue), len(world.multikueue.turned)) == ((1, 1) if number == 0 else (0, 0))
+        clusters.queue.drop()
+        world.multikueue.turned.drop()
+    assert remote.trouble == "Refused: watch 0"
+
+
+def test_a_worker_that_was_never_reached_is_reported() -> None:
+    world = World("w1")
+    world.worker("w1", connected=False)._connection(resources.WORKLOADS, Unreachable(0, "Refused", "watch"))
+    assert len(world.multikueue.clusters.queue) == 1
+
+
+async def test_a_worker_that_is_back_loses_what_is_left_there() -> None:
+    world = World("w1")
+    remote = world.worker("w1")
+    world.cluster("w1", {})
+    world.workload(check=CheckState.READY, cluster="w1")
+    world.observe(resources.WORKLOADS, workload(), event="DELETED")
+    remote.queue.drop()
+    await world.multikueue.reconcile_turned("w1")
+    assert len(remote.queue) == 1
+    world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
+    await world.multikueue.clusters.reconcile("w1")
+    await world.multikueue.reconcile_turned("w1")
+    assert not world.multikueue._orphans
+
+
+def test_the_incremental_dispatcher_forgets_its_round_with_the_quota() -> None:
+    world = World("w1")
+    world.workload(check=CheckState.PENDING)
+    world.multikueue._rounds[KEY] = NOW
+    world.workload(check=CheckState.PENDING, held=False)
+    assert not world.multikueue._rounds
+
+
+def of_file(path: Path) -> Raw:
+    """The source of a kubeconfig."""
+    return {"kubeConfig": {"locationType": "Path", "location": str(path)}}
+
+
+async def test_a_kubeconfig_that_may_not_be_used_is_read_once_and_turns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, parse = tmp_path / "config", Mock(wraps=config.parsed)
+    path.write_text("users: [x]")
+    monkeypatch.setattr(config, "parsed", parse)
+    world = World("w1")
+    world.multikueue.clusters._any_path = True
+    world.cluster("w1", of_file(path))
+    for _ in range(2):
+        await world.multikueue.clusters.reconcile("w1")
+    parse.assert_called_once()
+    assert not len(world.multikueue.turned)
+    assert "users[0] must be a mapping" in str(world.api.patches[0])
+
+
+async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_the_last_cluster() -> None:
+    world = World("w1")
+    clusters = world.multikueue.clusters
+    async with asyncio.TaskGroup() as group:
+        clusters._group = group
+        world.cluster("w1", {"kubeConfig": {"locationType": "Secret", "location": "s"}})
+        await clusters.reconcile("w1")
+        assert not world.api.patches
+        clusters._secret_read("s", Forbidden(403, "Forbidden", "secrets is forbidden"))
+        await clusters.reconcile("w1")
+        (condition,) = world.api.patches[0][1]["status"]["conditions"]
+        assert (condition["reason"], condition["status"]) == ("BadKubeConfig", "False")
+        assert "secrets is forbidden" in condition["message"]
+        world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
+        await clusters.reconcile("w1")
+        assert not clusters._secrets

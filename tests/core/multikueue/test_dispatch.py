@@ -22,6 +22,7 @@ INCREMENTAL = Policy(dispatcher=DISPATCHER_INCREMENTAL)
         pytest.param(Policy(), ("e", "d", "c", "b", "a"), None, None, id="all at once, whatever their order"),
         pytest.param(INCREMENTAL, (), None, ("e", "d", "c"), id="three at first"),
         pytest.param(INCREMENTAL, ("e", "d", "c"), NOW - 100, 200.0, id="no more in the first five minutes"),
+        pytest.param(INCREMENTAL, (), NOW - 100, ("e", "d", "c"), id="after an eviction immediately"),
         pytest.param(
             INCREMENTAL, ("e", "d", "c"), NOW - ROUND_SECONDS, ("e", "d", "c", "b", "a"), id="then the next ones"
         ),
