@@ -169,6 +169,9 @@ class Connection:
                 parse_socket_addr(socket.family, socket.getsockname()),
                 self._send,
             )
+            self._protocol.connection = _Parser(
+                h11.SERVER, max_incomplete_event_size=self._shared.config.h11_max_incomplete_size
+            )
             self._enter(State.IDLE)
             while not self._reader.at_eof():
                 data = await self._reader.read(READ_SIZE)
@@ -238,6 +241,19 @@ class Connection:
             self.close()
         else:
             self.cut()
+
+
+class _Parser(h11.Connection):
+    """Parses requests. h11 raises an error for bytes that are not HTTP from a method of the error, which so refers to
+    itself, and through the frames that called it to the connection.
+    """
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        try:
+            return super().next_event()
+        except h11.RemoteProtocolError as error:
+            release(error)
+            raise
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:

@@ -116,3 +116,21 @@ async def test_nothing_is_left_of_a_failed_handshake(serve: Serve, said: bytes) 
             await eventually(lambda: not served.listener.open and handshakes() == before)
         finally:
             gc.enable()
+
+
+async def test_nothing_is_left_of_an_error_for_bytes_that_are_not_http(serve: Serve) -> None:
+    """From Python 3.13 on its frames refer to the connection."""
+
+    def errors() -> int:
+        return sum(type(each).__name__ == "RemoteProtocolError" for each in gc.get_objects())
+
+    async with serve(deadlines=SHORT) as served:
+        gc.collect()
+        gc.disable()
+        try:
+            before = errors()
+            async with served.wire() as wire:
+                await _misunderstood(served, wire)
+            await eventually(lambda: not served.listener.open and errors() == before)
+        finally:
+            gc.enable()
