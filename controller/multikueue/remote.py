@@ -24,6 +24,8 @@ from core.jobs.kind import JobKind
 from core.multikueue.group import Worker
 
 WORKERS = 10
+CHANGED_SECONDS = 30.0
+"""After how long a Workload whose copy the worker changed is offered again."""
 DEADLINE_SECONDS = 15.0
 """How long a write in a worker cluster may take."""
 
@@ -60,6 +62,10 @@ class Remote:
         self.attempts = 0
         self.refused: dict[Key, str] = {}
         """Why the worker's API server does not take these Workloads."""
+        self.again: dict[Key, float] = {}
+        """When Workloads are offered again whose copy the worker changed."""
+        self.refused_jobs: dict[Key, tuple[str, float]] = {}
+        """Why the worker's API server does not take the jobs of these Workloads, and since when."""
         self._heard = heard
         self._turned = turned
         self._clock = clock
@@ -83,9 +89,26 @@ class Remote:
         if not self.connected:
             return Worker(self.name, connected=False, lost_since=self.lost_since)
         found = self.stores[resources.WORKLOADS].get(key)
+        why, since = self.refused_jobs.get(key, ("", 0.0))
         return Worker(
-            self.name, workload=found, jobs=self.jobs(key), refused="" if found else self.refused.get(key, "")
+            self.name,
+            workload=found,
+            jobs=self.jobs(key),
+            refused=self.refused.get(key, "") if found is None or key in self.again else "",
+            job_refused=why,
+            job_refused_since=since,
         )
+
+    def refuses(self, key: Key, why: str) -> bool:
+        """Keeps why the Workload is not taken. Returns whether that is news."""
+        before, self.refused[key] = self.refused.get(key), why
+        return before != why
+
+    def forget(self, key: Key) -> None:
+        """Forgets why a Workload and its job were not taken."""
+        self.refused.pop(key, None)
+        self.again.pop(key, None)
+        self.refused_jobs.pop(key, None)
 
     def jobs(self, key: Key) -> tuple[Raw, ...]:
         """The objects in the worker that were made for the job of a Workload, by name."""

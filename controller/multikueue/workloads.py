@@ -23,23 +23,25 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.client import Client
-from controller.kube.errors import Forbidden, Invalid, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Clusters
-from controller.multikueue.remote import Remote
+from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.model import Workload
-from core.multikueue import conditions, here, there
+from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker, condition_of
 
 log = structlog.get_logger(__name__)
 
 WORKERS = 20
+REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
+"""The answers of a worker that does not take an object."""
 
 
 class MultiKueue:
@@ -146,7 +148,7 @@ class MultiKueue:
             return
         if new is None:
             for remote in self.clusters.remotes():
-                remote.refused.pop(key, None)
+                remote.forget(key)
             self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
         self.changed(key)
 
@@ -242,7 +244,7 @@ class MultiKueue:
             self._rounds[key] = self.clock()
         if action.message:
             event = events.Event(events.NORMAL, names.Event.MULTIKUEUE, action.message)
-            if action.why in ("out of sync", "hopeless"):
+            if action.why in ("out of sync", "refused", "hopeless"):
                 event = events.failed(names.Event.MULTIKUEUE, action.message)
             self.recorder.tell(resources.WORKLOADS, key, action.after.uid, event)
         if action.worker and before is not None and before.admission is not None:
@@ -264,6 +266,8 @@ class MultiKueue:
             if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
                 self._orphans.discard((remote.name, key))
             return None
+        if isinstance(action, there.Offer) and (wait := remote.again.get(key, 0.0) - self.clock()) > 0:
+            return wait
         await self._apply_there(remote, key, group, action)
         return None
 
@@ -277,8 +281,14 @@ class MultiKueue:
                     self.metrics.dispatched_to_worker(group.local.admission.cluster_queue, remote.name)
             case there.Begin():
                 assert group.kind is not None
-                for manifest in action.manifests:
-                    await writer.create(group.kind.resource, manifest)
+                try:
+                    for manifest in action.manifests:
+                        await writer.create(group.kind.resource, manifest)
+                except REFUSALS as error:
+                    remote.refused_jobs[key] = _why(error), remote.refused_jobs.get(key, ("", self.clock()))[1]
+                    self.queue.add(key)
+                    raise
+                remote.refused_jobs.pop(key, None)
             case there.Change():
                 await writer.patch(resources.WORKLOADS, key, action.patch, subresource=action.subresource)
             case there.Withdraw():
@@ -287,17 +297,25 @@ class MultiKueue:
                 assert_never(action)
 
     async def _offer(self, remote: Remote, key: Key, manifest: Raw) -> None:
-        """Creates the Workload in a worker; a refusal is reported here, and tried again with backoff."""
-        refused = remote.refused.pop(key, "")
+        """Creates the Workload in a worker; a refusal is reported here, and tried again with backoff. If the worker
+        stores another spec, the copy is withdrawn, and offered again later.
+        """
         try:
-            await remote.writer.create(resources.WORKLOADS, manifest)
-        except (Forbidden, Invalid, NotFound) as error:
-            remote.refused[key] = error.message
-            if error.message != refused:
+            answer = await remote.writer.create(resources.WORKLOADS, manifest)
+        except REFUSALS as error:
+            if remote.refuses(key, _why(error)):
                 self.queue.add(key)
             raise
+        changed = sorted(mirror.differing(manifest["spec"], answer["spec"]) - there.IN_PLACE)
+        if not changed:
+            remote.forget(key)
+            return
+        remote.again[key] = self.clock() + CHANGED_SECONDS
+        if remote.refuses(key, f"worker changed {', '.join(f'spec.{field}' for field in changed)}"):
+            self.queue.add(key)
 
     async def _withdraw(self, remote: Remote, key: Key, action: there.Withdraw) -> None:
+        remote.refused_jobs.pop(key, None)
         by_kind = {(resource.api_version, resource.kind): resource for resource in remote.stores}
         for job in action.jobs:
             resource = by_kind[job["apiVersion"], job["kind"]]
@@ -383,6 +401,10 @@ class MultiKueue:
     def _config(self, check: Raw) -> Raw | None:
         name, wrong = conditions.config_name(check)
         return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
+
+
+def _why(error: ApiError) -> str:
+    return "exists without our origin label" if isinstance(error, AlreadyExists) else error.message
 
 
 def _is_ours(check: Raw) -> bool:

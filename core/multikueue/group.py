@@ -32,7 +32,8 @@ class Worker:
 
     ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
     ``refused`` is why its API server does not take the Workload. ``configured`` is whether the MultiKueueConfig still
-    names it: a worker that it names no more may have the job until its pods have ended.
+    names it: a worker that it names no more may have the job until its pods have ended. ``job_refused`` is why its API
+    server does not take the job, and ``job_refused_since`` since when.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Worker:
     jobs: tuple[Raw, ...] = ()
     refused: str = ""
     configured: bool = True
+    job_refused: str = ""
+    job_refused_since: float = 0.0
 
     @property
     def hopeless(self) -> str:

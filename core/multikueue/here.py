@@ -27,11 +27,14 @@ UNSEEN_SECONDS = 10.0
 """How long the status of a finished job is waited for, which arrives by another watch than that of its Workload."""
 
 
+REFUSED_SECONDS = 60.0
+"""How long a worker that admitted the Workload may refuse its job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, admit, nominate,
-    hopeless or finish; ``message`` is that of the
-    event, if there is one. ``worker`` is the one that admitted it.
+    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, refused, admit, nominate, hopeless or
+    finish; ``message`` is that of the event, if there is one. ``worker`` is the one that admitted it.
     """
 
     patch: Raw
@@ -165,6 +168,19 @@ def lost(g: Group) -> Action | None:
     return None
 
 
+def refused_there(g: Group) -> Action | None:
+    """A Workload whose worker admits it but does not take its job is queued again after a minute."""
+    assert g.local is not None and g.check is not None
+    worker = g.worker(g.local.cluster_name)
+    if g.check.state != CheckState.READY or worker is None or not worker.job_refused:
+        return None
+    if g.kind is None or g.job is None or len(worker.jobs) >= len(list(g.kind.parts(g.job))):
+        return None
+    wait = worker.job_refused_since + REFUSED_SECONDS - g.now
+    text = f'Worker cluster "{worker.name}" does not take the job: {worker.job_refused}'
+    return Wait(wait) if wait > 0 else _checked(g, CheckState.RETRY, text, "refused", told=True)
+
+
 def admitted_there(g: Group) -> Action | None:
     """The first worker that admits the Workload is the one in which it runs."""
     assert g.local is not None and g.check is not None
@@ -212,6 +228,7 @@ RULES: tuple[Rule, ...] = (
     evicted_there,
     evicted_here,
     lost,
+    refused_there,
     admitted_there,
     running_there,
     offered,

@@ -16,6 +16,11 @@ def workload(raw: Raw, origin: str) -> Raw:
     return {**_copy(copied), "spec": spec}
 
 
+def differing(wanted: Raw, found: Raw) -> set[str]:
+    """The fields in which the spec of a copy differs from the spec that it was created with."""
+    return {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)} - {"preemptionGates"}
+
+
 def jobs(kind: JobKind, job: Raw, of: Raw, origin: str) -> list[Raw]:
     """Returns the objects to create in a worker for a job and its Workload: they name that Workload."""
     name = of["metadata"]["name"]

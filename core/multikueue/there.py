@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from api.names import CheckState, Condition, EvictedReason
 from core.jobs import meta
@@ -49,6 +50,9 @@ class Withdraw:
     workload: Raw | None
     release: Raw | None = None
 
+
+IN_PLACE: Final = frozenset({"priority", "priorityClassRef"})
+"""The fields of a copy that are changed without creating it again."""
 
 Action = Offer | Begin | Change | Withdraw
 Rule = Callable[[Group, Worker], "Action | Done | None"]
@@ -119,11 +123,11 @@ def outdated(g: Group, w: Worker) -> Action | Done | None:
     evicted = g.local.cluster_name == w.name and w.since(Condition.EVICTED) is not None
     if evicted or w.since(Condition.FINISHED) is not None:
         return Done()
-    wanted, found = mirror.workload(g.raw, g.policy.origin)["spec"], w.workload["spec"]
-    changed = {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)} - {"preemptionGates"}
+    wanted = mirror.workload(g.raw, g.policy.origin)["spec"]
+    changed = mirror.differing(wanted, w.workload["spec"])
     if changed <= {"priority"} and wanted.get("priorityClassRef"):
         return None  # the class of that name in the worker may have another value
-    if changed <= {"priority", "priorityClassRef"}:
+    if changed <= IN_PLACE:
         patch = {key: wanted.get(key) for key in sorted(changed)}
         return Change(guarded({"spec": patch}, w.workload)) if patch else None
     return _withdrawn(w)

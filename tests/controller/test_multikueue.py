@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -17,16 +18,17 @@ from controller.caches import Caches
 from controller.events import Event
 from controller.kube import config
 from controller.kube.config import Connection
-from controller.kube.errors import Forbidden, Unreachable
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Unreachable
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Cluster
-from controller.multikueue.remote import Remote
+from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import MultiKueue
 from controller.settings import Settings
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.multikueue import here as rules_here
 from core.multikueue import there as rules_there
+from core.multikueue.here import REFUSED_SECONDS
 from core.state.state import State
 from core.wire.merge import merged
 from tests.core.multikueue.groups import NOW, conditions, copy, job, there, workload
@@ -86,14 +88,16 @@ class World:
     def configure(self, *clusters: str) -> None:
         self.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}, "spec": {"clusters": [*clusters]}})
 
-    def workload(self, *, check: str | None, cluster: str = "", held: bool = True, **found: str) -> None:
+    def workload(
+        self, *, check: str | None, cluster: str = "", held: bool = True, nominated: Sequence[str] = (), **found: str
+    ) -> None:
         """The Workload has this status; its job runs here as MultiKueue's."""
         self.observe(BATCH_JOB.resource, job(status={"active": 1}))
         status: Raw = {"conditions": conditions(QuotaReserved="True" if held else "False", **found)}
         status["admissionChecks"] = [{"name": "mk", "state": check, "message": ""}] if check else []
         if held:
             status["admission"] = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
-        status |= {"clusterName": cluster} if cluster else {}
+        status |= {"clusterName": cluster} if cluster else {"nominatedClusterNames": [*nominated]}
         self.observe(resources.WORKLOADS, workload(status=status))
 
     def worker(self, name: str, *, connected: bool = True, copied: Raw | None = None, runs: bool = False) -> Remote:
@@ -262,3 +266,74 @@ async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_th
         world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
         await clusters.reconcile("w1")
         assert not clusters._secrets
+
+
+class Answers:
+    """The API server of a worker: stores what it is given, or refuses it."""
+
+    def __init__(self, remote: Remote, answer: Callable[[Raw], Raw]) -> None:
+        self.remote, self.answer, self.created = remote, answer, 0
+
+    async def create(self, resource: Resource, body: Raw) -> Raw:
+        self.created += 1
+        metadata = {**body["metadata"], "uid": f"u{self.created}", "resourceVersion": str(self.created)}
+        raw = {**self.answer(body), "metadata": metadata}
+        self.remote.stores[resource].put_from_write(raw)
+        return raw
+
+    async def delete(self, resource: Resource, key: Key, uid: str) -> None:
+        self.remote.stores[resource].remove_from_write(key, uid)
+
+
+async def test_a_worker_that_changes_the_copy_is_reported_and_not_asked_again_immediately() -> None:
+    world = World("w1")
+    remote = world.worker("w1")
+    worker = Answers(remote, lambda body: merged(body, {"spec": {"podSets": [{"name": "other"}]}}))
+    remote.writer = cast(Any, worker)
+    world.workload(check=CheckState.PENDING, nominated=["w1"])
+    assert await world.multikueue.reconcile_there(remote, KEY) is None
+    assert remote.seen(KEY).hopeless == "worker changed spec.podSets"
+    assert await world.multikueue.reconcile_there(remote, KEY) is None
+    assert remote.seen(KEY).workload is None
+    assert await world.multikueue.reconcile_there(remote, KEY) == CHANGED_SECONDS
+    assert worker.created == 1
+    worker.answer, world.now = lambda body: body, world.now + CHANGED_SECONDS
+    await world.multikueue.reconcile_there(remote, KEY)
+    assert (worker.created, remote.seen(KEY).hopeless) == (2, "")
+
+
+def refusing(error: ApiError) -> Callable[[Raw], Raw]:
+    """Raises this error for each object."""
+
+    def refuse(body: Raw) -> Raw:
+        raise error
+
+    return refuse
+
+
+async def test_a_taken_name_in_a_worker_is_reported() -> None:
+    world = World("w1")
+    remote = world.worker("w1")
+    remote.writer = cast(Any, Answers(remote, refusing(AlreadyExists(409, "AlreadyExists", "it exists"))))
+    world.workload(check=CheckState.PENDING, nominated=["w1"])
+    with pytest.raises(AlreadyExists):
+        await world.multikueue.reconcile_there(remote, KEY)
+    assert remote.seen(KEY).hopeless == "exists without our origin label"
+
+
+async def test_a_job_that_its_worker_does_not_take_is_queued_again_after_a_minute() -> None:
+    world = World("w1")
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    raw = world.caches.workloads.get(KEY)
+    assert raw is not None
+    remote = world.worker("w1", copied=merged(copy(Admitted="True"), {"spec": raw["spec"]}))
+    remote.writer = cast(Any, Answers(remote, refusing(Forbidden(403, "Forbidden", "no jobs here"))))
+    for _ in range(2):
+        with pytest.raises(Forbidden):
+            await world.multikueue.reconcile_there(remote, KEY)
+        world.now += REFUSED_SECONDS / 2
+        if world.now < NOW + REFUSED_SECONDS:
+            assert world.here() == rules_here.Wait(REFUSED_SECONDS / 2)
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and action.why == "refused"
+    assert action.message == 'Worker cluster "w1" does not take the job: no jobs here, Previously: "Ready"'
