@@ -90,9 +90,11 @@ def state() -> State:
 class Served:
     """The application, and requests for it by the client whose certificate has the name ``client``."""
 
-    def __init__(self, client: str | None = "front-proxy-client", *, synced: bool = True) -> None:
+    def __init__(
+        self, client: str | None = "front-proxy-client", *, synced: bool = True, of: State | None = None
+    ) -> None:
         self.reviewer = Reviewer()
-        lookup = Lookup(state(), ready=lambda: synced)
+        lookup = Lookup(of or state(), ready=lambda: synced)
         self.app = Visibility(self.reviewer, lookup, raw, reviews=Reviews(self.reviewer, throttle=Throttle(0)))
         self.app.proxy = FrontProxy.read(AUTHENTICATION)
         self.client = client
@@ -146,6 +148,18 @@ async def test_the_answer_is_a_summary_with_positions_and_owners() -> None:
 )
 async def test_workloads_come_in_the_order_of_the_queue_page_by_page(path: str, expected: list[str]) -> None:
     assert names(await Served().get(f"{BASE}/{path}")) == expected
+
+
+async def test_no_answer_has_more_than_5000_workloads_and_offset_reads_the_next_ones() -> None:
+    waiting = State()
+    waiting.set_cluster_queue("cq", cluster_queue("cq"))
+    waiting.set_local_queue(Key("ns", "main"), LocalQueue(Key("ns", "main"), "cq"))
+    for number in range(5003):
+        waiting.set_workload(Key("ns", f"w{number}"), workload(f"w{number}", 1, queue="main", created=float(number)))
+    served = Served(of=waiting)
+    path = f"{BASE}/clusterqueues/cq/pendingworkloads?limit=100000"
+    assert len(names(await served.get(path))) == 5000
+    assert names(await served.get(f"{path}&offset=5000")) == ["w5000", "w5001", "w5002"]
 
 
 @pytest.mark.parametrize(
