@@ -105,6 +105,9 @@ async def take_over(cluster: Cluster, *, force: bool = False) -> None:
     kueue, seiretsu = found.kueue, found.seiretsu
     if kueue is None:
         raise MigrationError("there is no Kueue in this cluster: nothing is to be taken over")
+    if kueue.deployment is None:  # also with force: without it nothing is stored, and nothing could be handed back
+        place = f"{kueue.namespace}/{kueue.service}"
+        raise MigrationError(f"no Deployment of Kueue is behind Service {place}: nothing could be handed back later")
     if seiretsu is None or seiretsu.deployment is None:
         raise MigrationError("Seiretsu's chart is not installed yet: see docs/migrate.md for the values to begin with")
     if not seiretsu.ready and not cluster.dry_run:
@@ -116,6 +119,7 @@ async def take_over(cluster: Cluster, *, force: bool = False) -> None:
         raise MigrationError(f"{len(errors)} errors prevent it, see seiretsu migrate check; the first is: {first}")
     await _store(cluster, found)
     await _may_refuse(cluster, seiretsu.configurations, _policies(seiretsu, "Fail"), "Seiretsu")
+    await _applied(cluster)  # until then the webhooks of Kueue could answer alone, which add the same finalizer
     if not cluster.dry_run:
         await await_admission(client)
     await _remove_webhooks(cluster, found)
@@ -137,6 +141,7 @@ async def hand_back(cluster: Cluster) -> None:
     if found.kueue is None or found.kueue.deployment is None:
         place = f"{record['namespace']}/{record['deployment']}"
         raise MigrationError(f"the Deployment {place} of Kueue does not exist any more: install Kueue again instead")
+    await _check_api_services(client, record)
     for raw in record["configurations"]:
         await _start_ignored(cluster, raw)
     await _start(cluster, found.kueue, record["replicas"])
@@ -213,7 +218,13 @@ async def _remove_webhooks(cluster: Cluster, found: Found) -> None:
         with contextlib.suppress(NotFound):
             name = raw["metadata"]["name"]
             await cluster.do(f"delete {resource.kind} {name}", partial(cluster.client.delete, resource, name))
-    if removed and not cluster.dry_run:
+    if removed:
+        await _applied(cluster)
+
+
+async def _applied(cluster: Cluster) -> None:
+    """Waits until the API servers use the webhook configurations that were changed."""
+    if not cluster.dry_run:
         await asyncio.sleep(APPLIED_SECONDS)
 
 
@@ -319,6 +330,20 @@ async def _start_ignored(cluster: Cluster, raw: Raw) -> None:
     """Creates a webhook configuration that refuses nothing while nobody answers."""
     webhooks = [{**each, "failurePolicy": "Ignore"} for each in raw["webhooks"]]
     await _create(cluster, RESOURCES[raw["kind"]], {**raw, "webhooks": webhooks})
+
+
+async def _check_api_services(client: Client, record: Raw) -> None:
+    """Raises `MigrationError` if Seiretsu serves an API that Kueue served."""
+    for raw in record["apiServices"]:
+        name, wanted = raw["metadata"]["name"], raw["spec"].get("service") or {}
+        with contextlib.suppress(NotFound):
+            there = (await client.get(API_SERVICES, name))["spec"].get("service") or {}
+            if (there.get("namespace"), there.get("name")) != (wanted.get("namespace"), wanted.get("name")):
+                place = f"{there.get('namespace')}/{there.get('name')}"
+                raise MigrationError(
+                    f"APIService {name} calls Service {place}, not Kueue's: first helm upgrade Seiretsu with"
+                    " visibility.enabled=false"
+                )
 
 
 async def _create(cluster: Cluster, resource: Resource, raw: Raw) -> None:

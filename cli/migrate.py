@@ -67,6 +67,7 @@ def hand_back(kubeconfig: Kubeconfig = None, dry_run: DryRun = False) -> None:
     _steps("hand-back", kubeconfig, dry_run, migrate.hand_back)
     if not dry_run:
         typer.echo("Kueue is ready and takes the Lease as soon as Seiretsu ends: helm uninstall seiretsu")
+        typer.echo("If you set crds.keep=false: first helm upgrade with crds.keep=true, or all queues are deleted")
 
 
 def text(problems: Sequence[tuple[str, Finding]], changes: Sequence[str]) -> str:
