@@ -248,6 +248,13 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
         ),
         (
             {
+                "visibility": {"enabled": True},
+                "managerConfig": {"controllerManagerConfigYaml": "internalCertManagement: {enable: false}"},
+            },
+            "with internalCertManagement.enable: false needs enableCertManager: true",
+        ),
+        (
+            {
                 "controllerManager": {"featureGates": [{"name": "PriorityBoost", "enabled": True}]},
                 "managerConfig": {"controllerManagerConfigYaml": "featureGates: {PartialAdmission: false}"},
             },
@@ -258,6 +265,13 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
 )  # fmt: skip
 def test_values_that_cannot_work_are_refused_with_their_path(values: Raw, told: str) -> None:
     assert told in refusal(values)
+
+
+def test_a_client_may_have_any_name() -> None:
+    name = "O: example #1"
+    found = documents(rendered({"webhooks": {"clientCA": {"secretName": "ca", "names": [name]}}}))
+    (container,) = only(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert f"--client-name={name}" in container["args"]
 
 
 def test_no_replica_is_possible_if_the_webhooks_refuse_nothing_then() -> None:

@@ -193,6 +193,9 @@ visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | defau
 {{- if and (gt $replicas 1) (not (include "seiretsu.elects" .)) -}}
 {{- fail (printf "controllerManager.replicas: %d replicas without leader election would all admit the same jobs: set one replica, or leaderElection.leaderElect: true in managerConfig.controllerManagerConfigYaml" $replicas) -}}
 {{- end -}}
+{{- if and (include "seiretsu.visible" .) (include "seiretsu.mountsCertificate" .) (not .Values.enableCertManager) -}}
+{{- fail "visibility.enabled (or visibilityServer, or enableVisibilityAuthReaderRoleBinding) with internalCertManagement.enable: false needs enableCertManager: true: nobody else writes the CA of your certificate into the APIServices" -}}
+{{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}
 {{- end -}}
