@@ -150,7 +150,7 @@ class CheckController:
         except ApiError as error:
             if error.status not in _UNCHANGED:
                 log.warning("%s: %s", path, error)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # e.g. an answer that is not JSON
             log.warning("%s: %s", path, error)
         return None
 
@@ -162,7 +162,7 @@ class CheckController:
                 self._news.put(_News(path, listed["items"]))
                 for news in self._watched(path, listed["metadata"]["resourceVersion"]):
                     self._news.put(news)
-            except (ApiError, OSError, HTTPException) as error:
+            except (ApiError, OSError, HTTPException, ValueError, KeyError, TypeError) as error:  # e.g. not JSON
                 log.warning("%s cannot be read: %s", path, error)
                 time.sleep(_PAUSE_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -114,6 +115,34 @@ def test_a_write_that_was_refused_and_a_function_that_failed_are_repeated(api: A
 def _due_now(checks: CheckController) -> None:
     assert list(checks._due) == [("ns", "w")], "it is to be asked again"
     checks._due[("ns", "w")] = time.monotonic()
+
+
+def test_an_answer_that_is_not_json_is_asked_for_again(
+    api: Api, checks: CheckController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class End(BaseException):
+        pass
+
+    lists: list[Any] = [json.JSONDecodeError("no JSON", "<html>", 0), {}, [], {"items": [], "metadata": None}]
+
+    def get(path: str) -> Raw:
+        if not lists:
+            raise End
+        found = lists.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+    monkeypatch.setattr("seiretsu.client.check._PAUSE_SECONDS", 0)
+    monkeypatch.setattr(api, "get", get, raising=False)
+    with pytest.raises(End):
+        checks._follow(_WORKLOADS)
+
+    def patch(path: str, body: Raw) -> SimpleNamespace:
+        raise json.JSONDecodeError("no JSON", "<html>", 0)
+
+    monkeypatch.setattr(api, "patch", patch)
+    assert checks._written(_WORKLOADS, {}) is None
 
 
 def test_a_workload_that_is_gone_is_forgotten(api: Api, checks: CheckController) -> None:
