@@ -85,7 +85,8 @@ lock: $(STAMP) ## Write the hashes of all files of the locked packages again, af
 	done
 
 image: ## Build the image with Docker: IMAGE=name:tag; the list of its packages is written to dist/
-	@base=$$(docker buildx imagetools inspect $(BASE) --format '{{.Name}}@{{.Manifest.Digest}}') && set -x && \
+	@base=$(if $(findstring @,$(BASE)),$(BASE),$$(docker buildx imagetools inspect $(BASE) \
+	  --format '{{.Name}}@{{.Manifest.Digest}}')) && set -x && \
 	for what in "--tag $(IMAGE)" "--target sbom --output dist"; do \
 	  docker build --build-arg BASE=$$base --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	    --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) $$what . || exit 1; \

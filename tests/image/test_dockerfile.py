@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,11 @@ def test_a_package_is_locked_only_in_the_same_version_for_all_architectures() ->
     for other in (two.replace("Version: 1", "Version: 2"), ""):
         with pytest.raises(SystemExit, match="not the same version"):
             row("a", records(f"{one}\n{other}"))
+
+
+@pytest.mark.parametrize(("base", "asked"), [("debian:trixie-slim", True), (f"debian@sha256:{'a' * 64}", False)])
+def test_the_digest_of_the_base_is_asked_for_only_if_it_is_not_given(base: str, asked: bool) -> None:
+    words = ["make", "--dry-run", "image", f"BASE={base}", "IMAGE=seiretsu:1"]
+    script = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert ("imagetools inspect" in script) == asked
+    assert asked or f"base={base} " in script
