@@ -115,7 +115,7 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "webhooks.clientCA.names": (["kube-apiserver"], "--client-name=kube-apiserver"),
     "visibility.enabled": (True, "kind: APIService"),
     "visibility.port": (4443, "port: 4443"),
-    "enableVisibilityAPF": (True, "kind: FlowSchema"),
+    "enableVisibilityAPF": (True, "kind: PriorityLevelConfiguration"),
 }
 """By value: another one that is valid, and what the chart then renders. All are given at once."""
 
@@ -131,6 +131,7 @@ ALONE: Final[dict[str, Any]] = {
     "enablePrometheus": False,
     "metrics.prometheusRule.enabled": False,
     "metrics.dashboards.enabled": False,
+    "flowSchema.enabled": False,
     "networkPolicy.enabled": False,
     "networkPolicy.metricsFrom": [{"podSelector": {}}],
     "crds.enabled": False,
