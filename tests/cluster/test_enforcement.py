@@ -258,6 +258,7 @@ def test_a_manifest_with_suspend_false_can_be_applied_again_and_again(world: Wor
     world.until("the quota is taken", lambda: f"{name}-first" in world.running())
     made = job(name, queue=name)
     made["spec"] |= {"suspend": False}
+    made["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "600s"}}
     for _ in range(3):
         world.plane.kubectl(*how, "-f", "-", stdin=json.dumps(made), check=True)
         assert world.jobs()[name]["spec"]["suspend"] is True

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 
 import pytest
@@ -45,7 +45,7 @@ def test_a_job_runs_in_one_worker_and_its_status_comes_back(clusters: Fleet) -> 
     clusters.queue("slice")
     here.create(managed("one", "slice"))
     here.until("it is done here", lambda: done(here.jobs()["one"]))
-    assert here.condition("one", "Finished")[:2] == ("True", "Succeeded")
+    here.until("its Workload is", lambda: here.condition("one", "Finished")[:2] == ("True", "Succeeded"))
     assert here.jobs()["one"]["status"]["succeeded"] == 1
     here.until("the workers have no copy", lambda: not any(map(copies, clusters.workers)))
     here.until("nor a job", lambda: clusters.where("one") == [])
@@ -109,22 +109,24 @@ def observed(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
     """The uids of the pods that each Job has had in any worker, by its name, as watches of both API servers say."""
     found: dict[str, set[str]] = {}
 
-    def follow(world: World) -> None:
-        since = world.version("pods")
-        connection = world.plane.administrator.connection(timeout=WATCH_SECONDS)
+    def follow(world: World, since: str) -> None:
         query = f"watch=1&resourceVersion={since}&timeoutSeconds={WATCH_SECONDS}"
-        connection.request("GET", f"/api/v1/namespaces/{world.namespace}/pods?{query}")
-        started.release()
-        with suppress(OSError, HTTPException):  # the API server is stopped before the watch ends
-            for line in connection.getresponse():
-                event = json.loads(line)
-                metadata = event["object"]["metadata"]
-                if event["type"] == "ADDED":
-                    found.setdefault(metadata["labels"]["job-name"], set()).add(metadata["uid"])
+        with closing(world.plane.administrator.connection(timeout=WATCH_SECONDS)) as connection:
+            connection.request("GET", f"/api/v1/namespaces/{world.namespace}/pods?{query}")
+            started.release()
+            with (
+                suppress(OSError, HTTPException),
+                closing(connection.getresponse()) as answer,
+            ):  # it may be stopped first
+                for line in answer:
+                    event = json.loads(line)
+                    metadata = event["object"]["metadata"]
+                    if event["type"] == "ADDED":
+                        found.setdefault(metadata["labels"]["job-name"], set()).add(metadata["uid"])
 
     started = threading.Semaphore(0)
     for world in clusters.workers:
-        threading.Thread(target=follow, args=(world,), daemon=True).start()
+        threading.Thread(target=follow, args=(world, world.version("pods")), daemon=True).start()
     for _ in clusters.workers:
         assert started.acquire(timeout=60)
     yield found

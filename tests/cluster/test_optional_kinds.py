@@ -39,7 +39,14 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
     with serving(plane.kubeconfig, tmp_path, *words, install=False) as process:
         process.ready()
         absent = [event["resource"] for event in process.events if event["event"] == "not served yet: used when it is"]
-        assert sorted(absent) == ["admissionchecks", "cohorts", "queues", "workloadpriorityclasses"]
+        assert sorted(absent) == [
+            "admissionchecks",
+            "cohorts",
+            "multikueueclusters",
+            "multikueueconfigs",
+            "queues",
+            "workloadpriorityclasses",
+        ]
         of_v01 = next(kind for kind in KINDS if kind.kind == Kind.QUEUE)
         plane.kubectl("create", "-f", "-", stdin=json.dumps(crds.definition(of_v01, None)), check=True)
         plane.kubectl("wait", "--for=condition=Established", f"crd/{QUEUES}", check=True)
