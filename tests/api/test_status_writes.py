@@ -93,6 +93,7 @@ def written(server: Server, before: Raw, change: Raw, whole: bool) -> Raw:
     metadata = {key: answer["metadata"][key] for key in ("annotations", "generation", "managedFields")}
     for owner in metadata["managedFields"]:
         owner.pop("time")
+    metadata["managedFields"].sort(key=str)  # the API server sorts them by time, which is one of seconds
     return {**answer, "metadata": metadata}
 
 

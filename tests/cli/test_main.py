@@ -40,15 +40,15 @@ def test_help_imports_no_command() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--config", "absent.yaml"], 1, "No such file or directory"),
-        (["--bind", "nowhere"], 1, "'nowhere' is not an address"),
+        (["--config", "absent.yaml"], 2, "No such file or directory"),
+        (["--bind", "nowhere"], 2, "'nowhere' is not an address"),
         (["--log-level", "loud"], 2, "'loud' is none of debug, info, warning, error"),
         (["--instal"], 2, "No such option"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else None,
 )
 def test_serve_ends_with_the_exit_codes_that_the_page_lists(options: list[str], code: int, said: str) -> None:
-    """docs/serving.md: 1 where something is wrong with what was named, 2 where the command line itself is."""
+    """docs/serving.md: 2 where an option, or what it names, is wrong."""
     command = [sys.executable, "-m", "cli.main", "serve", *options]
     environ = os.environ | {"KUBECONFIG": "/absent", "COLUMNS": "200"}
     done = subprocess.run(command, cwd=_ROOT, env=environ, capture_output=True, text=True, check=False)
