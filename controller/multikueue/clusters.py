@@ -218,7 +218,7 @@ class Clusters:
                 await self.writer.patch(resources.MULTIKUEUE_CLUSTERS, key, patch, subresource="status")
 
     def _kubeconfig(self, raw: Raw) -> str:
-        source = (raw.get("spec") or {}).get("clusterSource") or {}
+        source = _source(raw)
         if source.get("clusterProfileRef"):
             raise UnusableError(
                 "MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled"
@@ -283,8 +283,7 @@ class Clusters:
             self._unreadable.pop(secret, None)
 
     def _forget_secrets(self) -> None:
-        sources = ((raw.get("spec") or {}).get("clusterSource") or {} for raw in self.store)
-        used = {(source.get("kubeConfig") or {}).get("location") for source in sources}
+        used = {(_source(raw).get("kubeConfig") or {}).get("location") for raw in self.store}
         for name in [name for name in self._secrets if name not in used]:
             _, task = self._secrets.pop(name)
             self._unreadable.pop(name, None)
@@ -294,9 +293,14 @@ class Clusters:
         while True:
             await asyncio.sleep(FILES_SECONDS)
             for raw in self.store:
-                source = ((raw.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
-                if source.get("locationType") == "Path":
+                if (_source(raw).get("kubeConfig") or {}).get("locationType") == "Path":
                     self.queue.add(raw["metadata"]["name"])
+
+
+def _source(raw: Raw) -> Raw:
+    """Where a MultiKueueCluster says that its kubeconfig is."""
+    found: Raw = (raw.get("spec") or {}).get("clusterSource") or {}
+    return found
 
 
 def _connection(name: str, text: str) -> config.Connection:

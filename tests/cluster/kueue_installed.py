@@ -31,6 +31,7 @@ from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.charted import free_ports, until
+from tests.reviewing import ReviewHandler
 
 NAMESPACE = "kueue-system"
 DEPLOYMENT = "kueue-controller-manager"
@@ -271,33 +272,20 @@ class _StandIn:
             self._plane.administrator.request("PUT", f"{LEASE}/{LEADER_ELECTION_ID}", body)
 
 
-class _Answer(http.server.BaseHTTPRequestHandler):
+class _Answer(ReviewHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request = review["request"]
-        response: Raw = {"uid": request["uid"]}
+    def respond(self, request: Raw) -> Raw:
         if self.path.startswith("/convert"):
             version = request["desiredAPIVersion"]
-            response["convertedObjects"] = [{**each, "apiVersion": version} for each in request["objects"]]
-            response["result"] = {"status": "Success"}
-        else:
-            response["allowed"] = True
-            job = request.get("object") or {}
-            created = self.path.startswith("/mjob") and request["operation"] == "CREATE"
-            if created and Label.QUEUE_NAME in (job["metadata"].get("labels") or {}):
-                patch = json.dumps([{"op": "add", "path": "/spec/suspend", "value": True}]).encode()
-                response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
-        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the test's output clean."""
+            converted = [{**each, "apiVersion": version} for each in request["objects"]]
+            return {"convertedObjects": converted, "result": {"status": "Success"}}
+        job = request.get("object") or {}
+        created = self.path.startswith("/mjob") and request["operation"] == "CREATE"
+        if not created or Label.QUEUE_NAME not in (job["metadata"].get("labels") or {}):
+            return {"allowed": True}
+        patch = json.dumps([{"op": "add", "path": "/spec/suspend", "value": True}]).encode()
+        return {"allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
 
 
 class _Manager:

@@ -21,6 +21,7 @@ from api.convert import convert
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, Server
+from tests.cluster import kueue_installed
 from tests.cluster.follower import follower
 
 pytestmark = pytest.mark.cluster
@@ -68,27 +69,12 @@ def put_into_etcd(plane: ControlPlane, obj: Raw, folder: str = "") -> None:
         assert answer.status == 200
 
 
-SERVICE = {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}}
-
-
-def install_as_kueue(plane: ControlPlane) -> None:
-    """CRDs as Kueue has them, but for what the schemas describe: no Queue, its names LocalQueue's, another webhook."""
-    for definition in crds.definitions(SERVICE):
-        names, spec = definition["spec"]["names"], definition["spec"]
-        if names["kind"] == "Queue":
-            continue
-        if names["kind"] == "LocalQueue":
-            del names["categories"]
-            names["shortNames"] = ["queue", "queues", "lq"]
-        spec["versions"] = [version for version in spec["versions"] if version["name"] != "v1alpha1"]
-        plane.kubectl("create", "-f", "-", stdin=json.dumps(definition), check=True)
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A control plane that had Kueue, and now has us."""
     with ControlPlane.start(spec=Spec(nodes=())) as plane:
-        install_as_kueue(plane)
+        for definition in kueue_installed.definitions():
+            plane.kubectl("create", "-f", "-", stdin=json.dumps(definition), check=True)
         put_into_etcd(plane, OWNER, "jobs")
         assert plane.kubectl("get", "job", "train", "-n", "default", "-o", "jsonpath={.spec.suspend}").stdout == "true"
         for obj in OBJECTS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.server
-import json
 import ssl
 import threading
 from collections.abc import Iterator
@@ -12,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from api.objects import Raw
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
+from tests.reviewing import ReviewHandler
 
 _SERVICE = """
 apiVersion: v1
@@ -36,19 +37,9 @@ webhooks:
 """
 
 
-class _Refuse(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        response = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "reached and refused"}}
-        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the test's output clean."""
+class _Refuse(ReviewHandler):
+    def respond(self, request: Raw) -> Raw:
+        return {"allowed": False, "status": {"message": "reached and refused"}}
 
 
 @pytest.fixture

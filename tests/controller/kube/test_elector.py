@@ -214,15 +214,21 @@ async def test_a_renewal_whose_answer_is_lost_is_recognized(place: Place) -> Non
     assert first.leads() and place.lease["leaseTransitions"] == 0
 
 
-async def test_a_follower_leads_when_the_lease_of_a_silent_leader_ends_and_not_later(place: Place) -> None:
-    first, second = await place.candidate("first"), await place.candidate("second")
-    await first.attempt()
+def electing(place: Place) -> tuple[list[float], Callable[[], None]]:
+    """When the second candidate was elected, and what it calls then: it cannot renew, so its campaign ends."""
     elected: list[float] = []
 
     def lead() -> None:
         elected.append(place.clock.now)
         place.proxies["second"].inject(html(), times=1000)
 
+    return elected, lead
+
+
+async def test_a_follower_leads_when_the_lease_of_a_silent_leader_ends_and_not_later(place: Place) -> None:
+    first, second = await place.candidate("first"), await place.candidate("second")
+    await first.attempt()
+    elected, lead = electing(place)
     place.clock.now += 0.1  # between two renewals of the leader
     await second.campaign(lead)
     assert elected == [1015.1], "the whole lease since the follower saw it, and no time until its next look"
@@ -231,12 +237,7 @@ async def test_a_follower_leads_when_the_lease_of_a_silent_leader_ends_and_not_l
 async def test_a_follower_leads_half_a_second_after_a_release(place: Place) -> None:
     first, second = await place.candidate("first"), await place.candidate("second")
     await first.attempt()
-    elected: list[float] = []
-
-    def lead() -> None:
-        elected.append(place.clock.now)
-        place.proxies["second"].inject(html(), times=1000)
-
+    elected, lead = electing(place)
     place.clock.due = (1003.1, first.release)
     await second.campaign(lead)
     assert elected == [1003.5]
