@@ -5,10 +5,11 @@ watch are then ignored. Resource versions are compared as integers if they are i
 otherwise only equality counts and the watch is right.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import structlog
 
@@ -20,7 +21,10 @@ Index = Callable[[T], Iterable[Hashable]]
 Pair = tuple[str, str]
 """Namespace and name: a ``Key``, or any other pair of the two."""
 
-REMEMBERED_DELETIONS = 10_000
+REMEMBERED_DELETIONS, REMEMBERED_SECONDS = 10_000, 300.0
+"""Deletions are remembered for much longer than the answer to a write can be on its way, and not for hours: ten
+thousand take 2.6 MB.
+"""
 SLICE = 100
 HEARD_AT_ONCE = 20
 """Decoding a Workload takes a tenth of a millisecond: webhooks may have to wait for two of them."""
@@ -43,6 +47,16 @@ class _Entry(Generic[T]):
     value: T
 
 
+class _Deletion(NamedTuple):
+    """Until which version an object is gone, and when that became known."""
+
+    version: float
+    at: float
+
+
+_NEVER = _Deletion(-1.0, 0.0)
+
+
 class Store(Generic[T]):
     """Objects of one resource as ``T``, made from the raw ones by ``transform``; values are shared and never to be
     changed.
@@ -59,9 +73,11 @@ class Store(Generic[T]):
         indexes: Mapping[str, Index[T]] | None = None,
         *,
         selects: Callable[[Raw], bool] = lambda raw: True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``selects`` is the selector of the watch: answers to writes of other objects are not kept."""
         self.name = name
+        self._clock = clock
         self._selects = selects
         self.synced = False
         self.handler_errors = 0
@@ -71,7 +87,8 @@ class Store(Generic[T]):
         self._indexed: dict[str, dict[Hashable, dict[Pair, None]]] = {index: {} for index in self._indexes}
         self._handlers: list[tuple[Handler[T], dict[Pair, None]]] = []
         """Each handler with the keys that it has not been called for yet."""
-        self._deleted: OrderedDict[str, float] = OrderedDict()
+        self._deleted: OrderedDict[str, _Deletion] = OrderedDict()
+        """The last deletions by uid, the oldest first."""
         self._high_water = 0
 
     def __len__(self) -> int:
@@ -163,7 +180,7 @@ class Store(Generic[T]):
         """
         key = key_of(raw)
         uid, version = raw["metadata"]["uid"], number_of(raw["metadata"]["resourceVersion"])
-        if version > self._deleted.get(uid, -1) and self._selects(raw):
+        if version > self._deleted.get(uid, _NEVER).version and self._selects(raw):
             self._enter(key, raw)
         entry = self._entries.get(key)
         return entry.value if entry and entry.uid == uid else self._transform(raw)
@@ -182,7 +199,7 @@ class Store(Generic[T]):
         number = number_of(version)
         current = self._entries.get(key)
         if current is None:
-            return not 0 < number <= self._deleted.get(uid, -1)
+            return not 0 < number <= self._deleted.get(uid, _NEVER).version
         if current.version == version and current.uid == uid:
             return False
         return not 0 < number < number_of(current.version)
@@ -203,8 +220,10 @@ class Store(Generic[T]):
         """Remove an object and remember until which version it is gone: a selector may show the same uid again
         later.
         """
-        self._deleted[uid] = version
-        if len(self._deleted) > REMEMBERED_DELETIONS:
+        now = self._clock()
+        self._deleted[uid] = _Deletion(version, now)
+        self._deleted.move_to_end(uid)
+        while len(self._deleted) > REMEMBERED_DELETIONS or self._oldest_deletion() < now - REMEMBERED_SECONDS:
             self._deleted.popitem(last=False)
         entry = self._entries.get(key)
         if entry is None or entry.uid != uid:
@@ -212,6 +231,9 @@ class Store(Generic[T]):
         del self._entries[key]
         self._unindex(key, entry.value)
         self._changed(key, entry.value, None)
+
+    def _oldest_deletion(self) -> float:
+        return next(iter(self._deleted.values())).at
 
     def _index(self, key: Pair, value: T) -> None:
         for name, values_of in self._indexes.items():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.objects import Key, Raw
-from controller.kube.store import Store, verbatim
+from controller.kube.store import REMEMBERED_SECONDS, Store, verbatim
 
 
 def thing(name: str, version: int | str, uid: str = "", color: str = "red", **metadata: Any) -> Raw:
@@ -129,6 +129,19 @@ def test_a_delete_is_not_undone_by_older_events(store: Store[Raw], told: Told) -
     store.observe("MODIFIED", thing("a", 7))
     store.observe("DELETED", thing("a", 8))
     assert told == [(None, "red"), ("red", None)]
+
+
+def test_a_deletion_is_remembered_as_long_as_an_answer_to_a_write_can_be_on_its_way() -> None:
+    """Not longer: hours of deletions would take megabytes."""
+    now = [0.0]
+    store = Store("things", verbatim, clock=lambda: now[0])
+    for at, name in ((0.0, "a"), (REMEMBERED_SECONDS - 1, "b"), (REMEMBERED_SECONDS + 1, "c")):
+        now[0] = at
+        store.observe("ADDED", thing(name, 1))
+        store.remove_from_write(Key("ns", name), f"u-{name}")
+    for name in "abc":
+        store.put_from_write(thing(name, 2))
+    assert [raw["metadata"]["name"] for raw in store] == ["a"]
 
 
 def test_a_late_deletion_of_a_predecessor_leaves_the_successor(store: Store[Raw]) -> None:
