@@ -17,8 +17,11 @@ from api.objects import Raw
 from app.internals import of_certificates, of_controller
 from app.metrics import ClientCalls, ProcessMetrics
 from app.verdicts import Verdicts
+from certs.directory import DirectoryStore
+from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.pki import new_authority
+from certs.record import Record
 from controller.families import FAMILIES, ROLE
 from controller.kube.client import Client
 from controller.kube.config import Connection
@@ -60,7 +63,9 @@ def served() -> dict[str, set[str]]:
     of_the_controller = of_controller(client, reflectors, Budget(client.pressure), lambda: True)
     live = LiveContext()
     live.pair = new_authority(datetime.now(UTC), timedelta(days=1))
-    for collected in (*metrics.registry.collect(), *of_certificates(live, None), *of_the_controller):
+    keeper = Keeper(DirectoryStore(Path()), live, ("localhost",), clock=lambda: datetime.now(UTC))
+    keeper.record = Record(live.pair)
+    for collected in (*metrics.registry.collect(), *of_certificates(live, keeper), *of_the_controller):
         for sample in collected.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
@@ -129,6 +134,12 @@ FIRING: Final[dict[str, list[Raw]]] = {
         series("seiretsu_webhook_request_duration_seconds_bucket{JOB,le='+Inf'}", "0+9x90"),
     ],
     "SeiretsuCertificateExpiresSoon": [series("seiretsu_certificate_expiration_timestamp_seconds{JOB}", "500000x90")],
+    "SeiretsuCaNotRotated": [series("seiretsu_ca_expiration_timestamp_seconds{JOB}", "5000000x90")],
+    "SeiretsuCaBundleContested": [series("seiretsu_ca_bundle_writes_total{JOB}", "0+2x90")],
+    "SeiretsuGarbageCollectionSlow": [
+        series("seiretsu_gc_pause_seconds_bucket{JOB,generation='2',le='0.25'}", "0+1x90"),
+        series("seiretsu_gc_pause_seconds_count{JOB,generation='2'}", "0+2x90"),
+    ],
     "SeiretsuEventLoopSlow": [
         series("seiretsu_event_loop_lag_seconds_bucket{JOB,le='0.5'}", "0+1x90"),
         series("seiretsu_event_loop_lag_seconds_bucket{JOB,le='1'}", "0+9x90"),
