@@ -27,7 +27,7 @@ PYTHON_OF_IMAGE ?= python3.13
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
-.PHONY: help demo up test test-long soak check bench oracle format image image-test image-lock test-image-python e2e \
+.PHONY: help demo up test test-long full-size soak check bench oracle format image image-test image-lock test-image-python e2e \
 	generate lock tools clean
 .DEFAULT_GOAL := help
 
@@ -46,6 +46,10 @@ test: tools ## Every test, those on the real control plane included
 
 test-long: export SEIRETSU_TESTS = long
 test-long: test ## The same with many generated cases for each property: about an hour
+
+full-size: export SEIRETSU_TESTS = long
+full-size: tools ## The tests of one fault or of one test of docs/reliability.md at full size: FAULT=t11
+	@$(BIN)/python -m pytest -p no:xdist -m "" -k "_$(FAULT)_" -rP --no-header -q
 
 soak: tools ## Faults of the leader at full size, then 2 hours of quiet work: SOAK="--minutes 10 --kills 2"
 	@$(BIN)/python -m bench.soak $(SOAK)

@@ -1,13 +1,17 @@
 """How long the event loop leaves others waiting: a timer that should ring every two milliseconds, and how late it
-is.
+is. And how late the machine is itself: the timer of a process that does nothing else.
 """
 
 import asyncio
+import multiprocessing
 import time
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
 INTERVAL_SECONDS = 0.002
+IDLE_SECONDS = 0.25
+"""As often as ``app.probes.Heartbeat`` looks."""
 
 
 class Lag:
@@ -34,11 +38,58 @@ class Lag:
 
     def quantile_ms(self, share: float) -> float:
         """The lateness that this share of the rings stayed within."""
-        late = sorted(self._late)
-        return late[min(len(late) - 1, int(len(late) * share))] if late else 0.0
+        return _quantile(self._late, share)
 
     async def _ring(self) -> None:
         while True:
             began = time.perf_counter()
             await asyncio.sleep(INTERVAL_SECONDS)
             self._late.append((time.perf_counter() - began - INTERVAL_SECONDS) * 1e3)
+
+
+class Idle:
+    """A process beside that does nothing but measure how late it wakes up; latenesses in milliseconds."""
+
+    def __init__(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_wake_up, args=(theirs,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.join()
+
+    def forget(self) -> None:
+        """Measures anew from now on."""
+        self._pipe.send(True)
+        self._pipe.recv()
+
+    def quantile_ms(self, share: float) -> float:
+        """The lateness that this share of the wake-ups stayed within."""
+        self._pipe.send(False)
+        late: list[float] = self._pipe.recv()
+        return _quantile(late, share)
+
+
+def _wake_up(pipe: Connection) -> None:
+    late: list[float] = []
+    while True:
+        began = time.perf_counter()
+        if pipe.poll(IDLE_SECONDS):
+            anew = pipe.recv()
+            pipe.send(late)
+            if anew:
+                late = []
+        else:
+            late.append((time.perf_counter() - began - IDLE_SECONDS) * 1e3)
+
+
+def _quantile(late: list[float], share: float) -> float:
+    ordered = sorted(late)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0

@@ -1,12 +1,13 @@
 """Faults of the leader at full size, and then hours of quiet work: ``python -m bench.soak [--minutes 120]``.
 
-Two replicas of ``seiretsu serve`` run behind a balancer that stands for a Service, each behind a fault proxy of its
-own, on a control plane with nodes. ``bench.traffic`` creates Jobs of every sort; the observer reads etcd from the first
-to the last moment. Four parts follow each other, and each can be left out with its number 0:
+Replicas of ``seiretsu serve``, usually two, run behind a balancer that stands for a Service, each behind a fault proxy
+of its own, on a control plane with nodes. ``bench.traffic`` creates Jobs of every sort; the observer reads etcd from
+the first to the last moment. Four parts follow each other, and each can be left out with its number 0:
 
 1. ``--handovers``: SIGTERM and kill -9 of the leader with the lease of the default Configuration;
 2. ``--kills``: kill -9 at each write point (``tests.write_points``), before the write reaches the API server and after;
-   the lease is deleted then, so that the next leader need not wait for its end;
+   the lease is deleted then, so that the next leader need not wait for its end; there are three replicas, so that
+   the next kill need not wait for the start of the one that was killed;
 3. ``--faults``: API server and leader stopped (SIGSTOP), API server killed, lease faults, a bad network;
 4. ``--minutes``: no faults: memory, tasks and the delay of the event loop of both replicas.
 
@@ -31,6 +32,7 @@ from typing import NamedTuple
 
 import uvloop
 
+from bench.lag import Idle
 from bench.measure import ahead, exit_on_sigterm
 from bench.report import save, table
 from bench.traffic import Traffic
@@ -45,8 +47,12 @@ from tests.observing import Observer
 from tests.replicas import Candidate, balanced, candidates, define, holder, release, settings
 from tests.write_points import POINTS, arm
 
-PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS = 120.0, 60.0, 0.05, 5.0
-HANGS_SECONDS, LEASE_FAULT_SECONDS, NETWORK_SECONDS = 30.0, 8.0, 10.0
+PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS, TOLD_SECONDS = 120.0, 60.0, 0.05, 5.0, 300.0
+HANGS_SECONDS, LEASE_FAULT_SECONDS, NETWORK_SECONDS = 60.0, 8.0, 10.0
+RENEW_DEADLINE_SECONDS = 10.0
+"""As in the default Configuration: after this time without an answer the leader writes no more."""
+KILLED = 3
+"""The number of replicas while they are killed: one leads, one is ready to follow, one starts."""
 WARM_UP_SHARE = 0.25
 LONGEST_LAG = 10.0
 LAG, TASKS, RSS = "seiretsu_event_loop_lag_seconds_bucket", "seiretsu_event_loop_tasks", "process_resident_memory_bytes"
@@ -101,28 +107,36 @@ class Soak:
         await leader.restart()
         await all_ready(both)
 
-    async def kill_at(self, both: list[Candidate], point: str, *, reaches: bool) -> None:
-        """Kills the leader when it makes this write."""
-        await leading(both)
-        arm([each.killer for each in both], point, reaches=reaches)
+    async def kill_at(self, group: list[Candidate], point: str, *, reaches: bool) -> None:
+        """Kills the leader when it makes this write. The next process of the one that was killed starts while the
+        others go on: a kill needs a leader and one follower that is ready.
+        """
+        await leading(group)
+        await eventually(lambda: sum(each.warm for each in group) > 1, within=PATIENCE_SECONDS)
+        arm([each.killer for each in group], point, reaches=reaches)
         try:
-            await eventually(lambda: not all(each.alive for each in both), within=UNMET_SECONDS)
+            await eventually(lambda: not all(each.alive for each in group), within=UNMET_SECONDS)
         except TimeoutError:
-            both[0].killer.armed.clear()
+            group[0].killer.armed.clear()
             self.unmet.append(point)
             return
         began = time.monotonic()
         await release(self.client)
         await self.progress(f"kill -9 {'after' if reaches else 'before'}: {point}", began)
-        for each in both:
+        for each in group:
             if not each.alive:
                 await each.restart()
-        await all_ready(both)
+            each.proxy.seen.clear()
 
     async def hang_api_server(self, both: list[Candidate]) -> None:
-        """Stops the API server longer than the lease lasts."""
+        """Stops the API server longer than the lease lasts; no replica may try a write after its end (T12)."""
+        await leading(both)
         await asyncio.to_thread(self.plane.pause_apiserver)
-        await asyncio.sleep(HANGS_SECONDS)
+        await asyncio.sleep(RENEW_DEADLINE_SECONDS)
+        sent = [len(each.proxy.seen) for each in both]
+        await asyncio.sleep(HANGS_SECONDS - RENEW_DEADLINE_SECONDS)
+        for each, before in zip(both, sent, strict=True):
+            self.late_writes(each, before)
         await asyncio.to_thread(self.plane.resume_apiserver)
         await self.progress(f"API server stopped for {HANGS_SECONDS:.0f} s", time.monotonic())
         await self.revive(both)
@@ -143,10 +157,14 @@ class Soak:
         sent = len(leader.proxy.seen)
         os.kill(leader.served.process.pid, signal.SIGCONT)
         await asyncio.to_thread(leader.served.wait)
-        late = [each.path for each in leader.proxy.seen[sent:] if each.method != "GET" and "kueue" in each.path]
+        self.late_writes(leader, sent)
+        await self.revive(both)
+
+    def late_writes(self, replica: Candidate, before: int) -> None:
+        """Notes the leader's writes among the requests of a replica that came after so many others."""
+        late = [each.path for each in replica.proxy.seen[before:] if each.method != "GET" and "kueue" in each.path]
         if late:
             self.wrong.append(f"the old leader wrote after its lease had ended: {late}")
-        await self.revive(both)
 
     async def spoil_leases(self, both: list[Candidate]) -> None:
         """Answers renewals with errors for almost as long as a leader may go without one."""
@@ -220,17 +238,38 @@ def quantile(before: dict[str, float], after: dict[str, float], share: float) ->
 
 
 async def steady(both: list[Candidate], ports: list[int], minutes: float) -> list[tuple[object, ...]]:
-    """Samples both replicas without any fault; returns a row for each."""
+    """Samples both replicas without any fault, and prints a line for each from time to time; returns a row for each,
+    and one for a process that does nothing.
+    """
     await leading(both)
+    names = ["leader" if each.leads else "follower" for each in both]
     ends, warm = time.monotonic() + 60 * minutes, time.monotonic() + 60 * minutes * WARM_UP_SHARE
-    samples: defaultdict[int, list[dict[str, float]]] = defaultdict(list)
-    while time.monotonic() < ends:
-        await asyncio.sleep(SAMPLE_SECONDS)
-        for port in ports:
-            found = await asyncio.to_thread(scraped, port)
-            if time.monotonic() > warm:
-                samples[port].append(found)
-    return [row("leader" if each.leads else "follower", samples[port]) for each, port in zip(both, ports, strict=True)]
+    samples: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
+    told = time.monotonic()
+    with Idle() as idle:
+        while time.monotonic() < ends:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            for name, port in zip(names, ports, strict=True):
+                samples[name].append(await asyncio.to_thread(scraped, port))
+            if warm and time.monotonic() > warm:
+                warm = 0.0
+                idle.forget()
+                samples = defaultdict(list, {name: found[-1:] for name, found in samples.items()})
+            if time.monotonic() > told + TOLD_SECONDS:
+                told = time.monotonic()
+                for name, found in samples.items():
+                    say(name, found[-1 - round(TOLD_SECONDS / SAMPLE_SECONDS) :])
+                for each in both:  # two hours of requests are not needed and take the memory of this process
+                    each.proxy.seen.clear()
+        nothing = ("a process that does nothing", *[0.0] * 5, idle.quantile_ms(0.99))
+    return [*(row(name, found) for name, found in samples.items()), nothing]
+
+
+def say(name: str, samples: list[dict[str, float]]) -> None:
+    """Prints what a replica has now, and the delay of its event loop in these samples."""
+    last, lag = samples[-1], quantile(samples[0], samples[-1], 0.99)
+    words = f"{last[RSS] / 2**20:.1f} MiB, {last[TASKS]:.0f} tasks, loop lag p99 {lag:.1f} ms"
+    print(f"{time.strftime('%H:%M:%S')} {name}: {words}", flush=True)
 
 
 def row(name: str, samples: list[dict[str, float]]) -> tuple[object, ...]:
@@ -274,8 +313,8 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
         run = Soak(plane, client, traffic, observer, seed)
 
         @contextlib.asynccontextmanager
-        async def replicas(name: str) -> AsyncIterator[tuple[list[Candidate], list[int]]]:
-            ports = [free_port(), free_port()]
+        async def replicas(name: str, count: int = 2) -> AsyncIterator[tuple[list[Candidate], list[int]]]:
+            ports = [free_port() for _ in range(count)]
             files = [
                 settings(scratch / f"{name}-{number}.yaml", metrics=f"127.0.0.1:{each}")
                 for number, each in enumerate(ports)
@@ -299,10 +338,10 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
             for number in range(2 * chosen.handovers):
                 await run.hand_over(both, (signal.SIGTERM, signal.SIGKILL)[number % 2])
         if chosen.kills:
-            async with replicas("killed") as (both, _):
+            async with replicas("killed", KILLED) as (group, _):
                 for number in range(chosen.kills):
                     for place, point in enumerate(run.random.sample(list(POINTS), len(POINTS))):
-                        await run.kill_at(both, point, reaches=bool((number + place) % 2))
+                        await run.kill_at(group, point, reaches=bool((number + place) % 2))
         if chosen.faults:
             async with replicas("faulty") as (both, _):
                 kinds: list[Callable[[list[Candidate]], Awaitable[None]]] = [

@@ -27,7 +27,7 @@ SORTS = {"short": 60, "low": 7, "high": 12, "checked": 10, "deleted": 5, "withdr
 """What is created, and how often of a hundred times."""
 MOST_OPEN = 60
 """While so many Jobs have not ended, none are created."""
-LOOK_SECONDS, AGAIN_SECONDS, SOON_SECONDS = 0.5, 0.5, 3.0
+LOOK_SECONDS, AGAIN_SECONDS, SOON_SECONDS = 2.0, 0.5, 3.0
 
 
 def setting() -> list[tuple[Resource, Raw]]:

@@ -36,7 +36,7 @@ leaderElection: {{leaderElect: true, resourceName: rollout{durations}}}
 health: {{healthProbeBindAddress: '0'}}
 metrics: {{bindAddress: '{metrics}'}}
 """
-QUICK = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s"
+QUICK, QUICK_DEADLINE = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s", 6.0
 """As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
 ENDPOINT_DELAY = 0.5
 
@@ -174,7 +174,12 @@ class Candidate:
     @property
     def leads(self) -> bool:
         """Whether its process has led and has not lost the lease, as its log says."""
-        return self.alive and any(each["event"] == "leading" for each in self.served.events)
+        return self.alive and any('"leading"' in line for line in self.served.log)
+
+    @property
+    def warm(self) -> bool:
+        """Whether its process is ready: it leads as soon as it gets the lease."""
+        return self.alive and "ready" in self.served.lines
 
     async def restart(self) -> None:
         """Start its next process, when the last one has ended."""

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from app.connection import Deadlines
 from app.server import Address, Farewell, Listener, Server
 from devcluster.certificates import Authority
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import Wire, get, post
+from tests.effort import cases
 
 ADDRESSES = [
     ("127.0.0.1:9443", Address("127.0.0.1", 9443)),
@@ -58,6 +60,19 @@ async def test_a_lame_duck_still_answers_new_and_old_connections_and_says_close(
         with pytest.raises(ConnectionRefusedError):
             async with served.wire():
                 pass
+
+
+API_SERVER_IDLE_SECONDS = 90
+"""For so long the API server keeps a connection that it does not use."""
+
+
+async def test_f6_a_connection_stays_open_for_longer_than_the_api_server_keeps_it(serve: Serve) -> None:
+    """F6: it is always the API server that closes an idle connection, so none closes while a call is sent on it."""
+    assert Deadlines().idle > API_SERVER_IDLE_SECONDS
+    async with serve(tls=True) as served, served.wire() as wire:
+        await wire.call(get("/page"))
+        await asyncio.sleep(cases(1, API_SERVER_IDLE_SECONDS + 5))
+        assert (await wire.call(get("/page"))).status == 200
 
 
 async def test_a_call_in_flight_is_answered_after_the_listener_closed(serve: Serve) -> None:

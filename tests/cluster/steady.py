@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -27,10 +29,11 @@ def job(name: str = "", queue: str = "main") -> Raw:
 
 
 class Creates:
-    """What became of the creates: `made`, and `failures` with their reasons."""
+    """What became of the creates: `made` in so many `seconds`, and `failures` with their reasons."""
 
     def __init__(self, client: Client) -> None:
         self.made = 0
+        self.seconds = 0.0
         self.failures: list[str] = []
         self._client = client
 
@@ -45,6 +48,9 @@ class Creates:
         if not made["spec"]["suspend"]:
             self.failures.append("a Job was not made to wait")
 
+    def __str__(self) -> str:
+        return f"{self.made} creates, {self.made / self.seconds:.0f} a second, {len(self.failures)} failed"
+
 
 @asynccontextmanager
 async def creating(client: Client, rate: float) -> AsyncIterator[Creates]:
@@ -53,13 +59,17 @@ async def creating(client: Client, rate: float) -> AsyncIterator[Creates]:
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
-            while not ended.is_set():
+            began = time.monotonic()
+            for number in itertools.count():
+                if ended.is_set():
+                    return
                 group.create_task(creates.one())
-                await asyncio.sleep(1 / rate)
+                await asyncio.sleep(began + (number + 1) / rate - time.monotonic())
 
-    running = asyncio.create_task(run())
+    running, began = asyncio.create_task(run()), time.monotonic()
     try:
         yield creates
     finally:
         ended.set()
         await running
+        creates.seconds = time.monotonic() - began

@@ -7,22 +7,27 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
 from app.cluster import MUTATING, VALIDATING
+from app.server import Address
 from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane, Spec
+from tests.app.http import Wire, post
 from tests.cluster.steady import creating
 from tests.cluster.world import World
 from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import FaultProxy, Request, Reset, html, status
 from tests.observing import observing
-from tests.replicas import QUICK, Candidate, balanced, candidates, define, holder, replica, settings
+from tests.replicas import QUICK, QUICK_DEADLINE, Candidate, balanced, candidates, define, holder, replica, settings
+from tests.webhook.cluster import job, review
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +41,27 @@ def plane() -> Iterator[ControlPlane]:
         yield started
 
 
-async def test_replacing_every_replica_under_load_fails_no_create(plane: ControlPlane, tmp_path: Path) -> None:
+IDLE_SECONDS = cases(0, 95)
+"""Longer than the 90 s for which the API server keeps an idle connection (F6)."""
+SLOW_CALL_SECONDS = 6.0
+"""Of a call in flight; longer than the time for which the replica serves on after SIGTERM."""
+
+
+async def slow_call(address: Address) -> int:
+    """Makes a call whose head takes half of the time to arrive and whose body the other half; returns the status."""
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    queued = job(labels={"kueue.x-k8s.io/queue-name": "main"})
+    head, _, body = post("/mutate-batch-v1-job", orjson.dumps(review(queued))).partition(b"\r\n\r\n")
+    async with Wire(address, trust) as wire:
+        for part in (head, b"\r\n\r\n" + body[:-1]):
+            await wire.send(part)
+            await asyncio.sleep(SLOW_CALL_SECONDS / 2)
+        return (await wire.call(body[-1:])).status
+
+
+async def test_t11_replacing_every_replica_under_load_fails_no_create(plane: ControlPlane, tmp_path: Path) -> None:
+    """T11: a call of six seconds that a replica has begun before SIGTERM is answered, too."""
     chosen = settings(tmp_path / "config.yaml")
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
         await define(client, port)
@@ -44,25 +69,33 @@ async def test_replacing_every_replica_under_load_fails_no_create(plane: Control
         for one in balancer.replicas:
             await asyncio.to_thread(one.ready)
         await eventually(lambda: len(balancer.ready) == 2, within=60)
-        holders = {await holder(client)}
+        holders, slow = {await holder(client)}, []
         async with creating(client, RATE) as creates:
             for old in list(balancer.replicas):
                 new = replica(plane.kubeconfig, chosen)
                 balancer.replicas.append(new)
                 await asyncio.to_thread(new.ready)
                 await eventually(lambda: len(balancer.ready) == 3, within=60)
+                in_flight = asyncio.create_task(slow_call(old.address))
+                await asyncio.sleep(0.1)  # a part of the call has arrived
                 old.process.terminate()
+                slow.append(await in_flight)
                 assert await asyncio.to_thread(old.wait) == 0
                 balancer.replicas.remove(old)
                 await eventually(lambda: len(balancer.ready) == 2, within=60)
                 holders.add(await holder(client))
+        await asyncio.sleep(IDLE_SECONDS)
+        async with creating(client, RATE) as after_idling:
+            await asyncio.sleep(1.0)
         bundles = [
             one["clientConfig"]["caBundle"]
             for resource, name in ((MUTATING, "mutating"), (VALIDATING, "validating"))
             for one in (await client.get(resource, f"rollout-{name}-webhook-configuration"))["webhooks"]
         ]
-    assert creates.failures == []
-    assert creates.made > 50
+    print(creates)
+    assert creates.failures == [] == after_idling.failures
+    assert creates.made > 50 and after_idling.made > 0
+    assert slow == [200, 200]
     assert len(set(bundles)) == 1, "every replica had the one CA"
     assert len(holders - {""}) >= 2, "the lease went to another replica when its holder was replaced"
 
@@ -113,10 +146,16 @@ async def wrong_leases(proxy: FaultProxy) -> None:
     await eventually(lambda: not proxy.injected, within=60)
 
 
-async def test_faults_of_the_lease_change_no_leader_and_a_leader_that_hangs_or_dies_is_replaced(
+HANGS_SECONDS = cases(8, 60)
+"""For how long the API server does not answer: longer than a leader may go without renewing its lease."""
+
+
+async def test_t12_t13_a_leader_is_replaced_that_hangs_or_dies_or_has_no_api_server_but_not_for_faults_of_its_lease(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """A leader that stopped in the middle of its work writes nothing when it continues: another one leads then."""
+    """A leader that stopped in the middle of its work writes nothing when it continues: another one leads then. Nor
+    does one whose API server does not answer for longer than its lease lasts.
+    """
     chosen = [settings(tmp_path / f"{name}.yaml", durations=QUICK) for name in ("one", "two")]
     queue = Queue(plane, "failover")
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
@@ -140,6 +179,20 @@ async def test_faults_of_the_lease_change_no_leader_and_a_leader_that_hangs_or_d
 
                 await first.restart()
                 await first.ready()
-                second.served.process.kill()
+                plane.pause_apiserver()
+                try:
+                    await asyncio.sleep(QUICK_DEADLINE)
+                    sent = [len(writes(each.proxy)) for each in both]
+                    await asyncio.sleep(HANGS_SECONDS - QUICK_DEADLINE)
+                    assert [len(writes(each.proxy)) for each in both] == sent, "the old leader writes no more"
+                finally:
+                    plane.resume_apiserver()
+                assert await asyncio.to_thread(second.served.wait) == 1
                 await eventually(lambda: first.leads, within=60)
+                await asyncio.to_thread(queue.goes_on)
+
+                await second.restart()
+                await second.ready()
+                first.served.process.kill()
+                await eventually(lambda: second.leads, within=60)
                 await asyncio.to_thread(queue.goes_on)
