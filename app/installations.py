@@ -70,8 +70,7 @@ async def read(client: Client) -> Found:
         api_services=[
             {**raw, "kind": API_SERVICES.kind, "apiVersion": API_SERVICES.api_version}
             for raw in (await client.list(API_SERVICES))["items"]
-            if raw["spec"].get("group", "").endswith("kueue.x-k8s.io")
-            and (raw["spec"].get("service") or {}).get("namespace") == (kueue.namespace if kueue else None)
+            if kueue is not None and migration.serves_for(kueue, raw)
         ],
         releases=await releases(client, kueue.deployment, HELM) if kueue else (),
     )

@@ -17,6 +17,7 @@ from core.wire.merge import merged
 from tests.faults import Reply, Request
 
 JSON = {"Content-Type": "application/json"}
+APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,13 @@ class StandIn:
         if request.query.get("watch") == "true":
             await self._watch(request, reply)
             return
-        code, document = self._answer(request)
+        code, document = self.answer(request)
         await reply.start(code, JSON)
         await reply.send(orjson.dumps(document))
         await reply.end()
 
-    def _answer(self, request: Request) -> tuple[int, Raw]:
+    def answer(self, request: Request) -> tuple[int, Raw]:
+        """Returns status and body of the answer to a request that is no watch."""
         path = request.path.removesuffix("/status")
         match request.method:
             case "GET" if path in self.objects:
@@ -122,6 +124,8 @@ class StandIn:
                 path = f"{path}/{body['metadata']['name']}"
                 return _status(409, "AlreadyExists") if path in self.objects else (201, self.put(path, body))
         if path not in self.objects:
+            if request.headers.get("Content-Type") == APPLY:
+                return 201, self.put(path, orjson.loads(request.body))
             return _status(404, "NotFound")
         if request.method == "DELETE":
             self.remove(path)
@@ -139,11 +143,15 @@ class StandIn:
 
     def _asked(self, request: Request, path: str) -> bool:
         """Whether an object belongs to the collection that is asked for; one without a namespace in its path spans all
-        of them. Of selectors only `metadata.name=` is known.
+        of them. Of field selectors only `metadata.name=` is known, of label selectors only `key=value`.
         """
         collection, plural = request.path, request.path.rsplit("/", 1)[-1]
         field, _, name = request.query.get("fieldSelector", "").partition("=")
         if field == "metadata.name" and path.rsplit("/", 1)[-1] != name:
+            return False
+        labels = self.objects[path]["metadata"].get("labels") or {} if path in self.objects else {}
+        wanted = [each.split("=") for each in request.query.get("labelSelector", "").split(",") if each]
+        if any(labels.get(key) != value for key, value in wanted):
             return False
         return path.rsplit("/", 2)[-2] == plural and ("/namespaces/" not in collection or path.startswith(collection))
 

@@ -14,7 +14,7 @@ import yaml
 from api import configuration
 from api.configuration import ConfigurationError, Loaded
 from api.kinds import KINDS
-from api.names import PROVISIONING_REQUEST_CONTROLLER, Kind, Resource
+from api.names import GROUP, PROVISIONING_REQUEST_CONTROLLER, Kind, Resource
 from api.objects import Raw
 from api.schema import structural
 from api.structural import unknown_fields
@@ -108,11 +108,18 @@ class Found:
     releases: Sequence[Raw] = ()
 
 
-def is_seiretsus(webhooks: Raw) -> bool:
-    """Whether a webhook configuration is of Seiretsu: its chart's, or that of ``serve --install``."""
-    metadata = webhooks["metadata"]
+def is_seiretsus(raw: Raw) -> bool:
+    """Whether an object is of Seiretsu: of its chart, or a webhook configuration of ``serve --install``."""
+    metadata = raw["metadata"]
     marks = ((metadata.get("labels") or {}).get("helm.sh/chart", ""), metadata["name"])
     return any(mark.startswith("seiretsu-") for mark in marks)
+
+
+def serves_for(kueue: Installation, api_service: Raw) -> bool:
+    """Whether an APIService is Kueue's: one of its groups, served in its namespace, where Seiretsu's may be, too."""
+    spec = api_service["spec"]
+    here = (spec.get("service") or {}).get("namespace") == kueue.namespace
+    return here and spec.get("group", "").endswith(GROUP) and not is_seiretsus(api_service)
 
 
 def called(webhooks: Raw) -> tuple[str, str] | None:
@@ -284,17 +291,10 @@ def _deployers(kueue: Installation) -> Iterator[Finding]:
 
 def record(found: Found) -> Raw | None:
     """Returns what is stored before anything is changed, with which Kueue can be given everything back. None if it is
-    stored already, and Kueue is no longer complete.
+    stored already, and Kueue is no longer, or not yet again, complete.
     """
     kueue = found.kueue
-    if kueue is None or kueue.deployment is None:
-        return None
-    complete = {each["kind"] for each in kueue.configurations} == {
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-    }
-    taken = found.seiretsu is not None and any(converts_at(each, found.seiretsu) for each in found.definitions)
-    if found.record is not None and (taken or not complete or not kueue.replicas):
+    if kueue is None or kueue.deployment is None or (found.record is not None and not _complete(found, found.record)):
         return None
     return {
         "namespace": kueue.namespace,
@@ -305,6 +305,32 @@ def record(found: Found) -> Raw | None:
         "definitions": [bare(each) for each in found.definitions],
         "apiServices": [bare(each) for each in found.api_services],
     }
+
+
+def _complete(found: Found, stored: Raw) -> bool:
+    """Whether Kueue has everything that was stored of it. A migration that was interrupted in either direction leaves
+    out objects, replicas or conversions, or webhooks that refuse nothing yet.
+    """
+    kueue = found.kueue
+    assert kueue is not None
+    kinds = {each["kind"] for each in kueue.configurations}
+    refuse = {
+        each["name"]: "Fail"
+        for raw in stored["configurations"]
+        for each in raw["webhooks"]
+        if each["failurePolicy"] == "Fail"
+    }
+    return (
+        kinds == {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+        and kueue.replicas > 0
+        and all(with_policy(raw, refuse) is None for raw in kueue.configurations)
+        and not (found.seiretsu and any(converts_at(each, found.seiretsu) for each in found.definitions))
+        and _names(stored["apiServices"]) <= _names(found.api_services)
+    )
+
+
+def _names(objects: Iterable[Raw]) -> set[str]:
+    return {each["metadata"]["name"] for each in objects}
 
 
 def bare(raw: Raw) -> Raw:
