@@ -61,12 +61,6 @@ def priority_class_label(raw: Raw) -> Iterable[str]:
     return (name,) if name else ()
 
 
-def prebuilt_of(raw: Raw) -> Iterable[Key]:
-    """The prebuilt Workload of a job, whichever of label and annotation counts."""
-    found = {meta.prebuilt_workload(raw, annotation_first=first)[0] for first in (True, False)}
-    return tuple(Key(raw["metadata"]["namespace"], name) for name in sorted(found) if name)
-
-
 def cluster_queue_of(raw: Raw) -> Iterable[str]:
     """The ClusterQueue of a LocalQueue."""
     cluster_queue = (raw.get("spec") or {}).get("clusterQueue")

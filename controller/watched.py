@@ -18,6 +18,7 @@ from api.objects import Resource, key_of
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
+from core.jobs import meta
 from core.jobs.kind import JobKind
 from core.jobs.kinds import POD
 from core.jobs.pod_owners import PodOwner
@@ -213,7 +214,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
         indexes={
             "priority-class": indexes.priority_class_label,
             "owner": indexes.owner_of,
-            "prebuilt": indexes.prebuilt_of,
+            "prebuilt": meta.prebuilt_workloads,
             **(_OF_PODS if kind.grouped else {}),
             **_belonging(kind.resource, kinds),
         },

@@ -28,7 +28,7 @@ from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
-from core.jobs.kind import JobKind
+from core.jobs.mirrored import Mirrored
 from core.multikueue import conditions, kubeconfig
 from core.multikueue.conditions import CONNECTED, Active
 from core.multikueue.group import Worker
@@ -71,7 +71,7 @@ class Clusters:
         caches: Caches,
         writer: Writer,
         client: Client,
-        kinds: Sequence[JobKind],
+        kinds: Sequence[Mirrored],
         *,
         namespace: str,
         origin: str,

@@ -12,7 +12,6 @@ from typing import Any
 from api.names import Label
 from api.objects import Key, Raw, Resource, key_of
 from controller import resources
-from controller.indexes import prebuilt_of
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
@@ -20,7 +19,7 @@ from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
-from core.jobs.kind import JobKind
+from core.jobs.mirrored import Mirrored
 from core.multikueue.group import Worker
 
 WORKERS = 10
@@ -41,7 +40,7 @@ class Remote:
         self,
         name: str,
         connection: Connection,
-        kinds: Iterable[JobKind],
+        kinds: Iterable[Mirrored],
         origin: str,
         *,
         may_write: Callable[[], bool],
@@ -53,8 +52,9 @@ class Remote:
         self.name = name
         self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
         self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, verbatim)}
-        for kind in kinds:
-            self.stores[kind.resource] = Store(kind.plural, verbatim, {"prebuilt": prebuilt_of})
+        self._kinds = {kind.resource: kind for kind in kinds}
+        for resource, kind in self._kinds.items():
+            self.stores[resource] = Store(resource.plural, verbatim, {"workloads": kind.workloads_of})
         self.writer = Writer(self.client, self.stores)
         self.queue = WorkQueue[Key](f"multikueue-{name}", longest_seconds=30.0)
         self.lost_since: float | None = clock() if lost_since is None else lost_since
@@ -112,24 +112,22 @@ class Remote:
 
     def jobs(self, key: Key) -> tuple[Raw, ...]:
         """The objects in the worker that were made for the job of a Workload, by name."""
-        stores = [store for resource, store in self.stores.items() if resource != resources.WORKLOADS]
-        found = (raw for store in stores for raw in store.by_index("prebuilt", key))
+        found = (raw for resource in self._kinds for raw in self.stores[resource].by_index("workloads", key))
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def keys(self) -> set[Key]:
         """The keys of all Workloads that the worker has, or has a job of."""
         found = set(self.stores[resources.WORKLOADS].keys())
-        for resource, store in self.stores.items():
-            if resource != resources.WORKLOADS:
-                found.update(key for raw in store for key in prebuilt_of(raw))
+        for resource, kind in self._kinds.items():
+            found.update(key for raw in self.stores[resource] for key in kind.workloads_of(raw))
         return found
 
     def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
-            keys = (key_of(raw),) if resource == resources.WORKLOADS else prebuilt_of(raw)
-            for key in keys:
-                self._heard(self, Key(*key))
+            kind = self._kinds.get(resource)
+            for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
+                self._heard(self, key)
 
         store.listen(changed)
         return Reflector(

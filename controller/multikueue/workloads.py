@@ -33,6 +33,7 @@ from controller.writes import Writer
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
+from core.jobs.mirrored import Mirrored
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker, condition_of
@@ -64,7 +65,7 @@ class MultiKueue:
         self.metrics = metrics
         self.settings = settings.multikueue
         self.clock = clock
-        self.kinds = tuple(kind for kind in caches.kinds if kind.managed_by is not None)
+        self.kinds = tuple(kind for kind in caches.kinds if kind.elsewhere)
         self.queue = WorkQueue[Key]("multikueue", longest_seconds=30.0)
         self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
         self.turned = WorkQueue[str]("multikueue-turned", longest_seconds=30.0)
@@ -155,9 +156,10 @@ class MultiKueue:
     def _job_changed(self, kind: JobKind) -> Callable[[Raw | None, Raw | None], None]:
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
-            if kind.manager(raw) == MULTIKUEUE_CONTROLLER:
+            if kind.left(raw):
                 for workload in self.caches.workloads.by_index("owner", owner_of(kind, kind.key(raw))):
-                    self.changed(key_of(workload))
+                    if self._concerned(workload):
+                        self.changed(key_of(workload))
 
         return changed
 
@@ -251,9 +253,7 @@ class MultiKueue:
             self.metrics.admitted_by_worker(before.admission.cluster_queue, action.worker)
 
     async def _copy_status(self, action: here.CopyStatus) -> None:
-        found = (action.of["apiVersion"], action.of["kind"])
-        resource = next(kind.resource for kind in self.kinds if (kind.api_version, kind.kind) == found)
-        await self.writer.patch(resource, key_of(action.of), action.patch, subresource="status")
+        await self.writer.patch(action.resource, key_of(action.of), action.patch, subresource="status")
 
     async def reconcile_there(self, remote: Remote, key: Key) -> float | None:
         """Makes the next write about a Workload in one worker."""
@@ -337,7 +337,7 @@ class MultiKueue:
         if check is not None and config is None:
             return None
         state = next((each for each in local.checks if check and each.name == check["metadata"]["name"]), None)
-        kind, owner, job = self._job(raw, local)
+        kind, owner, job, related = self._job(raw, local)
         return Group(
             now=now,
             local=local,
@@ -346,7 +346,7 @@ class MultiKueue:
             kind=kind,
             owner=owner,
             job=job,
-            related=self.caches.related(kind, kind.key(job)) if kind is not None and job is not None else (),
+            related=related,
             workers=self._workers(key, conditions.clusters_of(config), local.cluster_name or self._ran.get(key, "")),
             ran=self._ran.get(key, ""),
             policy=policy,
@@ -371,18 +371,22 @@ class MultiKueue:
         elif name := ((raw or {}).get("status") or {}).get("clusterName"):
             self._ran[key] = name
 
-    def _job(self, raw: Raw, local: Workload) -> tuple[JobKind | None, str, Raw | None]:
-        """The kind of the job of a Workload if it can run elsewhere, what messages call it, and the job."""
-        by, reference = local.owner, meta.controller(raw)
-        if by is None or reference is None:
-            return None, "", None
-        owner = f"{reference['apiVersion']}, Kind={reference['kind']}"
-        kind = next((each for each in self.kinds if (each.group, each.kind) == (by.group, by.kind)), None)
-        if kind is None:
-            return None, owner, None
-        job = Key(by.namespace, by.name)
-        found = self.caches.job_objects(kind, job)
-        return kind, owner, kind_at(kind, job).whole(found, self.clock()) if found else None
+    def _job(self, raw: Raw, local: Workload) -> tuple[Mirrored | None, str, Raw | None, tuple[Raw, ...]]:
+        """The kind of the job of a Workload if it can run elsewhere, what messages call it, the job, and the objects
+        that belong to it.
+        """
+        by, references = local.owner, raw["metadata"].get("ownerReferences") or ()
+        if by is None or not references:
+            return None, "", None, ()
+        reference = meta.controller(raw) or references[0]
+        version, named = reference["apiVersion"], reference["kind"]
+        owner = f"{version if '/' in version else f'/{version}'}, Kind={named}"
+        served = next((each for each in self.kinds if (each.group, each.kind) == (by.group, by.kind)), None)
+        if served is None:
+            return None, owner, None, ()
+        key = Key(by.namespace, by.name)
+        kind, found = kind_at(served, key), self.caches.job_objects(served, key)
+        return kind, owner, kind.whole(found, self.clock()) if found else None, self.caches.related(kind, key)
 
     def _concerned(self, raw: Raw) -> bool:
         """Whether a Workload has a check of MultiKueue, or runs in a worker since it had one."""

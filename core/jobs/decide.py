@@ -348,6 +348,8 @@ def suspended_job(s: Situation) -> Action | None:
             return stop
     if s.found.holds(names.Condition.EVICTED):  # it has released its quota and waits like any other
         return _queue_change(s)
+    if s.found.cluster_name and s.kind.managed_by is None:
+        return Nothing()  # it runs in another cluster, and no field of it says so: here it keeps its gate
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
         if not s.pod_sets:
             return Nothing()  # as in no_workload

@@ -10,9 +10,8 @@ How other forms of jobs are supported:
 * Several pod sets: ``slots`` names one template each. A list that holds templates is patched as a whole.
 * A job is kept from running by one field and its value (``hold``, ``release``): by default ``spec.suspend``; for pods
   the list ``spec.schedulingGates`` with and without Seiretsu's gate.
-* A job that runs in another cluster (MultiKueue) is left alone by the controller here: ``managed_by`` is the field that
-  says so. ``for_worker`` is the job to create there, ``status_from_worker`` the status that the job here gets. Jobs of
-  other controllers are queued and started like others.
+* A job that runs in another cluster (MultiKueue): see ``core.jobs.mirrored``. Jobs of other controllers are queued and
+  started like others.
 * Counts, readiness or templates of another object: its kind is in ``related``, ``belongs_to`` returns its job, and it
   is passed to every function. Until the needed objects exist, ``pod_sets`` returns nothing, and no Workload is created.
 * Start and stop of more than one field: ``start`` and ``stop`` return writes in order, each a patch or a deletion of
@@ -29,7 +28,7 @@ How other forms of jobs are supported:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeAlias
@@ -42,6 +41,7 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
 from core.jobs.fields import Path, Setting, at, changed, dotted, without
+from core.jobs.mirrored import Mirrored
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.jobs.topology_request import NOT_INDEXED, PodIndex, topology_request
 from core.model import Key, Raw
@@ -121,12 +121,11 @@ class Outcome:
     message: str
 
 
-class JobKind(ABC):
+class JobKind(Mirrored):
     """A kind of job; a subclass defines the first group of attributes and the four abstract methods."""
 
     framework: ClassVar[str]
     """Its name in ``integrations.frameworks`` of the Configuration."""
-    resource: ClassVar[Resource]
     form: ClassVar[Form]
     """The types of the fields that are read at admission."""
     pods_path: ClassVar[Path]
@@ -176,30 +175,13 @@ class JobKind(ABC):
     """Whether a job may name a Workload that was created for it."""
     templates_elsewhere: ClassVar[bool] = False
     """Whether its pod templates are in a related object, so that the job alone does not have them."""
-    managed_by: ClassVar[Path | None] = None
-    """The field with the name of the controller that runs the job; None if it cannot be left to another cluster."""
     elastic: ClassVar[bool] = False
     """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
-
-    @property
-    def group(self) -> str:
-        """The API group."""
-        return self.resource.group
 
     @property
     def version(self) -> str:
         """The version of the API."""
         return self.resource.version
-
-    @property
-    def api_version(self) -> str:
-        """The ``apiVersion`` of jobs."""
-        return self.resource.api_version
-
-    @property
-    def kind(self) -> str:
-        """The ``kind`` of jobs."""
-        return self.resource.kind
 
     @property
     def plural(self) -> str:
@@ -238,10 +220,6 @@ class JobKind(ABC):
     def whole(self, objects: Sequence[Raw], now: float) -> Raw:
         """Returns the job that consists of the objects with one key."""
         return objects[0]
-
-    def parts(self, job: Raw) -> Sequence[Raw]:
-        """Returns the objects of which the job consists."""
-        return (job,)
 
     def settles_in(self, job: Raw) -> float | None:
         """After how many seconds something about the job will have changed without a change of an object."""
@@ -387,20 +365,25 @@ class JobKind(ABC):
         """As ``stop``; a kind whose pods get the cause overrides it."""
         return self.stop(job, pod_sets, related)
 
-    def manager(self, job: Raw) -> str | None:
-        """The controller that runs the job, '' for that of its own kind; None if its kind has no such field."""
-        return None if self.managed_by is None else str(at(job, self.managed_by) or "")
-
     def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """Returns the job as it is created in another cluster: as it was before a start here, run by the controller
-        there.
+        there, and without the marks of MultiKueue.
         """
         held = changed(self.restored(job, pod_sets, related), *self.hold(job))
         return held if self.managed_by is None else without(held, self.managed_by)
 
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
-        """Returns the status that the job gets from the one in another cluster; None to leave it as it is."""
+        """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
         return remote.get("status") or {}
+
+    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
+        """Whether the status of the objects in a worker shows that the job has ended."""
+        return self.finished(self.whole(remotes, now)) is not None
+
+    def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
+        """The job, if its status shows pods although it is suspended."""
+        shows = self.suspended(job) and self.active(job, related)
+        return (job, dict.fromkeys(job.get("status") or {})) if shows else None
 
     def let_go(self, job: Raw) -> Sequence[Write]:
         """Returns the writes that remove the finalizer of a job that has finished or is deleted; none if it has

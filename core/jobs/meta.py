@@ -6,7 +6,7 @@ Controller and webhook use the same functions, because both must interpret a job
 from typing import Final
 
 from api.names import Annotation, Label
-from core.model import Raw
+from core.model import Key, Raw
 
 MAX_LABEL_VALUE: Final = 63
 
@@ -52,6 +52,12 @@ def prebuilt_workload(job: Raw, *, annotation_first: bool) -> tuple[str, str]:
     if annotation and (annotation_first or len(annotation) > MAX_LABEL_VALUE):
         return annotation, f"metadata.annotations[{Annotation.PREBUILT_WORKLOAD}]"
     return label, f"metadata.labels[{Label.PREBUILT_WORKLOAD}]"
+
+
+def prebuilt_workloads(job: Raw) -> tuple[Key, ...]:
+    """The Workload that the job names as prebuilt, whichever of label and annotation counts."""
+    found = {prebuilt_workload(job, annotation_first=first)[0] for first in (True, False)}
+    return tuple(Key(job["metadata"]["namespace"], name) for name in sorted(found) if name)
 
 
 def pod_group(pod: Raw, *, annotation_first: bool = True) -> str:

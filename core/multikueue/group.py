@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api import names
-from api.names import MULTIKUEUE_CONTROLLER, Condition, PendingReason
-from core.jobs.kind import JobKind
+from api.names import Condition, PendingReason
+from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Raw, Workload
 from core.wire.timestamps import maybe_epoch
 
@@ -74,7 +74,7 @@ class Group:
     local: Workload | None = None
     raw: Raw | None = None
     check: CheckState | None = None
-    kind: JobKind | None = None
+    kind: Mirrored | None = None
     owner: str = ""
     job: Raw | None = None
     related: tuple[Raw, ...] = ()
@@ -93,7 +93,7 @@ class Group:
         """Whether workers may have the job: without a check only one that was chosen before the check was removed."""
         if self.check is not None or self.local is None:
             return self.check is not None
-        ours = self.kind is not None and self.job is not None and self.kind.manager(self.job) == MULTIKUEUE_CONTROLLER
+        ours = self.kind is not None and self.job is not None and self.kind.left(self.job)
         return bool(self.local.cluster_name) or (ours and self.local.holds(Condition.EVICTED))
 
     def worker(self, name: str) -> Worker | None:

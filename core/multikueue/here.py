@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import MULTIKUEUE_CONTROLLER, CheckState, Condition, FinishedReason
+from api.objects import Resource
 from core.jobs.template import merge_diff
 from core.model import CheckState as State
 from core.model import Raw, Workload
@@ -48,6 +49,7 @@ class Update:
 class CopyStatus:
     """A patch of the status of an object of the job here."""
 
+    resource: Resource
     of: Raw
     patch: Raw
 
@@ -84,9 +86,9 @@ def unsupported(g: Group) -> Action | None:
         return _checked(g, CheckState.REJECTED, f"No multikueue adapter found{named}", "reject")
     if g.job is None:
         return Wait()
-    by = g.kind.manager(g.job)
-    if by is None or by == MULTIKUEUE_CONTROLLER:
+    if g.kind.left(g.job):
         return None
+    by = g.kind.manager(g.job)
     path = ".".join(map(str, g.kind.managed_by or ()))
     text = f'The owner is not managed by Kueue: Expecting {path} to be "{MULTIKUEUE_CONTROLLER}" not "{by}"'
     return _checked(g, CheckState.REJECTED, text, "reject")
@@ -255,16 +257,19 @@ def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
         wanted = g.kind.status_from_worker(part, remote) if remote is not None else None
         changes = merge_diff(part.get("status") or {}, wanted) if wanted is not None else {}
         if changes:
-            return CopyStatus(part, guarded({"status": changes}, part, version=False))
+            return _copied(g, part, changes)
     return None
+
+
+def _copied(g: Group, part: Raw, changes: Raw) -> CopyStatus:
+    assert g.kind is not None
+    return CopyStatus(g.kind.resource, part, guarded({"status": changes}, part, version=False))
 
 
 def _cleared(g: Group) -> CopyStatus | None:
     """The job of an evicted Workload that no worker has any more, or whose worker is lost, has no pods."""
-    if g.kind is None or g.job is None or not g.kind.suspended(g.job) or not g.kind.active(g.job, g.related):
-        return None
-    status: Raw = g.job.get("status") or {}
-    return CopyStatus(g.job, guarded({"status": dict.fromkeys(status)}, g.job, version=False))
+    found = g.kind.shown(g.job, g.related) if g.kind is not None and g.job is not None else None
+    return _copied(g, found[0], found[1]) if found is not None else None
 
 
 def _left(g: Group, worker: Worker) -> float:
@@ -279,7 +284,7 @@ def _ends_later(g: Group, worker: Worker) -> bool:
     if g.kind is None or not worker.jobs or found is None:
         return False
     ended = found["reason"] in (FinishedReason.SUCCEEDED, FinishedReason.FAILED)
-    return ended and g.kind.finished(g.kind.whole(worker.jobs, g.now)) is None
+    return ended and not g.kind.ended_there(worker.jobs, g.now)
 
 
 def _with(g: Group, state: str, message: str, since: float | None = None) -> Workload:

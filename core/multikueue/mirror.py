@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from api.names import Annotation, Label
+from api.names import Label
 from core.jobs import meta
-from core.jobs.kind import JobKind
+from core.jobs.mirrored import Mirrored
 from core.model import Raw
 
 
@@ -21,16 +21,17 @@ def differing(wanted: Raw, found: Raw) -> set[str]:
     return {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)} - {"preemptionGates"}
 
 
-def jobs(kind: JobKind, job: Raw, of: Raw, origin: str) -> list[Raw]:
+def jobs(kind: Mirrored, job: Raw, of: Raw, origin: str) -> list[Raw]:
     """Returns the objects to create in a worker for a job and its Workload: they name that Workload."""
     name = of["metadata"]["name"]
-    marks = {Label.PREBUILT_WORKLOAD: name} if len(name) <= meta.MAX_LABEL_VALUE else {}
     found = []
     for part in kind.parts(kind.for_worker(job, of["spec"]["podSets"])):
+        marks, notes = kind.naming(part, name)
         labels = {**meta.labels(part), **marks, Label.MULTIKUEUE_ORIGIN: origin}
-        annotations = {**meta.annotations(part), Annotation.PREBUILT_WORKLOAD: name}
-        marked = {**part, "metadata": {**part["metadata"], "labels": labels, "annotations": annotations}}
-        found.append({**_copy(marked), "spec": part["spec"]})
+        annotations = {**meta.annotations(part), **notes}
+        metadata = {**part["metadata"], "labels": labels, "annotations": annotations}
+        typed = {"apiVersion": kind.api_version, "kind": kind.kind}
+        found.append({**_copy({**typed, "metadata": metadata}), "spec": part["spec"]})
     return found
 
 

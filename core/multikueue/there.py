@@ -134,7 +134,9 @@ def outdated(g: Group, w: Worker) -> Action | Done | None:
 
 
 def chosen(g: Group, w: Worker) -> Action | Done | None:
-    """The chosen worker gets the job as soon as it admits the Workload; the others lose their copies."""
+    """The chosen worker gets the job as soon as it admits the Workload, and loses pods of a group that are deleted
+    here; the others lose their copies.
+    """
     assert g.local is not None
     if not g.local.cluster_name:
         return None
@@ -144,7 +146,10 @@ def chosen(g: Group, w: Worker) -> Action | Done | None:
         return Done()
     if w.since(Condition.ADMITTED) is None or meta.deleting(g.job) or meta.deleting(w.workload):
         return Done()
-    there = {each["metadata"]["name"] for each in w.jobs}
+    here, there = ({each["metadata"]["name"] for each in found} for found in (g.kind.parts(g.job), w.jobs))
+    unwanted = tuple(each for each in w.jobs if each["metadata"]["name"] not in here and not meta.deleting(each))
+    if unwanted:
+        return Withdraw(unwanted, None)
     wanted = mirror.jobs(g.kind, g.job, g.raw, g.policy.origin)
     missing = tuple(each for each in wanted if each["metadata"]["name"] not in there)
     return Begin(missing) if missing else Done()

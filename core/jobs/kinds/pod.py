@@ -1,8 +1,9 @@
 """Pods that belong to no job: each has a Workload and waits behind a scheduling gate.
 
 A pod cannot be suspended again. A stop marks it with the reason and deletes it; its controller may create another one.
-The finalizer keeps a pod until its Workload has its result. Only pods with the label ``kueue.x-k8s.io/managed`` are
-watched: admission sets it on pods that are to be queued, and pods of a queued job do not have it.
+The finalizer keeps a pod until its Workload has its result. A pod that runs in another cluster keeps its gate here, and
+has the status of the pod there. Only pods with the label ``kueue.x-k8s.io/managed`` are watched: admission sets it on
+pods that are to be queued, and pods of a queued job do not have it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _RESOURCE: Final = Resource("", "v1", "pods", "Pod")
 _OURS: Final = frozenset({SchedulingGate.ADMISSION, SchedulingGate.TOPOLOGY})
 _TOKEN: Final = "kube-api-access-"
 """The volume with a pod's token: its name differs for each pod, and admission does not depend on it."""
+_OF_THIS_CLUSTER: Final = ("qosClass", "resourceClaimStatuses")
+"""The fields of a pod's status that the API server of its cluster sets."""
 _READ: Final = ("Ready", "ContainersReady", TERMINATION_TARGET)
 MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
 TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
@@ -85,6 +88,11 @@ class Pod(JobKind):
             if each.get("type") in _READ
         ]
         kept = share({"spec": _without_token(spec)})["spec"]
+        read = {
+            "phase": status.get("phase", ""),
+            **({"message": status["message"]} if status.get("message") else {}),
+            "conditions": conditions,
+        }
         return {
             "metadata": {
                 **{key: value for key, value in metadata.items() if key != "annotations"},
@@ -93,13 +101,7 @@ class Pod(JobKind):
                 **share({key: metadata[key] for key in ("ownerReferences", "finalizers") if metadata.get(key)}),
             },
             "spec": {**kept, "nodeName": node} if node else kept,
-            "status": share(
-                {
-                    "phase": status.get("phase", ""),
-                    **({"message": status["message"]} if status.get("message") else {}),
-                    "conditions": conditions,
-                }
-            ),
+            "status": status if gated(raw) and has_run(raw) else share(read),
         }
 
     def covers(self, job: Raw, frameworks: Collection[str]) -> bool:
@@ -123,8 +125,10 @@ class Pod(JobKind):
         return [_pod_set(at(job, each.path), each) for each in self.slots(job, related) if at(job, each.path)]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        """Returns False, as in Kueue: a pod that is stopped is deleted, and its Workload with it."""
-        return False
+        """Whether it runs in another cluster. One of this cluster is deleted when it is stopped, and its Workload with
+        it, so as in Kueue its end is not waited for.
+        """
+        return runs_elsewhere(job)
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """How the pod ended, by its phase."""
@@ -173,6 +177,41 @@ class Pod(JobKind):
     def let_go(self, job: Raw) -> Sequence[Write]:
         """Removes the finalizer."""
         return without_finalizer(job)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether pods can run in another cluster: yes, although no field of a pod says so."""
+        return True
+
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """Returns the pod with its gates."""
+        return job
+
+    def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
+        """Returns the status of the pod there as soon as that has a node, with the class of service that the API server
+        set here.
+
+        A condition PodScheduled that is not true is left out: an autoscaler of this cluster would add a node for it.
+        """
+        if meta.deleting(job) or not has_run(remote):
+            return None
+        there, here = remote["status"], job.get("status") or {}
+        conditions = [
+            each
+            for each in there.get("conditions") or ()
+            if each.get("type") != "PodScheduled" or each.get("status") == "True"
+        ]
+        wanted = {**there, "conditions": conditions}
+        shown = {key: value for key, value in wanted.items() if key not in _OF_THIS_CLUSTER}
+        return shown | {key: here[key] for key in _OF_THIS_CLUSTER if key in here}
+
+    def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
+        """The first pod that shows a node although it waits again."""
+        pod = next((each for each in self.parts(job) if runs_elsewhere(each)), None)
+        if pod is None:
+            return None
+        removed = dict.fromkeys(key for key in pod["status"] if key not in _OF_THIS_CLUSTER)
+        return pod, {**removed, "phase": "Pending"}
 
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
         """Fields of a pod whose owner is queued: the gate and the role. Its owner sets queue, group and classes.
@@ -252,6 +291,17 @@ def phase(pod: Raw) -> str:
 def ended(pod: Raw) -> bool:
     """Whether the pod has succeeded or failed."""
     return phase(pod) in ("Succeeded", "Failed")
+
+
+def has_run(pod: Raw) -> bool:
+    """Whether the pod's status shows that it is or was on a node."""
+    status = pod.get("status") or {}
+    return phase(pod) not in ("", "Pending") or bool(status.get("startTime") or status.get("containerStatuses"))
+
+
+def runs_elsewhere(pod: Raw) -> bool:
+    """Whether the status of the pod is that of a pod in another cluster that has not ended: it has its gate here."""
+    return gated(pod) and has_run(pod) and not ended(pod)
 
 
 def uses_node(pod: Raw) -> bool:

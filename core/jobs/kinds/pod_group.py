@@ -29,6 +29,7 @@ from core.jobs.kinds.pod import (
     phase,
     ready,
     role,
+    runs_elsewhere,
     stopped,
     target,
     unretriable,
@@ -91,8 +92,8 @@ class PodGroup(Pod):
         return [Slot(name, counts[name], ("members", first[name]), index=INDEX) for name in sorted(counts)]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        """Whether a pod runs, except for pods that should have ended."""
-        return any(alive(pod, job["now"]) for pod in job["members"])
+        """Whether a pod runs, here or in another cluster, except for pods that should have ended."""
+        return any(alive(pod, job["now"]) or runs_elsewhere(pod) for pod in job["members"])
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """Finished when all pods have succeeded, or none is left of a group whose pods may not be replaced."""
@@ -145,6 +146,11 @@ class PodGroup(Pod):
     def let_go(self, job: Raw) -> Sequence[Write]:
         """Removes the finalizers of all pods."""
         return [write for pod in job["members"] for write in without_finalizer(pod)]
+
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """Returns the group of the pods that are to run: those that have ended are not created again."""
+        waiting = [pod for pod in job["members"] if gated(pod) and not ended(pod) and not meta.deleting(pod)]
+        return {**job, "members": waiting}
 
     def own(self, job: Raw, manifest: Raw) -> Raw:
         """Returns the Workload with the group's name, owned by all pods and controlled by none."""

@@ -109,6 +109,12 @@ def test_a_start_is_one_write_that_adds_the_nodes_and_removes_only_our_gates() -
     assert write.body["metadata"]["resourceVersion"] == "5"
 
 
+def test_a_pod_that_runs_in_another_cluster_keeps_its_gates_here() -> None:
+    raw = admitted(workload_of(pod()))
+    raw["status"]["clusterName"] = "worker1"
+    assert decided(pod(), raw) == Nothing()
+
+
 def running(found: Raw, raw: Raw) -> Raw:
     (write,) = decided(found, raw).writes
     return {**merged(found, write.body), "status": {"phase": "Running"}}
@@ -204,7 +210,7 @@ def test_the_caches_keep_what_is_read_and_share_what_is_equal() -> None:
             "containers": [{**CONTAINER, "volumeMounts": mounts}],
             "volumes": [{"name": f"kube-api-access-{name}"}, {"name": "data"}],
         }
-        found = pod(name=name, uid=name, spec=spec)
+        found = pod(name=name, uid=name, spec=spec, gated=False)
         found["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 1000}
         found["status"] = {
             "phase": "Running",

@@ -8,9 +8,10 @@ from api.names import MULTIKUEUE_CONTROLLER
 from api.objects import Raw
 from core.jobs.fields import at, changed
 from core.jobs.kind import JobKind
-from core.jobs.kinds import ALL, BATCH_JOB
+from core.jobs.kinds import ALL, BATCH_JOB, POD
 
 ELSEWHERE = [kind for kind in ALL if kind.managed_by is not None]
+WITHOUT_FIELD = [kind for kind in ALL if kind.elsewhere and kind.managed_by is None]
 
 
 def test_the_kinds_that_run_elsewhere() -> None:
@@ -18,6 +19,7 @@ def test_the_kinds_that_run_elsewhere() -> None:
         *("AppWrapper", "JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob"),
         *("RayCluster", "RayJob", "RayService", "TFJob", "XGBoostJob"),
     ]
+    assert WITHOUT_FIELD == [POD]
 
 
 @pytest.mark.parametrize("kind", [each for each in ELSEWHERE if each is not BATCH_JOB], ids=lambda kind: kind.kind)

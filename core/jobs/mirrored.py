@@ -1,0 +1,89 @@
+"""Objects that may run in another cluster: how one is created there, and how its status comes back.
+
+``Mirrored`` is all that MultiKueue knows of a kind. Every kind of job is one (``core.jobs.kind``), and so are the kinds
+whose pods form groups (``core.jobs.mirrored_owners``). There are three ways to leave a job to another cluster:
+
+* A field of the job names the controller that runs it (``managed_by``). The job here is started when it is admitted,
+  but no controller of this cluster runs it, and it gets the status of the job in the worker.
+* Pods have no such field: the pod here keeps its scheduling gate, and gets the status of the pod in the worker.
+* StatefulSets and LeaderWorkerSets are created in the worker, too, and their pods here keep their gates. Their own
+  controllers here write their status, so none comes back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
+from api.objects import Resource
+from core.jobs import meta
+from core.jobs.fields import Path, at
+from core.model import Key, Raw
+
+
+class Mirrored(ABC):
+    """A kind of object that may run in another cluster."""
+
+    resource: Resource
+    managed_by: Path | None = None
+    """The field with the name of the controller that runs the job; None if it has no such field."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether objects of this kind can run in another cluster at all."""
+        return self.managed_by is not None
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.resource.group
+
+    @property
+    def kind(self) -> str:
+        """The ``kind`` of the objects."""
+        return self.resource.kind
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of the objects."""
+        return self.resource.api_version
+
+    def manager(self, job: Raw) -> str | None:
+        """The controller that runs the job, '' for that of its own kind; None if its kind has no such field."""
+        return None if self.managed_by is None else str(at(job, self.managed_by) or "")
+
+    def left(self, job: Raw) -> bool:
+        """Whether no controller of this cluster runs the job."""
+        return self.manager(job) in (None, MULTIKUEUE_CONTROLLER)
+
+    def parts(self, job: Raw) -> Sequence[Raw]:
+        """Returns the objects of which the job consists."""
+        return (job,)
+
+    @abstractmethod
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw]) -> Raw:
+        """Returns the job as it is created in another cluster, without the marks of MultiKueue."""
+
+    def naming(self, part: Raw, workload: str) -> tuple[Raw, Raw]:
+        """Returns the labels and annotations by which an object in a worker names the Workload that is there."""
+        label = {Label.PREBUILT_WORKLOAD: workload} if len(workload) <= meta.MAX_LABEL_VALUE else {}
+        return label, {Annotation.PREBUILT_WORKLOAD: workload}
+
+    def workloads_of(self, remote: Raw) -> Iterable[Key]:
+        """The Workloads for which an object in a worker was made."""
+        return meta.prebuilt_workloads(remote)
+
+    @abstractmethod
+    def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
+        """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
+
+    @abstractmethod
+    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
+        """Whether the status of the objects in a worker shows that the job has ended."""
+
+    def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
+        """The first object whose status still shows pods of a worker although the job is stopped, with the status that
+        removes them; None if there is none.
+        """
+        return None
