@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from api import names
 from api.configuration import Configuration
+from api.configuration.multikueue import ClusterProfile
 from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
@@ -16,6 +17,7 @@ from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.multikueue.group import Policy
+from core.multikueue.profile import Provider
 from core.wire import decode, pod_requests
 from core.workload.actions import LifePolicy, PodsReadyPolicy
 from core.workload.transitions import Backoff
@@ -44,6 +46,7 @@ class MultiKueueSettings:
     gc_interval: float = 60.0
     any_path: bool = False
     enabled: bool = True
+    profiles: tuple[Provider, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,16 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
         gc_interval=section.gc_interval.total_seconds(),
         any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),
         enabled=enabled("MultiKueue", gates),
+        profiles=_providers(section.cluster_profile) if enabled("MultiKueueClusterProfile", gates) else None,
+    )
+
+
+def _providers(section: ClusterProfile | None) -> tuple[Provider, ...]:
+    """The commands that print the credentials for clusters of the inventory."""
+    found = (section.access_providers or section.credentials_providers) if section is not None else ()
+    return tuple(
+        Provider(each.name, each.exec_config.model_dump(by_alias=True, exclude_none=True, mode="json"))
+        for each in found
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -29,9 +31,10 @@ from controller.kube.workqueue import WorkQueue
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
-from core.multikueue import conditions, kubeconfig
+from core.multikueue import conditions, kubeconfig, profile
 from core.multikueue.conditions import CONNECTED, Active
 from core.multikueue.group import Worker
+from core.multikueue.profile import Provider
 
 log = structlog.get_logger(__name__)
 
@@ -79,9 +82,12 @@ class Clusters:
         heard: Callable[[Remote, Key], None],
         turned: Callable[[str], None],
         any_path: bool = False,
+        profiles: Sequence[Provider] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``reconcile`` is called for keys in the queue of a Remote, ``turned`` when a cluster is lost or back."""
+        """``reconcile`` is called for keys in the queue of a Remote, ``turned`` when a cluster is lost or back.
+        ``profiles`` are the providers for ClusterProfiles; None if these are not used.
+        """
         self.store: Store[Raw] = caches.stores[resources.MULTIKUEUE_CLUSTERS]
         self.writer = writer
         self.client = client
@@ -94,6 +100,11 @@ class Clusters:
         self._heard = heard
         self._turned = turned
         self._any_path = any_path
+        self._providers = profiles
+        self._profiles: Reflector[Raw] | None = None
+        self._profiles_denied = ""
+        self._directory: Path | None = None
+        """Has the kubeconfigs of clusters whose credentials a command prints: the file is read at each renewal."""
         self._known: dict[str, Cluster] = {}
         self._missing: dict[str, float] = {}
         """Since when clusters that were asked for are not known."""
@@ -132,6 +143,11 @@ class Clusters:
 
     async def run(self) -> None:
         """Connects clusters until cancelled."""
+        with tempfile.TemporaryDirectory(prefix="seiretsu-") as directory:
+            self._directory = Path(directory)
+            await self._run()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self.queue.run(1, self.reconcile), name="multikueue-clusters")
@@ -151,7 +167,7 @@ class Clusters:
         try:
             text = self._kubeconfig(raw)
             if text != cluster.text:
-                connection = _connection(name, text)
+                connection = self._connection(name, raw, text)
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, connection)
         except UnknownError:
@@ -220,9 +236,7 @@ class Clusters:
     def _kubeconfig(self, raw: Raw) -> str:
         source = _source(raw)
         if source.get("clusterProfileRef"):
-            raise UnusableError(
-                "MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled"
-            )
+            return self._of_profile(source["clusterProfileRef"]["name"])
         found = source.get("kubeConfig")
         if not found:
             raise UnusableError("BadKubeConfig", "kubeconfig reference is nil")
@@ -248,6 +262,50 @@ class Clusters:
             return base64.b64decode(data).decode()
         except ValueError as error:
             raise UnusableError("BadKubeConfig", f'key "{SECRET_KEY}" of secret "{name}": {error}') from None
+
+    def _of_profile(self, name: str) -> str:
+        if self._providers is None:
+            raise UnusableError(
+                "MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled"
+            )
+        if self._profiles is None:
+            self._profiles = self._follow_profiles()
+        if not self._profiles.synced.is_set():
+            if self._profiles_denied:
+                raise UnusableError("BadClusterProfile", self._profiles_denied)
+            raise UnknownError
+        found = self._profiles.store.get((self.namespace, name))
+        if found is None:
+            resource = resources.CLUSTER_PROFILES
+            raise UnusableError("BadClusterProfile", f'{resource.kind}.{resource.group} "{name}" not found')
+        document, wrong = profile.kubeconfig(found, self._providers)
+        if wrong:
+            raise UnusableError("BadClusterProfile", wrong)
+        return json.dumps(document, sort_keys=True)
+
+    def _follow_profiles(self) -> Reflector[Raw]:
+        """Follows the ClusterProfiles of the namespace, from the first MultiKueueCluster on that refers to one."""
+        assert self._group is not None
+        store: Store[Raw] = Store(resources.CLUSTER_PROFILES.plural, verbatim)
+        reflector = Reflector(
+            self.client,
+            resources.CLUSTER_PROFILES,
+            store,
+            namespace=self.namespace,
+            optional=True,
+            on_synced=self.all_changed,
+            on_connection=self._profiles_read,
+        )
+        store.listen(lambda old, new: self.all_changed())
+        self._group.create_task(reflector.run(), name="multikueue-clusterprofiles")
+        return reflector
+
+    def _profiles_read(self, error: ApiError | None) -> None:
+        if isinstance(error, Forbidden) and not self._profiles_denied:
+            self._profiles_denied = str(error)
+            self.all_changed()
+        elif error is None:
+            self._profiles_denied = ""
 
     def _of_file(self, path: str) -> str:
         try:
@@ -289,6 +347,15 @@ class Clusters:
             self._unreadable.pop(name, None)
             task.cancel()
 
+    def _connection(self, name: str, raw: Raw, text: str) -> config.Connection:
+        """The connection that the kubeconfig of a MultiKueueCluster describes. Raises ``UnusableError``."""
+        if not raw["spec"]["clusterSource"].get("clusterProfileRef"):
+            return _connection(name, text, Path(f"kubeconfig of {name}"))
+        assert self._directory is not None
+        path = self._directory / name
+        path.write_text(text)
+        return _connection(name, text, path, commands=True)
+
     async def _read_files(self) -> None:
         while True:
             await asyncio.sleep(FILES_SECONDS)
@@ -303,14 +370,13 @@ def _source(raw: Raw) -> Raw:
     return found
 
 
-def _connection(name: str, text: str) -> config.Connection:
-    """The connection that a kubeconfig describes. Raises ``UnusableError``."""
-    path = Path(f"kubeconfig of {name}")
+def _connection(name: str, text: str, path: Path, *, commands: bool = False) -> config.Connection:
+    reason = "BadRestConfig" if commands else "InsecureKubeConfig"
     try:
         document = config.parsed(path, text)
-        wrong = kubeconfig.insecure(document)
+        wrong = kubeconfig.insecure(document, commands=commands)
         if wrong:
-            raise UnusableError("InsecureKubeConfig", wrong)
+            raise UnusableError(reason, wrong)
         return config.from_documents([(path, document)])
     except config.ConfigError as error:
-        raise UnusableError("InsecureKubeConfig", f"failed to parse kubeconfig(apiconfig): {error}") from None
+        raise UnusableError(reason, f"failed to parse kubeconfig(apiconfig): {error}") from None

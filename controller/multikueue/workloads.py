@@ -80,6 +80,7 @@ class MultiKueue:
             heard=self._heard,
             turned=self.turned.add,
             any_path=self.settings.any_path,
+            profiles=self.settings.profiles,
             clock=clock,
         )
         self._orphans: set[tuple[str, Key]] = set()

@@ -16,8 +16,8 @@ ALLOWED: Final = PurePosixPath("/etc/multikueue/kubeconfigs")
 _HOST: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-def insecure(document: Raw) -> str:
-    """Returns why a kubeconfig is not used, '' if it may be."""
+def insecure(document: Raw, *, commands: bool = False) -> str:
+    """Returns why a kubeconfig is not used, '' if it may be; ``commands`` are those of the Configuration."""
     if wrong := _misshapen(document):
         return wrong
     for entry in document.get("users") or ():
@@ -31,7 +31,7 @@ def insecure(document: Raw) -> str:
             ("client-certificate", "client-certificate file paths are not allowed, use client-certificate-data"),
             ("client-key", "client-key file paths are not allowed, use client-key-data"),
         ):
-            if user.get(field):
+            if user.get(field) and not (commands and field == "exec"):
                 return text
     for entry in document.get("clusters") or ():
         name, cluster = entry.get("name"), entry.get("cluster") or {}

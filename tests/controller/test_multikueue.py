@@ -19,6 +19,7 @@ from controller.events import Event
 from controller.kube import config
 from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Unreachable
+from controller.kube.store import Store, verbatim
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Cluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
@@ -29,6 +30,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.multikueue import here as rules_here
 from core.multikueue import there as rules_there
 from core.multikueue.here import REFUSED_SECONDS
+from core.multikueue.profile import Provider
 from core.state.state import State
 from core.wire.merge import merged
 from tests.core.multikueue.groups import NOW, conditions, copy, job, there, workload
@@ -266,6 +268,36 @@ async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_th
         world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
         await clusters.reconcile("w1")
         assert not clusters._secrets
+
+
+async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provider(tmp_path: Path) -> None:
+    world = World("w1")
+    clusters = world.multikueue.clusters
+
+    async def reported() -> tuple[str, str]:
+        await clusters.reconcile("w1")
+        (condition,) = world.api.patches[-1][1]["status"]["conditions"]
+        return condition["reason"], condition["message"].removeprefix("load client config failed: ")
+
+    world.cluster("w1", {"clusterProfileRef": {"name": "spoke"}})
+    wanted = "MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled"
+    assert await reported() == wanted
+    profiles = Store[Raw]("clusterprofiles", verbatim)
+    synced = Mock(is_set=lambda: True)
+    clusters._profiles, clusters._providers = cast(Any, Mock(store=profiles, synced=synced)), ()
+    assert await reported() == ("BadClusterProfile", 'ClusterProfile.multicluster.x-k8s.io "spoke" not found')
+    metadata = {"name": "spoke", "namespace": clusters.namespace, "uid": "u", "resourceVersion": "1"}
+    status = {"accessProviders": [{"name": "cloud", "cluster": {"server": "http://spoke"}}]}
+    profiles.observe("ADDED", {"metadata": metadata, "status": status})
+    assert await reported() == ("BadClusterProfile", "no access provider configured")
+    clusters._directory, clusters._providers = tmp_path, (Provider("cloud", {"command": "login"}),)
+    async with asyncio.TaskGroup() as group:
+        clusters._group = group
+        await clusters.reconcile("w1")
+        remote = clusters.remote("w1")
+        assert remote is not None and remote.client.connection.server == "http://spoke"
+        assert isinstance(remote.client.connection.credentials, config.PluginCredentials)
+        await clusters._drop("w1")
 
 
 class Answers:
