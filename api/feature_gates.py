@@ -196,10 +196,6 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
         "only has concurrentAdmissionPolicy validated and preemption gates respected: concurrent admission is not part"
         " of this release",
     ),
-    "MultiKueueOrchestratedPreemption": (
-        False,
-        "only has preemption gates respected: a manager opens none in its worker clusters",
-    ),
     "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
     "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),
     "FlavorFungibilityPreserveScanProgress": (

@@ -267,6 +267,8 @@ class MultiKueue:
             if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
                 self._orphans.discard((remote.name, key))
             return None
+        if isinstance(action, there.Later):
+            return action.seconds
         if isinstance(action, there.Offer) and (wait := remote.again.get(key, 0.0) - self.clock()) > 0:
             return wait
         await self._apply_there(remote, key, group, action)
@@ -294,6 +296,8 @@ class MultiKueue:
                 await writer.patch(resources.WORKLOADS, key, action.patch, subresource=action.subresource)
             case there.Withdraw():
                 await self._withdraw(remote, key, action)
+            case there.Later():
+                pass
             case _:
                 assert_never(action)
 

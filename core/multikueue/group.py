@@ -22,6 +22,8 @@ class Policy:
     worker_lost_timeout: float = 900.0
     dispatcher: str = names.DISPATCHER_ALL_AT_ONCE
     step_size: int = 3
+    orchestrated: bool = False
+    """Whether workers may preempt others for a Workload only one after the other: each copy has a preemption gate."""
     config_order: bool = True
     """Whether the incremental dispatcher keeps the order of the MultiKueueConfig; else clusters are sorted by name."""
 

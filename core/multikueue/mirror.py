@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from api.names import Label
+from api.names import Label, PreemptionGate
 from core.jobs import meta
 from core.jobs.mirrored import Mirrored
 from core.model import Raw
+from core.multikueue.group import Policy
 
 
-def workload(raw: Raw, origin: str) -> Raw:
-    """Returns the Workload to create in a worker: the same spec, and no owner, because its job is created later."""
+def workload(raw: Raw, policy: Policy) -> Raw:
+    """Returns the Workload to create in a worker: the same spec, and no owner, because its job is created later. Its
+    preemption gates are its own.
+    """
     labels = {key: value for key, value in meta.labels(raw).items() if key != Label.JOB_UID}
     spec = {key: value for key, value in raw["spec"].items() if key != "preemptionGates"}
-    copied = {**raw, "metadata": {**raw["metadata"], "labels": labels | {Label.MULTIKUEUE_ORIGIN: origin}}}
+    if policy.orchestrated:
+        spec["preemptionGates"] = [{"name": PreemptionGate.MULTIKUEUE}]
+    copied = {**raw, "metadata": {**raw["metadata"], "labels": labels | {Label.MULTIKUEUE_ORIGIN: policy.origin}}}
     return {**_copy(copied), "spec": spec}
 
 

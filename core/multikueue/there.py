@@ -1,7 +1,8 @@
 """Decides the next write about a Workload in one worker cluster: a chain of rules, of which the first that answers
 decides.
 
-It depends on what is written here (nominations, the chosen worker), never on another worker.
+It depends on what is written here (nominations, the chosen worker), never on another worker; only ``may_preempt``
+compares workers.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from api.names import CheckState, Condition, EvictedReason
+from api.names import CheckState, Condition, EvictedReason, GatePosition, PreemptionGate
 from core.jobs import meta
 from core.model import Raw
 from core.multikueue import mirror
-from core.multikueue.group import Group, Worker
+from core.multikueue.group import Group, Worker, first
 from core.wire.finalizers import released
 from core.wire.guard import guarded
-from core.wire.timestamps import stamp
+from core.wire.timestamps import maybe_epoch, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,19 @@ class Withdraw:
     release: Raw | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing to do yet; in so many seconds time alone will change that."""
+
+    seconds: float
+
+
+PREEMPTION_SECONDS: Final = 300.0
+"""How long one worker alone may preempt others for a Workload, before the next one may."""
 IN_PLACE: Final = frozenset({"priority", "priorityClassRef"})
 """The fields of a copy that are changed without creating it again."""
 
-Action = Offer | Begin | Change | Withdraw
+Action = Offer | Begin | Change | Withdraw | Later
 Rule = Callable[[Group, Worker], "Action | Done | None"]
 
 
@@ -123,7 +133,7 @@ def outdated(g: Group, w: Worker) -> Action | Done | None:
     evicted = g.local.cluster_name == w.name and w.since(Condition.EVICTED) is not None
     if evicted or w.since(Condition.FINISHED) is not None:
         return Done()
-    wanted = mirror.workload(g.raw, g.policy.origin)["spec"]
+    wanted = mirror.workload(g.raw, g.policy)["spec"]
     changed = mirror.differing(wanted, w.workload["spec"])
     if changed <= {"priority"} and wanted.get("priorityClassRef"):
         return None  # the class of that name in the worker may have another value
@@ -162,10 +172,48 @@ def offered(g: Group, w: Worker) -> Action | None:
         return None
     if w.name not in g.local.nominated:
         return _withdrawn(w) if g.local.nominated else None
-    return Offer(mirror.workload(g.raw, g.policy.origin)) if w.workload is None else None
+    return Offer(mirror.workload(g.raw, g.policy)) if w.workload is None else None
 
 
-RULES: tuple[Rule, ...] = (unreachable, rejected, over, evicted_here, outdated, chosen, offered)
+def may_preempt(g: Group, w: Worker) -> Action | None:
+    """Of the workers that could admit the Workload only by preemption the one that reported it first may, and five
+    minutes later the next one.
+    """
+    if not g.policy.orchestrated or not g.unassigned or w.workload is None or not _is_blocked(w):
+        return None
+    if first([each for each in g.workers if _is_blocked(each)], Condition.BLOCKED_ON_PREEMPTION_GATES) != w:
+        return Later(PREEMPTION_SECONDS)
+    opened = [since for each in g.workers if (since := _open_since(each)) is not None]
+    left = max(opened) + PREEMPTION_SECONDS - g.now if opened else 0.0
+    if left > 0:
+        return Later(left)
+    others = [each for each in _gate_states(w) if each["name"] != PreemptionGate.MULTIKUEUE]
+    gate = {
+        "name": PreemptionGate.MULTIKUEUE,
+        "position": GatePosition.OPEN,
+        "lastTransitionTime": stamp(g.now),
+    }
+    return Change(guarded({"status": {"preemptionGates": [*others, gate]}}, w.workload), "status")
+
+
+RULES: tuple[Rule, ...] = (unreachable, rejected, over, evicted_here, outdated, chosen, offered, may_preempt)
+
+
+def _gate_states(w: Worker) -> list[Raw]:
+    return list(((w.workload or {}).get("status") or {}).get("preemptionGates") or ())
+
+
+def _open_since(w: Worker) -> float | None:
+    """Since when the gate of the copy in a worker is open; None if it is closed."""
+    gate = next((each for each in _gate_states(w) if each["name"] == PreemptionGate.MULTIKUEUE), None)
+    if gate is None or gate["position"] != GatePosition.OPEN:
+        return None
+    return maybe_epoch(gate["lastTransitionTime"]) or 0.0
+
+
+def _is_blocked(w: Worker) -> bool:
+    """Whether the copy in a worker waits for its gate to preempt others."""
+    return w.since(Condition.BLOCKED_ON_PREEMPTION_GATES) is not None and _open_since(w) is None
 
 
 def _withdrawn(w: Worker) -> Withdraw | None:
