@@ -135,10 +135,15 @@ class Recorder:
         else:
             series.message, series.last, series.at, series.count = message, now, at, series.count + 1
         self._series.move_to_end(said)
-        while len(self._series) > REMEMBERED + len(self._waiting):
+        while len(self._series) > REMEMBERED + len(self._waiting) or self._oldest_is_over(at):
             self._series.popitem(last=False)
         self._waiting[said] = None
         self._news.set()
+
+    def _oldest_is_over(self, at: float) -> bool:
+        """Whether the series that has been silent for the longest time would not be continued any more."""
+        said, series = next(iter(self._series.items()))
+        return at - series.at > SAME_SECONDS and said not in self._waiting
 
     async def run(self) -> None:
         """Sends stored events until ``close``, then the rest; returns when none is left."""

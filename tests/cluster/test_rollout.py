@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,18 @@ from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import FaultProxy, Request, Reset, html, status
 from tests.observing import observing
-from tests.replicas import QUICK, QUICK_DEADLINE, Candidate, balanced, candidates, define, holder, replica, settings
+from tests.replicas import (
+    ANYBODY,
+    QUICK,
+    QUICK_DEADLINE,
+    Candidate,
+    balanced,
+    candidates,
+    define,
+    holder,
+    replica,
+    settings,
+)
 from tests.webhook.cluster import job, review
 
 pytestmark = pytest.mark.cluster
@@ -49,11 +59,9 @@ SLOW_CALL_SECONDS = 6.0
 
 async def slow_call(address: Address) -> int:
     """Makes a call whose head takes half of the time to arrive and whose body the other half; returns the status."""
-    trust = ssl.create_default_context()
-    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     queued = job(labels={"kueue.x-k8s.io/queue-name": "main"})
     head, _, body = post("/mutate-batch-v1-job", orjson.dumps(review(queued))).partition(b"\r\n\r\n")
-    async with Wire(address, trust) as wire:
+    async with Wire(address, ANYBODY) as wire:
         for part in (head, b"\r\n\r\n" + body[:-1]):
             await wire.send(part)
             await asyncio.sleep(SLOW_CALL_SECONDS / 2)

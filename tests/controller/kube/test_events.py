@@ -6,7 +6,7 @@ import pytest
 
 from api.objects import Raw
 from controller.kube.client import Client
-from controller.kube.events import GIVE_WAY_SECONDS, EventType, ObjectReference, Recorder
+from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventType, ObjectReference, Recorder
 from controller.kube.precedence import Precedence
 from controller.kube.throttle import Throttle
 from tests.eventually import eventually
@@ -87,6 +87,17 @@ async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(pl
     await place.flush()
     assert place.events[0]["metadata"]["namespace"] == "default"
     assert "namespace" not in place.events[0]["involvedObject"]
+
+
+async def test_an_event_that_would_not_be_continued_takes_no_memory_but_one_that_waits_is_sent(place: Place) -> None:
+    for number in range(3):
+        place.record(JOB._replace(uid=f"u{number}"), "Normal", "Started", "x")
+        if number == 0:
+            await place.flush()
+        place.now += SAME_SECONDS + 1
+    assert len(place.recorder._series) == 2, "the first has been sent"
+    await place.flush()
+    assert len(place.events) == 3
 
 
 async def test_the_same_event_again_raises_the_count_and_after_ten_minutes_is_a_new_one(place: Place) -> None:
