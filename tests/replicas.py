@@ -22,6 +22,7 @@ from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import NotFound
 from tests.app.http import Wire, get
+from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import FaultProxy, proxied
 from tests.serving import Served
@@ -39,6 +40,8 @@ metrics: {{bindAddress: '{metrics}'}}
 QUICK, QUICK_DEADLINE = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s", 6.0
 """As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
 ENDPOINT_DELAY = 0.5
+LAME_DUCK_SECONDS = cases(4, 10)
+"""For how long a replica serves on after SIGTERM: with many tests at once on a machine, and in the chart."""
 
 
 def settings(path: Path, *, durations: str = "", metrics: str = "0") -> Path:
@@ -128,10 +131,9 @@ def hooks(port: int) -> list[Raw]:
 
 
 def replica(kubeconfig: Path, settings: Path) -> Served:
-    """Another replica as the chart runs it, but on a different port."""
-    return Served(
-        ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", "4"], {"KUBECONFIG": str(kubeconfig)}
-    )
+    """Another replica as the chart runs it, but on a different port, and for tests with less time as a lame duck."""
+    options = ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", str(LAME_DUCK_SECONDS)]
+    return Served(options, {"KUBECONFIG": str(kubeconfig)})
 
 
 async def define(client: Client, port: int) -> None:

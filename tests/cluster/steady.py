@@ -36,13 +36,15 @@ class Creates:
         self.seconds = 0.0
         self.failures: list[str] = []
         self._client = client
+        self._began = time.monotonic()
 
     async def one(self) -> None:
         """Creates a queued Job, which must be suspended by the webhook."""
+        began = time.monotonic() - self._began
         try:
             made = await self._client.create(JOBS, job(), "default", dry_run=True)
         except ApiError as refusal:
-            self.failures.append(str(refusal))
+            self.failures.append(f"after {began:.1f} s: {refusal}")
             return
         self.made += 1
         if not made["spec"]["suspend"]:

@@ -54,7 +54,6 @@ def plane() -> Iterator[ControlPlane]:
 IDLE_SECONDS = cases(0, 95)
 """Longer than the 90 s for which the API server keeps an idle connection (F6)."""
 SLOW_CALL_SECONDS = 6.0
-"""Of a call in flight; longer than the time for which the replica serves on after SIGTERM."""
 
 
 async def slow_call(address: Address) -> int:
