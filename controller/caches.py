@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 import structlog
@@ -60,6 +61,11 @@ class Reading:
         )
 
 
+def _digest(raw: Raw) -> bytes:
+    """Returns a hash of the JSON: orjson returns bytes in a buffer of 4 KiB, which would be kept with each."""
+    return blake2b(orjson.dumps(raw), digest_size=16).digest()
+
+
 class Shared:
     """Returns one object for equal ones."""
 
@@ -67,27 +73,37 @@ class Shared:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Raw] = {}
-        """By a hash of their JSON: orjson returns bytes in a buffer of 4 KiB, which would be kept with each."""
 
     def __call__(self, raw: Raw) -> Raw:
         """The first object that was equal to this one."""
         if len(self._known) >= self.MOST:  # bounds memory; objects that are still in use are cached again
             self._known.clear()
-        return self._known.setdefault(blake2b(orjson.dumps(raw), digest_size=16).digest(), raw)
+        return self._known.setdefault(_digest(raw), raw)
+
+
+class _Spec(dict[str, Any]):
+    """The spec of a pod template, which can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Interned:
-    """Shares equal pod templates between Workloads: they are most of the size, and most of them are equal."""
+    """Shares equal specs of pod templates between Workloads: they are most of the size, and most of them are equal.
+    Templates are not: those of Jobs have the name of the Job in a label.
+
+    A spec is known only as long as a Workload has it, else the memory would grow with each different Job.
+    """
 
     def __init__(self) -> None:
-        self.shared = Shared()
+        self._known: WeakValueDictionary[bytes, _Spec] = WeakValueDictionary()
 
     def __call__(self, raw: Raw) -> Raw:
         """The Workload as it is to be kept."""
         for pod_set in (raw.get("spec") or {}).get("podSets") or ():
             template = pod_set.get("template")
-            if template:
-                pod_set["template"] = self.shared(template)
+            if template and template.get("spec"):
+                spec = template["spec"]
+                template["spec"] = self._known.setdefault(_digest(spec), _Spec(spec))
         return verbatim(raw)
 
 

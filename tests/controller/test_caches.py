@@ -174,14 +174,6 @@ def test_a_deleted_workload_leaves_its_queue() -> None:
     assert (caches.get(Key("ns", "w")), caches.state.heads(0.0)) == (None, ())
 
 
-def test_pod_templates_that_are_equal_are_kept_once() -> None:
-    caches = Caches(State(), rows([BATCH_JOB]))
-    for name in ("a", "b"):
-        caches.workloads.observe("ADDED", workload(name))
-    templates = [raw["spec"]["podSets"][0]["template"] for raw in caches.workloads]
-    assert templates[0] is templates[1]
-
-
 def controlled_by(owner: Owner, name: str = "w", version: str = "v1") -> Raw:
     """A Workload of that owner."""
     found = workload(name)
@@ -219,15 +211,31 @@ def test_the_default_priority_class_is_the_global_one() -> None:
     assert caches.classes.workload == {"high": 9, "higher": 10}
 
 
-def test_equal_pod_templates_are_stored_once_and_different_ones_with_little_overhead() -> None:
+def spec_of(raw: Raw) -> Raw:
+    spec: Raw = raw["spec"]["podSets"][0]["template"]["spec"]
+    return spec
+
+
+def test_equal_pod_specs_are_stored_once_whatever_labels_their_templates_have() -> None:
     keep = Interned()
-    one, other, different = (keep(workload(name, cpu)) for name, cpu in (("a", "1"), ("b", "1"), ("c", "2")))
-    assert one["spec"]["podSets"][0]["template"] is other["spec"]["podSets"][0]["template"]
-    assert different["spec"]["podSets"][0]["template"] == workload("c", "2")["spec"]["podSets"][0]["template"]
+    one, other, different = workload("a", "1"), workload("b", "1"), workload("c", "2")
+    other["spec"]["podSets"][0]["template"]["metadata"] = {"labels": {"batch.kubernetes.io/job-name": "b"}}
+    kept = [keep(each) for each in (one, other, different)]
+    assert spec_of(kept[0]) is spec_of(kept[1])
+    assert spec_of(kept[2]) == spec_of(workload("c", "2"))
+    assert kept[1]["spec"]["podSets"][0]["template"]["metadata"]["labels"] == {"batch.kubernetes.io/job-name": "b"}
+
+
+def test_different_pod_specs_take_little_more_memory_and_none_when_their_workload_is_gone() -> None:
+    keep = Interned()
     raws = [workload(f"w{number}", str(number)) for number in range(1_000)]
     tracemalloc.start()
     for raw in raws:
         keep(raw)
     kept, _ = tracemalloc.get_traced_memory()
+    for number in range(1_000):
+        keep(workload(f"gone-{number}", str(10_000 + number)))
+    later, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept / len(raws) < 500, "bytes for each template, besides the template"
+    assert kept / len(raws) < 800, "bytes for each spec, besides the spec"
+    assert (later - kept) / len(raws) < 50
