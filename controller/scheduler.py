@@ -19,7 +19,6 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
-from controller.kube.precedence import AT_ONCE
 from controller.kube.pressure import Budget, Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
@@ -36,7 +35,7 @@ from core.workload import transitions
 log = structlog.get_logger(__name__)
 
 DECIDED_WRITES = 30
-UNWRITTEN = AT_ONCE
+UNWRITTEN = 4
 """The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
 earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
 it, and a victim may have finished.

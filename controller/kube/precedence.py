@@ -13,8 +13,13 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-AT_ONCE = 4
-"""Fewer admit fewer workloads a second; more admit no more, and delay whoever creates jobs (docs/performance.md)."""
+FEWEST, AT_ONCE = 4, 12
+"""The least and the greatest number of writes in flight while admission calls arrive."""
+DELAYS = 1200.0
+"""The number of writes in flight is this, divided by the calls a second: 12 up to 100 calls a second, 4 from 300 on.
+Each write in flight may delay each call, because the same event loop handles its answer. But the slower the API server
+answers, the more must be in flight to admit as many jobs a second (docs/performance.md).
+"""
 LONGEST_SECONDS = 1.0
 """No write waits longer than this, even if earlier ones are not answered."""
 QUIET_SECONDS = 1.0
@@ -51,6 +56,11 @@ class Precedence:
     def crowded(self) -> bool:
         """Whether many admission calls arrive at present."""
         return self._rate_now() > MANY_CALLS
+
+    @property
+    def at_once(self) -> int:
+        """How many writes may be in flight while calls arrive as often as at present."""
+        return int(min(max(DELAYS / max(self._rate_now(), 1.0), FEWEST), AT_ONCE))
 
     def called(self) -> None:
         """Records an admission call."""
@@ -99,7 +109,7 @@ class Precedence:
             self._in_flight += 1
 
     def _may_begin(self) -> bool:
-        return self.free or self._in_flight < AT_ONCE
+        return self.free or self._in_flight < self.at_once
 
     async def _wait(self, waiting: deque[asyncio.Future[None]]) -> None:
         """Returns when this write may begin, and counts it."""

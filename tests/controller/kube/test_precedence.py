@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.kube.precedence import AT_ONCE, MANY_CALLS, QUIET_SECONDS, RATE_SECONDS, Precedence
+from controller.kube.precedence import AT_ONCE, DELAYS, FEWEST, MANY_CALLS, QUIET_SECONDS, RATE_SECONDS, Precedence
 from tests.eventually import eventually
 
 
@@ -96,6 +96,34 @@ async def test_writes_that_use_or_release_quota_begin_before_those_that_came_ear
     assert (writers.begun, writers.begun_first) == (AT_ONCE + 2, 2)
     await writers.answer(2)
     assert writers.begun == AT_ONCE + 4
+
+
+@pytest.mark.parametrize(
+    ("calls", "in_flight"),
+    [
+        pytest.param(10, AT_ONCE, id="few calls: a slow API server gets as many writes as it needs to keep up"),
+        pytest.param(1000, FEWEST, id="many calls: each would wait for the answers of more writes"),
+    ],
+)
+async def test_the_more_calls_arrive_the_fewer_writes_are_in_flight(
+    precedence: Precedence, clock: Clock, writers: Writers, calls: int, in_flight: int
+) -> None:
+    for _ in range(4 * calls):
+        clock.later += 1 / calls
+        precedence.called()
+    await writers.come(AT_ONCE + 2)
+    assert writers.begun == in_flight
+
+
+@pytest.mark.parametrize("calls", [110, 200])
+async def test_calls_times_writes_in_flight_stay_below_a_bound(
+    precedence: Precedence, clock: Clock, calls: int
+) -> None:
+    for _ in range(4 * calls):
+        clock.later += 1 / calls
+        precedence.called()
+    assert FEWEST < precedence.at_once < AT_ONCE
+    assert 0.75 * DELAYS < calls * precedence.at_once <= DELAYS
 
 
 @pytest.mark.parametrize(("calls", "crowded"), [(MANY_CALLS / 2, False), (MANY_CALLS * 2, True)])
