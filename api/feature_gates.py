@@ -149,7 +149,6 @@ _NOT_BUILT: Final = {
         "that part of MultiKueue",
         (
             "MultiKueueAdaptersForCustomJobs",
-            "MultiKueueManagerQuotaAutomation",
             "MultiKueueRemoteSpecSync",
         ),
     ),

@@ -196,6 +196,7 @@ class Condition:
     DEACTIVATION_TARGET: Final = "DeactivationTarget"
     WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
     BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+    MANAGER_QUOTA_AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"  # of a ClusterQueue
     PODS_REMAIN: Final = "PodsRemain"  # not Kueue's, which does not look
 
 

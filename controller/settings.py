@@ -47,6 +47,7 @@ class MultiKueueSettings:
     any_path: bool = False
     enabled: bool = True
     profiles: tuple[Provider, ...] | None = None
+    automates_quota: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
         gc_interval=section.gc_interval.total_seconds(),
         any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),
         enabled=enabled("MultiKueue", gates),
+        automates_quota=enabled("MultiKueueManagerQuotaAutomation", gates),
         profiles=_providers(section.cluster_profile) if enabled("MultiKueueClusterProfile", gates) else None,
     )
 

@@ -83,10 +83,12 @@ class Clusters:
         turned: Callable[[str], None],
         any_path: bool = False,
         profiles: Sequence[Provider] | None = None,
+        requoted: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``reconcile`` is called for keys in the queue of a Remote, ``turned`` when a cluster is lost or back.
-        ``profiles`` are the providers for ClusterProfiles; None if these are not used.
+        ``profiles`` are the providers for ClusterProfiles; None if these are not used. ``requoted`` is called when a
+        queue of a worker changes; None if queues are not followed.
         """
         self.store: Store[Raw] = caches.stores[resources.MULTIKUEUE_CLUSTERS]
         self.writer = writer
@@ -101,6 +103,7 @@ class Clusters:
         self._turned = turned
         self._any_path = any_path
         self._providers = profiles
+        self._requoted = requoted
         self._profiles: Reflector[Raw] | None = None
         self._profiles_denied = ""
         self._directory: Path | None = None
@@ -191,6 +194,7 @@ class Clusters:
             may_write=lambda: self.client.may_write(),  # noqa: PLW0108 - the leader's fence is set later
             heard=self._heard,
             turned=lambda remote: self._remote_turned(cluster, remote),
+            requoted=self._requoted,
             lost_since=cluster.lost_since,
             clock=self.clock,
         )

@@ -17,7 +17,6 @@ from typing import assert_never
 import structlog
 
 from api import names
-from api.names import MULTIKUEUE_CONTROLLER
 from api.objects import Key, Raw, key_of
 from controller import events, resources
 from controller.caches import Caches
@@ -27,6 +26,7 @@ from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, 
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Clusters
+from controller.multikueue.quotas import Quotas
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.settings import Settings
 from controller.writes import Writer
@@ -81,8 +81,10 @@ class MultiKueue:
             turned=self.turned.add,
             any_path=self.settings.any_path,
             profiles=self.settings.profiles,
+            requoted=self._requoted if self.settings.automates_quota else None,
             clock=clock,
         )
+        self.quotas = Quotas(caches, writer, self.clusters.remote, clock=clock)
         self._orphans: set[tuple[str, Key]] = set()
         """Copies in workers whose Workload here was deleted."""
         self._rounds: dict[Key, float] = {}
@@ -96,6 +98,8 @@ class MultiKueue:
         stores[resources.ADMISSION_CHECKS].listen(self.respecified)
         for kind in self.kinds:
             stores[kind.resource].listen(self._job_changed(kind))
+        if self.settings.automates_quota:
+            self.quotas.connect()
 
     def everything(self) -> Iterator[None]:
         """Queues all objects, because this process leads from now on."""
@@ -116,6 +120,8 @@ class MultiKueue:
             group.create_task(self.checks.run(1, self.reconcile_check))
             group.create_task(self.turned.run(1, self.reconcile_turned))
             group.create_task(self.clusters.run())
+            if self.settings.automates_quota:
+                group.create_task(self.quotas.run())
             if self.settings.gc_interval:
                 group.create_task(self._collect(self.settings.gc_interval))
 
@@ -169,6 +175,10 @@ class MultiKueue:
         self.queue.add(key)
         remote.queue.add(key)
 
+    def _requoted(self) -> None:
+        """A queue of a worker changed."""
+        self.quotas.all_changed()
+
     def _all_checks(self) -> None:
         keys = self.caches.stores[resources.ADMISSION_CHECKS].keys()
         for key in keys:
@@ -186,6 +196,8 @@ class MultiKueue:
 
     async def reconcile_turned(self, cluster: str) -> None:
         """A worker is lost or back: queues all Workloads that may run there, and what is left there of others."""
+        if self.settings.automates_quota:
+            self.quotas.all_changed()
         if ("", cluster) not in self.clusters.store:
             self._orphans = {each for each in self._orphans if each[0] != cluster}
         remote = self.clusters.remote(cluster)
@@ -205,7 +217,7 @@ class MultiKueue:
     async def reconcile_check(self, name: str) -> None:
         """Writes the condition Active of an AdmissionCheck of MultiKueue."""
         raw = self.caches.stores[resources.ADMISSION_CHECKS].get(("", name))
-        if raw is None or not _is_ours(raw):
+        if raw is None or not conditions.is_ours(raw):
             return
         clusters = {raw["metadata"]["name"]: raw for raw in self.clusters.store}
         active = conditions.of_check(raw, self._config(raw), clusters)
@@ -403,7 +415,7 @@ class MultiKueue:
         store = self.caches.stores[resources.ADMISSION_CHECKS]
         for state in (raw.get("status") or {}).get("admissionChecks") or ():
             check: Raw | None = store.get(("", state["name"]))
-            if check is not None and _is_ours(check):
+            if check is not None and conditions.is_ours(check):
                 return check
         return None
 
@@ -414,7 +426,3 @@ class MultiKueue:
 
 def _why(error: ApiError) -> str:
     return "exists without our origin label" if isinstance(error, AlreadyExists) else error.message
-
-
-def _is_ours(check: Raw) -> bool:
-    return bool((check.get("spec") or {}).get("controllerName") == MULTIKUEUE_CONTROLLER)

@@ -24,6 +24,11 @@ CONNECTED = Active(True, "Active", "Connected")
 CHECK = Active(True, "Active", "The admission check is active")
 
 
+def is_ours(check: Raw) -> bool:
+    """Whether an AdmissionCheck is one of MultiKueue."""
+    return bool((check.get("spec") or {}).get("controllerName") == names.MULTIKUEUE_CONTROLLER)
+
+
 def config_name(check: Raw) -> tuple[str, str]:
     """Returns the name of the MultiKueueConfig of an AdmissionCheck, or '' and what is wrong with its parameters."""
     reference = (check.get("spec") or {}).get("parameters")
@@ -69,22 +74,24 @@ def is_active(raw: Raw) -> bool:
     return found is not None and found["status"] == "True"
 
 
-def patch(raw: Raw, wanted: Active, now: float) -> Raw | None:
-    """Returns the patch of an object's status with the condition; None if it has it."""
-    old = condition_of(raw, names.Condition.ACTIVE)
+def patch(raw: Raw, wanted: Active | None, now: float, *, kind: str = names.Condition.ACTIVE) -> Raw | None:
+    """Returns the patch of an object's status with the condition, or without it if none is wanted; None if it is so."""
+    old = condition_of(raw, kind)
+    others = [each for each in (raw.get("status") or {}).get("conditions") or () if each["type"] != kind]
+    if wanted is None:
+        return guarded({"status": {"conditions": others}}, raw) if old is not None else None
     status = "True" if wanted.status else "False"
     if old is not None and (old["status"], old["reason"], old.get("message")) == (status, *wanted[1:]):
         return None
     since = old["lastTransitionTime"] if old is not None and old["status"] == status else stamp(now)
     new = {
-        "type": names.Condition.ACTIVE,
+        "type": kind,
         "status": status,
         "reason": wanted.reason,
         "message": wanted.message[: names.CONDITION_MESSAGE_LIMIT],
         "lastTransitionTime": since,
         "observedGeneration": raw["metadata"].get("generation", 0),
     }
-    others = [each for each in (raw.get("status") or {}).get("conditions") or () if each["type"] != new["type"]]
     return guarded({"status": {"conditions": [*others, new]}}, raw)
 
 

@@ -1,0 +1,106 @@
+"""Keeps the quota of the manager's ClusterQueues equal to the sum of the workers' quotas, where the MultiKueueConfig
+asks for that. The rules are in ``core.multikueue.quota``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from api import names
+from api.objects import Key, Raw, key_of
+from controller import resources
+from controller.caches import Caches
+from controller.kube.errors import NotFound
+from controller.kube.workqueue import WorkQueue
+from controller.multikueue.remote import Remote
+from controller.writes import Writer
+from core.multikueue import conditions, quota
+from core.multikueue.group import condition_of
+from core.multikueue.quota import Queues
+
+SETTLE_SECONDS: Final = 0.3
+"""How long a change waits for others that follow it immediately."""
+CONDITION: Final = names.Condition.MANAGER_QUOTA_AUTOMATION
+
+
+class Quotas:
+    """Reconciles ClusterQueues with a MultiKueue check. ``run`` while this process leads."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        remote: Callable[[str], Remote | None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``remote`` returns the connection to a worker."""
+        self.caches = caches
+        self.writer = writer
+        self.clock = clock
+        self.queue = WorkQueue[str]("multikueue-quotas", longest_seconds=30.0)
+        self._remote = remote
+
+    def connect(self) -> None:
+        """Connects the listeners, after State and the dispatcher."""
+        for resource in (resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.ADMISSION_CHECKS):
+            self.caches.stores[resource].listen(self.respecified)
+        self.caches.stores[resources.MULTIKUEUE_CONFIGS].listen(self.respecified)
+
+    def respecified(self, old: Raw | None, new: Raw | None) -> None:
+        """A queue, an AdmissionCheck or a MultiKueueConfig changed."""
+        if old is None or new is None or old.get("spec") != new.get("spec"):
+            self.all_changed()
+
+    def all_changed(self) -> None:
+        """Queues all ClusterQueues that have, or had, a MultiKueue check."""
+        for raw in self.caches.cluster_queues:
+            if self._check(raw) is not None or condition_of(raw, CONDITION) is not None:
+                self.queue.add_after(raw["metadata"]["name"], SETTLE_SECONDS)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        self.all_changed()
+        await self.queue.run(1, self.reconcile)
+
+    async def reconcile(self, name: str) -> None:
+        """Writes the quota of a ClusterQueue, then the condition that reports it."""
+        key = Key("", name)
+        raw = self.caches.cluster_queues.get(key)
+        if raw is None or "deletionTimestamp" in raw["metadata"]:
+            return
+        with contextlib.suppress(NotFound):
+            check = self._check(raw)
+            found = self._result(raw, check) if check is not None else None
+            if found is not None and found.patch is not None:
+                await self.writer.patch(resources.CLUSTER_QUEUES, key, found.patch)
+                raw = self.caches.cluster_queues.get(key) or raw
+            wanted = found.condition if found is not None else None
+            if patch := conditions.patch(raw, wanted, self.clock(), kind=CONDITION):
+                await self.writer.patch(resources.CLUSTER_QUEUES, key, patch, subresource="status")
+
+    def _result(self, raw: Raw, check: Raw) -> quota.Result:
+        name, wrong = conditions.config_name(check)
+        config = None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
+        found = self.caches.stores[resources.LOCAL_QUEUES].by_index("cluster-queue", raw["metadata"]["name"])
+        workers = [queues for each in conditions.clusters_of(config) if (queues := self._queues(each)) is not None]
+        return quota.automated(raw, config, {key_of(each) for each in found}, workers)
+
+    def _queues(self, cluster: str) -> Queues | None:
+        remote = self._remote(cluster)
+        if remote is None or not remote.connected:
+            return None
+        stores: Iterable[Iterable[Raw]] = (
+            remote.stores[each] for each in (resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES)
+        )
+        return Queues(*stores)
+
+    def _check(self, queue: Raw) -> Raw | None:
+        """The MultiKueue check that a ClusterQueue names, None if it names none."""
+        rules = ((queue.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+        store = self.caches.stores[resources.ADMISSION_CHECKS]
+        found = (store.get(("", each["name"])) for each in rules)
+        return next((each for each in found if each is not None and conditions.is_ours(each)), None)
