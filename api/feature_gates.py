@@ -147,10 +147,7 @@ _NOT_BUILT: Final = {
     ),
     "MultiKueue": (
         "that part of MultiKueue",
-        (
-            "MultiKueueAdaptersForCustomJobs",
-            "MultiKueueRemoteSpecSync",
-        ),
+        ("MultiKueueAdaptersForCustomJobs",),
     ),
     "DRA": (
         "quota for devices of dynamic resource allocation",

@@ -135,6 +135,7 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
             worker_lost_timeout=section.worker_lost_timeout.total_seconds(),
             dispatcher=section.dispatcher_name,
             step_size=step.step_size if step is not None and sized else Policy().step_size,
+            forwards=enabled("MultiKueueRemoteSpecSync", gates),
             orchestrated=enabled("MultiKueueOrchestratedPreemption", gates),
             config_order=enabled("MultiKueueIncrementalDispatcherRespectConfigOrder", gates),
         ),

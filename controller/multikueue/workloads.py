@@ -306,6 +306,9 @@ class MultiKueue:
                 remote.refused_jobs.pop(key, None)
             case there.Change():
                 await writer.patch(resources.WORKLOADS, key, action.patch, subresource=action.subresource)
+            case there.Forward():
+                with contextlib.suppress(NotFound):
+                    await writer.patch(action.resource, key_of(action.of), action.patch)
             case there.Withdraw():
                 await self._withdraw(remote, key, action)
             case there.Later():

@@ -28,6 +28,8 @@ class Mirrored(ABC):
     resource: Resource
     managed_by: Path | None = None
     """The field with the name of the controller that runs the job; None if it has no such field."""
+    forwarded: tuple[Path, ...] = ()
+    """The fields whose changes reach the job in the worker while it runs: those that change neither pods nor quota."""
 
     @property
     def elsewhere(self) -> bool:

@@ -24,6 +24,8 @@ class Policy:
     step_size: int = 3
     orchestrated: bool = False
     """Whether workers may preempt others for a Workload only one after the other: each copy has a preemption gate."""
+    forwards: bool = True
+    """Whether changes of the fields that are ``forwarded`` reach the job in the worker."""
     config_order: bool = True
     """Whether the incremental dispatcher keeps the order of the MultiKueueConfig; else clusters are sorted by name."""
 

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.names import CheckState, Condition, EvictedReason, GatePosition, PreemptionGate
+from api.objects import Resource
 from core.jobs import meta
+from core.jobs.fields import at, changed
+from core.jobs.template import merge_diff
 from core.model import Raw
 from core.multikueue import mirror
 from core.multikueue.group import Group, Worker, first
@@ -44,6 +47,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Forward:
+    """A patch of an object of the job in the worker."""
+
+    resource: Resource
+    of: Raw
+    patch: Raw
+
+
+@dataclass(frozen=True, slots=True)
 class Withdraw:
     """Deletes the job's objects in the worker, then the Workload. ``release`` removes its finalizer first."""
 
@@ -64,7 +76,7 @@ PREEMPTION_SECONDS: Final = 300.0
 IN_PLACE: Final = frozenset({"priority", "priorityClassRef"})
 """The fields of a copy that are changed without creating it again."""
 
-Action = Offer | Begin | Change | Withdraw | Later
+Action = Offer | Begin | Change | Forward | Withdraw | Later
 Rule = Callable[[Group, Worker], "Action | Done | None"]
 
 
@@ -134,11 +146,11 @@ def outdated(g: Group, w: Worker) -> Action | Done | None:
     if evicted or w.since(Condition.FINISHED) is not None:
         return Done()
     wanted = mirror.workload(g.raw, g.policy)["spec"]
-    changed = mirror.differing(wanted, w.workload["spec"])
-    if changed <= {"priority"} and wanted.get("priorityClassRef"):
+    differing = mirror.differing(wanted, w.workload["spec"])
+    if differing <= {"priority"} and wanted.get("priorityClassRef"):
         return None  # the class of that name in the worker may have another value
-    if changed <= IN_PLACE:
-        patch = {key: wanted.get(key) for key in sorted(changed)}
+    if differing <= IN_PLACE:
+        patch = {key: wanted.get(key) for key in sorted(differing)}
         return Change(guarded({"spec": patch}, w.workload)) if patch else None
     return _withdrawn(w)
 
@@ -162,7 +174,7 @@ def chosen(g: Group, w: Worker) -> Action | Done | None:
         return Withdraw(unwanted, None)
     wanted = mirror.jobs(g.kind, g.job, g.raw, g.policy.origin)
     missing = tuple(each for each in wanted if each["metadata"]["name"] not in there)
-    return Begin(missing) if missing else Done()
+    return Begin(missing) if missing else _forwarded(g, w) or Done()
 
 
 def offered(g: Group, w: Worker) -> Action | None:
@@ -197,6 +209,20 @@ def may_preempt(g: Group, w: Worker) -> Action | None:
 
 
 RULES: tuple[Rule, ...] = (unreachable, rejected, over, evicted_here, outdated, chosen, offered, may_preempt)
+
+
+def _forwarded(g: Group, w: Worker) -> Forward | None:
+    """The change of the job in its worker that follows one of the job here."""
+    assert g.kind is not None and g.job is not None
+    theirs = {each["metadata"]["name"]: each for each in w.jobs}
+    for part in g.kind.parts(g.job) if g.policy.forwards else ():
+        remote = after = theirs[part["metadata"]["name"]]
+        for path in g.kind.forwarded:
+            after = changed(after, path, at(part, path))
+        body = merge_diff(remote, after)
+        if body and not meta.deleting(remote):
+            return Forward(g.kind.resource, remote, guarded(body, remote))
+    return None
 
 
 def _gate_states(w: Worker) -> list[Raw]:

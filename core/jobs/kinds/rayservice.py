@@ -25,6 +25,7 @@ class RayService(RunsCluster):
     pods_path = ("spec", "rayClusterConfig")
     cluster_path = ("status", "activeServiceStatus", "rayClusterName")
     suspend_path = ("spec", "rayClusterConfig", "suspend")
+    forwarded = (("spec", "serveConfigV2"),)
     form = Form(
         fields(
             metadata=METADATA,
