@@ -31,10 +31,12 @@ from controller.kube.workqueue import WorkQueue
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
-from core.multikueue import conditions, kubeconfig, profile
-from core.multikueue.conditions import CONNECTED, Active
+from core.multikueue import kubeconfig, profile
+from core.multikueue.conditions import CONNECTED
 from core.multikueue.group import Worker
 from core.multikueue.profile import Provider
+from core.wire import active
+from core.wire.active import Active
 
 log = structlog.get_logger(__name__)
 
@@ -226,12 +228,12 @@ class Clusters:
             self._turned(name)
 
     async def _report(self, raw: Raw, cluster: Cluster) -> None:
-        remote, active = cluster.remote, cluster.trouble
+        remote, found = cluster.remote, cluster.trouble
         if remote is not None and remote.connected:
-            active = CONNECTED
+            found = CONNECTED
         elif remote is not None and remote.trouble:
-            active = Active(False, "ClientConnectionFailed", remote.trouble)
-        patch = conditions.patch(raw, active, self.clock()) if active is not None else None
+            found = Active(False, "ClientConnectionFailed", remote.trouble)
+        patch = active.patch(raw, found, self.clock()) if found is not None else None
         if patch is not None:
             with contextlib.suppress(NotFound):
                 key = Key("", raw["metadata"]["name"])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from api import names
+from api.names import Kind
 from api.objects import Key, Raw, key_of
 from controller import resources
 from controller.caches import Caches
@@ -18,8 +19,9 @@ from controller.kube.workqueue import WorkQueue
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
 from core.multikueue import conditions, quota
-from core.multikueue.group import condition_of
 from core.multikueue.quota import Queues
+from core.wire import active
+from core.wire.active import condition_of, parameters_name
 
 SETTLE_SECONDS: Final = 0.3
 """How long a change waits for others that follow it immediately."""
@@ -79,11 +81,11 @@ class Quotas:
                 await self.writer.patch(resources.CLUSTER_QUEUES, key, found.patch)
                 raw = self.caches.cluster_queues.get(key) or raw
             wanted = found.condition if found is not None else None
-            if patch := conditions.patch(raw, wanted, self.clock(), kind=CONDITION):
+            if patch := active.patch(raw, wanted, self.clock(), kind=CONDITION):
                 await self.writer.patch(resources.CLUSTER_QUEUES, key, patch, subresource="status")
 
     def _result(self, raw: Raw, check: Raw) -> quota.Result:
-        name, wrong = conditions.config_name(check)
+        name, wrong = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
         config = None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
         found = self.caches.stores[resources.LOCAL_QUEUES].by_index("cluster-queue", raw["metadata"]["name"])
         workers = [queues for each in conditions.clusters_of(config) if (queues := self._queues(each)) is not None]

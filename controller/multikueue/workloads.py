@@ -17,6 +17,7 @@ from typing import assert_never
 import structlog
 
 from api import names
+from api.names import Kind
 from api.objects import Key, Raw, key_of
 from controller import events, resources
 from controller.caches import Caches
@@ -36,7 +37,9 @@ from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
-from core.multikueue.group import Group, Worker, condition_of
+from core.multikueue.group import Group, Worker
+from core.wire import active
+from core.wire.active import condition_of, is_active, parameters_name
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +138,7 @@ class MultiKueue:
         """A MultiKueueCluster changed."""
         raw = new or old or {}
         self.clusters.changed(raw["metadata"]["name"])
-        if old is None or new is None or conditions.is_active(old) != conditions.is_active(new):
+        if old is None or new is None or is_active(old) != is_active(new):
             self._all_checks()
 
     def respecified(self, old: Raw | None, new: Raw | None) -> None:
@@ -220,8 +223,7 @@ class MultiKueue:
         if raw is None or not conditions.is_ours(raw):
             return
         clusters = {raw["metadata"]["name"]: raw for raw in self.clusters.store}
-        active = conditions.of_check(raw, self._config(raw), clusters)
-        patch = conditions.patch(raw, active, self.clock())
+        patch = active.patch(raw, conditions.of_check(raw, self._config(raw), clusters), self.clock())
         if patch is not None:
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
@@ -423,7 +425,7 @@ class MultiKueue:
         return None
 
     def _config(self, check: Raw) -> Raw | None:
-        name, wrong = conditions.config_name(check)
+        name, wrong = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
         return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from api import names
 from api.names import Condition, PendingReason
 from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Raw, Workload
+from core.wire.active import condition_of
 from core.wire.timestamps import maybe_epoch
 
 _NEVER = (PendingReason.MISCONFIGURED, PendingReason.NO_MATCHING_FLAVOR, PendingReason.EXCEEDS_MAX_QUOTA)
@@ -126,12 +127,6 @@ class Group:
             return False
         assert self.local is not None
         return not self.local.cluster_name and not self.local.holds(Condition.EVICTED) and self.others_ready
-
-
-def condition_of(raw: Raw | None, kind: str) -> Mapping[str, str] | None:
-    """The condition of that type of a Workload or a job; None if there is none."""
-    conditions: Sequence[Mapping[str, str]] = ((raw or {}).get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == kind), None)
 
 
 def first(workers: Sequence[Worker], condition: str) -> Worker | None:

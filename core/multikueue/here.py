@@ -18,7 +18,8 @@ from core.jobs.template import merge_diff
 from core.model import CheckState as State
 from core.model import Raw, Workload
 from core.multikueue.dispatch import nominated
-from core.multikueue.group import Group, Worker, condition_of, first
+from core.multikueue.group import Group, Worker, first
+from core.wire.active import condition_of
 from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions

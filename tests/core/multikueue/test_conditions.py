@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from api.objects import Raw
-from core.multikueue.conditions import CONNECTED, Active, of_check, patch
+from core.multikueue.conditions import CONNECTED, of_check
 from core.multikueue.kubeconfig import insecure, outside
+from core.wire.active import Active, patch
 from tests.core.multikueue.groups import AT, NOW, conditions
 
 CHECK: Raw = {"spec": {"parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "c"}}}

@@ -17,8 +17,9 @@ from api.objects import Raw
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, PodSetAssignment, Workload
 from core.multikueue import here, there
-from core.multikueue.group import Group, Policy, Worker, condition_of
+from core.multikueue.group import Group, Policy, Worker
 from core.wire import decode
+from core.wire.active import condition_of
 from core.wire.conditions import status_patch
 from core.wire.decode import WorkloadContext
 from core.wire.merge import merged
