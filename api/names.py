@@ -17,6 +17,8 @@ API_VERSION: Final = f"{GROUP}/{V1BETA2}"
 CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
 VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
+AUTOSCALING_API_VERSION: Final = f"{AUTOSCALING_GROUP}/v1"
 
 # Names of this program. Field managers are Kueue's: controllers of admission checks and of other clusters recognize its
 # writes by them.
@@ -58,6 +60,7 @@ class Kind:
     LOCAL_QUEUE: Final = "LocalQueue"
     MULTIKUEUE_CLUSTER: Final = "MultiKueueCluster"
     MULTIKUEUE_CONFIG: Final = "MultiKueueConfig"
+    PROVISIONING_REQUEST: Final = "ProvisioningRequest"  # cluster-autoscaler's
     PROVISIONING_REQUEST_CONFIG: Final = "ProvisioningRequestConfig"
     QUEUE: Final = "Queue"  # v0.1's name of LocalQueue
     RESOURCE_FLAVOR: Final = "ResourceFlavor"
@@ -153,6 +156,13 @@ class Annotation:
     RAY_CLUSTER_REPLICA_SIZES: Final = "kueue.x-k8s.io/raycluster-podset-replica-sizes"
 
 
+class ProvisioningAnnotation:
+    """Annotations of cluster-autoscaler on pods whose nodes were asked for."""
+
+    REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+    CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+
+
 class SchedulingGate:
     """Gates on pods."""
 
@@ -198,6 +208,16 @@ class Condition:
     BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
     MANAGER_QUOTA_AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"  # of a ClusterQueue
     PODS_REMAIN: Final = "PodsRemain"  # not Kueue's, which does not look
+
+
+class ProvisioningCondition:
+    """Condition types of a ProvisioningRequest, which cluster-autoscaler sets."""
+
+    ACCEPTED: Final = "Accepted"
+    PROVISIONED: Final = "Provisioned"
+    FAILED: Final = "Failed"
+    BOOKING_EXPIRED: Final = "BookingExpired"
+    CAPACITY_REVOKED: Final = "CapacityRevoked"
 
 
 class PendingReason:

@@ -7,12 +7,12 @@ They are the same for every kind of job. Templates are copied, changed, and comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from api import names
 from api.syntax import label_value
-from core.model import Raw, Workload
+from core.model import PodSetAssignment, Raw, Workload
 
 _OURS = frozenset(
     {
@@ -55,24 +55,24 @@ def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection
     assert workload.admission is not None, f"Workload {workload.key} is started without an admission"
     found = []
     for given in workload.admission.pod_sets:
-        selector: dict[str, str] = {}
-        tolerations: list[Raw] = []
-        for name in dict.fromkeys(given.flavors.values()):
-            if name not in flavors:
-                raise FlavorMissingError(f'ResourceFlavor "{name}" not found')
-            spec = flavors[name].get("spec") or {}
-            selector |= spec.get("nodeLabels") or {}
-            tolerations += spec.get("tolerations") or []
-        injection = Injection(
-            name=given.name,
-            count=given.count,
-            labels=_labels(workload, given.name),
-            annotations=_annotations(workload),
-            node_selector=selector,
-            tolerations=tolerations,
+        labels, annotations = _labels(workload, given.name), _annotations(workload)
+        found.append(
+            _with_updates(replace(of_flavors(given, flavors), labels=labels, annotations=annotations), workload)
         )
-        found.append(_with_updates(injection, workload))
     return found
+
+
+def of_flavors(given: PodSetAssignment, flavors: Mapping[str, Raw]) -> Injection:
+    """Returns what the flavors of a pod set add to its pods."""
+    selector: dict[str, str] = {}
+    tolerations: list[Raw] = []
+    for name in dict.fromkeys(given.flavors.values()):
+        if name not in flavors:
+            raise FlavorMissingError(f'ResourceFlavor "{name}" not found')
+        spec = flavors[name].get("spec") or {}
+        selector |= spec.get("nodeLabels") or {}
+        tolerations += spec.get("tolerations") or []
+    return Injection(given.name, given.count, node_selector=selector, tolerations=tolerations)
 
 
 def _annotations(workload: Workload) -> dict[str, str]:
@@ -139,7 +139,7 @@ def merge_diff(old: Raw, new: Raw) -> Raw:
     patch: Raw = {}
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
-        if _same(before, after):
+        if same(before, after):
             continue
         if isinstance(after, dict) and after and (isinstance(before, dict) or before is None):
             patch[key] = merge_diff(before or {}, after)
@@ -155,14 +155,14 @@ def _without_doubles(container: Raw) -> Raw:
     return container if len(last) == len(variables) else {**container, "env": list(last.values())}
 
 
-def _same(before: Any, after: Any) -> bool:
+def same(before: Any, after: Any) -> bool:
     """Whether two values are equal where absent and empty are the same; a list is patched as a whole or not at all."""
     if before == after or (_empty(before) and _empty(after)):
         return True
     if isinstance(before, list) and isinstance(after, list):
-        return len(before) == len(after) and all(map(_same, before, after))
+        return len(before) == len(after) and all(map(same, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
-        return all(_same(before.get(key), after.get(key)) for key in before.keys() | after.keys())
+        return all(same(before.get(key), after.get(key)) for key in before.keys() | after.keys())
     return False
 
 

@@ -1,0 +1,491 @@
+"""Decides the next write about the ProvisioningRequests of a Workload: a chain of rules, of which the first that
+answers decides.
+
+A request and its PodTemplates exist while quota is reserved and the check waits for nodes; the templates are created
+first, so the autoscaler never sees a request without them. What the autoscaler answers becomes the state of the check,
+and everything else follows from that state (``core.workload.lifecycle``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from api import names
+from api.names import CheckState, Condition
+from api.names import ProvisioningAnnotation as Annotation
+from api.names import ProvisioningCondition as Answer
+from core.jobs import meta
+from core.jobs.template import ConflictError, FlavorMissingError, same
+from core.model import CheckState as State
+from core.model import Key, Raw, Workload
+from core.provisioning import naming, pods
+from core.provisioning.config import Config
+from core.provisioning.pods import Pods
+from core.wire.active import condition_of
+from core.wire.conditions import status_patch
+from core.wire.guard import guarded
+from core.workload import transitions
+
+INACTIVE = "the check is not active"
+NOT_NEEDED = "the provisioning request is not needed"
+GONE_SECONDS = 1.0
+"""How often a PodTemplate is looked for that is being deleted: its name does not tell the Workload."""
+AFTER_FAILURE, AFTER_EXPIRY = "Retrying after failure: ", "Retrying after booking expired: "
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """``checks`` has the checks of the Workload that ProvisioningRequests decide, None for one that is not active.
+    ``requests`` are those that the Workload owns. ``template`` returns the PodTemplate with a name in its namespace;
+    ``own_templates`` are those that still belong to the Workload and not to a request. ``cleans_up`` is whether an
+    eviction removes requests (feature gate CleanupProvisioningRequestsOnEviction).
+    """
+
+    now: float
+    workload: Workload
+    raw: Raw
+    checks: Mapping[str, Config | None]
+    requests: tuple[Raw, ...] = ()
+    template: Callable[[str], Raw | None] = lambda name: None
+    own_templates: tuple[Raw, ...] = ()
+    flavors: Mapping[str, Raw] = field(default_factory=dict)
+    cleans_up: bool = True
+
+    def states(self) -> Iterator[tuple[State, Config | None]]:
+        """The states of these checks with their configs."""
+        for state in self.workload.checks:
+            if state.name in self.checks:
+                yield state, self.checks[state.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A patch of the Workload's status; ``events`` are the messages of the checks whose state changes."""
+
+    patch: Raw
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """``check`` is reported as not created if the API server refuses it."""
+
+    manifest: Raw
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTemplate:
+    """``check`` is reported as not created if the API server refuses it."""
+
+    manifest: Raw
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """A patch with which a PodTemplate belongs to its request."""
+
+    template: Key
+    patch: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """This very request is deleted."""
+
+    request: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTemplate:
+    """This very PodTemplate is deleted."""
+
+    template: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """A PodTemplate cannot be made; ``patch`` reports it on the check, None if that is reported already."""
+
+    message: str
+    patch: Raw | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until something changes, or so many seconds have passed."""
+
+    seconds: float | None = None
+
+
+Action = Update | CreateRequest | CreateTemplate | Adopt | DeleteRequest | DeleteTemplate | Impossible | Wait
+Rule = Callable[[Situation], Action | None]
+
+
+def decide(situation: Situation) -> Action:
+    """The first action that a rule asks for."""
+    for rule in RULES:
+        action = rule(situation)
+        if action is not None:
+            return action
+    return Wait()
+
+
+def over(s: Situation) -> Action | None:
+    """A Workload that has finished or was evicted asks for no nodes; without cleanup an eviction keeps its requests."""
+    finished, evicted = s.workload.holds(Condition.FINISHED), s.workload.holds(Condition.EVICTED)
+    if not finished and not evicted:
+        return None
+    return (_left(s, ()) or Wait()) if finished or s.cleans_up else Wait()
+
+
+def without_quota(s: Situation) -> Action | None:
+    """A Workload without quota asks for no nodes; a request that it has stays, because quota may be reserved again."""
+    held = s.workload.holds(Condition.QUOTA_RESERVED) and s.workload.admission is not None
+    return None if held and not s.workload.deleting else Wait()
+
+
+def answered(s: Situation) -> Action | None:
+    """The states of the checks follow from the answers of the autoscaler: one write for all checks."""
+    after, events = s.workload, []
+    for state, config in s.states():
+        found = verdict(s, state, config)
+        if found is None:
+            continue
+        after = transitions.with_check_state(
+            after,
+            state.name,
+            found.state,
+            found.message[: names.CONDITION_MESSAGE_LIMIT],
+            s.now,
+            requeue_after=found.requeue_after,
+            pod_set_updates=found.pod_set_updates,
+        )
+        if found.state != state.state:
+            text = f"Admission check {state.name} updated state from {state.state} to {found.state}"
+            events.append(f"{text} with message: {found.message}" if found.message else text)
+    patch = status_patch(s.workload, after)
+    return Update(patch, tuple(events)) if patch else None
+
+
+def unused(s: Situation) -> Action | None:
+    """Requests are deleted that are not the last attempt of a check, or do not match its config or admission any
+    more.
+    """
+    return _left(s, [current(s, state, config) for state, config in s.states()])
+
+
+def adopted(s: Situation) -> Action | None:
+    """PodTemplates belong to their request, so that Kubernetes deletes both together."""
+    for state, config in s.states():
+        request = current(s, state, config)
+        for name in _template_names(request):
+            template = s.template(name)
+            if request is not None and template is not None and _controller(template) == s.workload.uid:
+                others = [each for each in _owners(template) if each["uid"] != s.workload.uid]
+                owners = [*others, _reference(names.AUTOSCALING_API_VERSION, names.Kind.PROVISIONING_REQUEST, request)]
+                patch = guarded({"metadata": {"ownerReferences": owners}}, template)
+                return Adopt(Key(s.workload.key.namespace, name), patch)
+    return None
+
+
+def requested(s: Situation) -> Action | None:
+    """A pending check has a request, and the request has its PodTemplates."""
+    waits: Action | None = None
+    for state, config in s.states():
+        wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
+        if config is None or not wanted or state.state != CheckState.PENDING:
+            continue
+        request = current(s, state, config)
+        attempt = state.retry_count + 1
+        if request is not None and _tried(s, request):
+            attempt, request = (_number(s, request, state, config) or 1) + 1, None
+        name = naming.request(s.workload.key.name, state.name, attempt)
+        if request is None and any(each["metadata"]["name"] == name for each in s.requests):
+            continue  # the one before it is still being deleted
+        action = _templates(s, state, request or _named(name), wanted)
+        if action is None and request is None:
+            action = CreateRequest(_manifest(s, config, name, wanted), state.name)
+        if isinstance(action, Wait):
+            waits = action
+        elif action is not None:
+            return action
+    return waits
+
+
+RULES: tuple[Rule, ...] = (over, without_quota, answered, unused, adopted, requested)
+
+
+def verdict(s: Situation, state: State, config: Config | None) -> State | None:
+    """Returns the state of a check with a new state, message, delay and additions to pods; None to leave it."""
+    if config is None:
+        return None if _settled(s, state, config) else _with(state, CheckState.PENDING, INACTIVE)
+    if not pods.asked(s.workload, s.raw, config):
+        ready = state.state == CheckState.READY
+        return None if ready else _with(state, CheckState.READY, NOT_NEEDED, updates=())
+    request = current(s, state, config)
+    if request is None:
+        return None
+    if _true(request, Answer.FAILED):
+        return _again(s, state, config, request, Answer.FAILED, AFTER_FAILURE)
+    if _true(request, Answer.CAPACITY_REVOKED):
+        revoked = _with(state, CheckState.REJECTED, _message(request, Answer.CAPACITY_REVOKED))
+        return revoked if s.workload.active else None
+    if _true(request, Answer.BOOKING_EXPIRED):
+        if s.workload.holds(Condition.ADMITTED):
+            return None
+        return _again(s, state, config, request, Answer.BOOKING_EXPIRED, AFTER_EXPIRY)
+    if _true(request, Answer.PROVISIONED):
+        if state.state == CheckState.READY:
+            return None
+        message = _message(request, Answer.PROVISIONED)
+        return _with(state, CheckState.READY, message, updates=_updates(s, request, config))
+    if not _true(request, Answer.ACCEPTED):
+        return _with(state, CheckState.PENDING, "")
+    if condition_of(request, Answer.PROVISIONED) is None:
+        return None
+    return _with(state, CheckState.PENDING, _message(request, Answer.PROVISIONED))
+
+
+def current(s: Situation, state: State, config: Config | None) -> Raw | None:
+    """The request of the last attempt of a check, None if there is none that its nodes come from, or may come from."""
+    wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
+    found = [
+        each
+        for each in s.requests
+        if not meta.deleting(each)
+        and _number(s, each, state, config) is not None
+        and (
+            _used(s, each, state, config)
+            or (config is not None and wanted and _matches(s, each, state, config, wanted))
+        )
+    ]
+    return max(found, key=lambda each: _number(s, each, state, config) or 0, default=None)
+
+
+def not_created(s: Situation, check: str, message: str) -> Raw | None:
+    """The patch that reports on a check that an object was refused; None if that is reported already."""
+    after = s.workload
+    for state in s.workload.checks:
+        if state.name == check:
+            text = message[: names.CONDITION_MESSAGE_LIMIT]
+            after = transitions.with_check_state(
+                s.workload,
+                check,
+                state.state,
+                text,
+                s.now,
+                requeue_after=state.requeue_after,
+                pod_set_updates=state.pod_set_updates,
+            )
+    return status_patch(s.workload, after)
+
+
+def _again(s: Situation, state: State, config: Config, request: Raw, answer: str, prefix: str) -> State:
+    """Asks for another attempt as long as any is left. One that follows already is not asked for again."""
+    message, attempt = _message(request, answer), (_number(s, request, state, config) or 1)
+    if attempt > config.retries:
+        return _with(state, CheckState.REJECTED, message)
+    if attempt <= state.retry_count:
+        return _with(state, state.state, f"{prefix}{message}")
+    seconds = int(config.backoff.seconds(state.retry_count + 1))
+    return _with(state, CheckState.RETRY, f"{prefix}{message}", after=seconds)
+
+
+def _with(
+    state: State, new: str, message: str, *, after: float | None = None, updates: tuple[Raw, ...] | None = None
+) -> State:
+    """A delay and additions to pods stay if no new ones are given, as in Kueue."""
+    return State(
+        state.name,
+        new,
+        message,
+        requeue_after=state.requeue_after if after is None else after,
+        pod_set_updates=state.pod_set_updates if updates is None else updates,
+    )
+
+
+def _updates(s: Situation, request: Raw, config: Config) -> tuple[Raw, ...]:
+    """What the pods of a provisioned request get: which request their nodes are for, and labels of these nodes.
+
+    Pod sets that share a template get it too; in Kueue only the first of them does, and the autoscaler does not know
+    what the nodes are for that it made for the others.
+    """
+    details = (request.get("status") or {}).get("provisioningClassDetails") or {}
+    selector = {label: str(details[detail]) for label, detail in config.node_selector if detail in details}
+    annotations = {
+        Annotation.REQUEST: request["metadata"]["name"],
+        Annotation.CLASS: (request.get("spec") or {}).get("provisioningClassName", ""),
+    }
+    more = {"nodeSelector": selector} if selector else {}
+    asked = pods.asked(s.workload, s.raw, config)
+    return tuple({"name": name, "annotations": annotations, **more} for each in asked for name in each.names)
+
+
+def _left(s: Situation, used: Iterable[Raw | None]) -> Action | None:
+    """Deletes the next request that is not used, then PodTemplates that were made for a request that never was."""
+    kept = {each["metadata"]["uid"] for each in used if each is not None}
+    for request in s.requests:
+        if request["metadata"]["uid"] not in kept and not meta.deleting(request):
+            return DeleteRequest(request)
+    if s.workload.holds(Condition.FINISHED) or s.workload.holds(Condition.EVICTED):
+        for template in s.own_templates:
+            if not meta.deleting(template):
+                return DeleteTemplate(template)
+    return None
+
+
+def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods]) -> Action | None:
+    """What is still to do for the PodTemplates of a request; None if it has all."""
+    waits: Action | None = None
+    for each in wanted:
+        name = naming.template(request["metadata"]["name"], each.name)
+        found = s.template(name)
+        if found is None:
+            return _create_template(s, state, name, each)
+        if _controller(found) in (None, s.workload.uid, request["metadata"].get("uid")):
+            continue
+        if not meta.deleting(found):
+            return DeleteTemplate(found)  # of a request of the same name that is gone
+        waits = Wait(GONE_SECONDS)
+    return waits
+
+
+def _create_template(s: Situation, state: State, name: str, wanted: Pods) -> Action:
+    try:
+        made = pods.template(wanted, s.flavors)
+    except (ConflictError, FlavorMissingError) as error:
+        message = f'Error creating PodTemplate "{name}": {error}'
+        return Impossible(message, not_created(s, state.name, message))
+    metadata = _metadata(s, name)
+    return CreateTemplate(
+        {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": made}, state.name
+    )
+
+
+def _manifest(s: Situation, config: Config, name: str, wanted: Iterable[Pods]) -> Raw:
+    parameters = {**config.parameters, **_own_parameters(s)}
+    return {
+        "apiVersion": names.AUTOSCALING_API_VERSION,
+        "kind": names.Kind.PROVISIONING_REQUEST,
+        "metadata": _metadata(s, name),
+        "spec": {
+            "provisioningClassName": config.class_name,
+            **({"parameters": parameters} if parameters else {}),
+            "podSets": _asks_for(name, wanted),
+        },
+    }
+
+
+def _own_parameters(s: Situation) -> Raw:
+    """The parameters in annotations of the Workload, which take precedence over those of the config."""
+    prefix = names.Annotation.PROVISIONING_PARAMETER_PREFIX
+    return {key[len(prefix) :]: value for key, value in meta.annotations(s.raw).items() if key.startswith(prefix)}
+
+
+def _asks_for(request: str, wanted: Iterable[Pods]) -> list[Raw]:
+    """The pod sets of a request of this name."""
+    return [{"podTemplateRef": {"name": naming.template(request, each.name)}, "count": each.count} for each in wanted]
+
+
+def _metadata(s: Situation, name: str) -> Raw:
+    return {
+        "name": name,
+        "namespace": s.workload.key.namespace,
+        "labels": {names.Label.MANAGED: "true"},
+        "ownerReferences": [_reference(names.API_VERSION, names.Kind.WORKLOAD, s.raw)],
+    }
+
+
+def _reference(api_version: str, kind: str, raw: Raw) -> Raw:
+    metadata = raw["metadata"]
+    named = {"apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
+    return {**named, "controller": True, "blockOwnerDeletion": True}
+
+
+def _settled(s: Situation, state: State, config: Config | None) -> bool:
+    """Whether the check is ready and stays so if its config is missing."""
+    return state.state == CheckState.READY and (config is not None or s.workload.holds(Condition.ADMITTED))
+
+
+def _used(s: Situation, request: Raw, state: State, config: Config | None) -> bool:
+    """Whether the nodes of a request are there and used, so that a change of the config changes nothing any more.
+
+    Kueue deletes the request of a running Workload when its config changes, and asks for the same nodes again when a
+    config that was missing is back.
+    """
+    return _settled(s, state, config) and _true(request, Answer.PROVISIONED)
+
+
+def _matches(s: Situation, request: Raw, state: State, config: Config, wanted: tuple[Pods, ...]) -> bool:
+    """Whether a request has the class and parameters of the config. While the check is pending, it must also ask for
+    the pods and flavors of the present admission: one that was made for an earlier admission may not be deleted yet.
+    """
+    spec = request.get("spec") or {}
+    parameters = spec.get("parameters") or {}
+    if spec.get("provisioningClassName") != config.class_name:
+        return False
+    own = _own_parameters(s)
+    if any(parameters.get(key) != value for key, value in config.parameters.items() if key not in own):
+        return False
+    if state.state != CheckState.PENDING:
+        return True
+    name = request["metadata"]["name"]
+    return same(spec.get("podSets"), _asks_for(name, wanted)) and all(_placed(s, name, each) for each in wanted)
+
+
+def _placed(s: Situation, request: str, wanted: Pods) -> bool:
+    """Whether the PodTemplate of a request, if it exists, asks for the nodes of the assigned flavors."""
+    found = s.template(naming.template(request, wanted.name))
+    try:
+        made = pods.template(wanted, s.flavors)
+    except (ConflictError, FlavorMissingError):
+        return True
+    return found is None or same(_selector(found["template"]), _selector(made))
+
+
+def _selector(template: Raw) -> object:
+    return (template.get("spec") or {}).get("nodeSelector")
+
+
+def _tried(s: Situation, request: Raw) -> bool:
+    """Whether a request can provide no nodes any more, so that the next attempt is due."""
+    expired = _true(request, Answer.BOOKING_EXPIRED) and not s.workload.holds(Condition.ADMITTED)
+    return _true(request, Answer.FAILED) or expired
+
+
+def _number(s: Situation, request: Raw, state: State, config: Config | None) -> int | None:
+    """Which attempt of a check a request is; None if it is of another check."""
+    most = max(config.retries if config is not None else 0, state.retry_count) + 1
+    return naming.attempt(request["metadata"]["name"], s.workload.key.name, state.name, most)
+
+
+def _named(name: str) -> Raw:
+    """A request that does not exist yet."""
+    return {"metadata": {"name": name}}
+
+
+def _template_names(request: Raw | None) -> list[str]:
+    podsets = ((request or {}).get("spec") or {}).get("podSets") or ()
+    return [(each.get("podTemplateRef") or {}).get("name") or "" for each in podsets]
+
+
+def _owners(raw: Raw) -> list[Raw]:
+    return raw["metadata"].get("ownerReferences") or []
+
+
+def _controller(raw: Raw) -> str | None:
+    found = meta.controller(raw)
+    return found["uid"] if found else None
+
+
+def _true(request: Raw, kind: str) -> bool:
+    found = condition_of(request, kind)
+    return found is not None and found["status"] == "True"
+
+
+def _message(request: Raw, kind: str) -> str:
+    found = condition_of(request, kind)
+    return (found or {}).get("message") or ""
