@@ -171,7 +171,6 @@ _NOT_BUILT: Final = {
     "others": (
         "that feature",
         (
-            "CleanupProvisioningRequestsOnEviction",
             "FailureRecoveryPolicy",
             "SchedulerLibraryIntegration",
             "ShortWorkloadNames",

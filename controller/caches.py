@@ -165,6 +165,8 @@ class Caches:
         """Does work that takes long, step by step."""
         self.later: Callable[[Callable[[], None]], object] = lambda _: None
         """Calls a function after a while."""
+        self.absent: set[Resource] = set()
+        """The optional resources that the API server does not serve."""
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""

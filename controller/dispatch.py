@@ -20,6 +20,7 @@ from controller.mirror import QueueMirror
 from controller.multikueue.workloads import MultiKueue
 from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
+from controller.provisioning import Provisioning
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.workloads import WorkloadReconciler
@@ -53,6 +54,7 @@ class Dispatcher:
         pod_owners: Sequence[PodOwnerReconciler] = (),
         owners: Owners | None = None,
         multikueue: MultiKueue | None = None,
+        provisioning: Provisioning | None = None,
     ) -> None:
         self.caches = caches
         self.scheduler = scheduler
@@ -61,6 +63,7 @@ class Dispatcher:
         self.mirror = mirror
         self.owners = owners
         self.multikueue = multikueue
+        self.provisioning = provisioning
         self.pod_owners = {(each.resource.group, each.resource.kind): each for each in pod_owners}
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
@@ -269,6 +272,29 @@ class Dispatcher:
         """A MultiKueueCluster changed."""
         if self.multikueue is not None:
             self.multikueue.cluster_changed(old, new)
+
+    def provisioning_request_config(self, old: Raw | None, new: Raw | None) -> None:
+        """A ProvisioningRequestConfig changed."""
+        if self.provisioning is not None and _spec_changed(old, new):
+            self.provisioning.reconfigured((new or old or {})["metadata"]["name"])
+
+    def provisioning_request(self, old: Raw | None, new: Raw | None) -> None:
+        """A ProvisioningRequest changed."""
+        self._owning_workload(new or old or {})
+
+    def pod_template(self, old: Raw | None, new: Raw | None) -> None:
+        """A PodTemplate of a ProvisioningRequest changed; it belongs to the request, or still to the Workload."""
+        raw = new or old or {}
+        by = owner(raw)
+        of_request = by is not None and by.kind == resources.PROVISIONING_REQUESTS.kind
+        request = self.caches.stores[resources.PROVISIONING_REQUESTS].get((by.namespace, by.name)) if by else None
+        self._owning_workload((request or {}) if of_request else raw)
+
+    def _owning_workload(self, raw: Raw) -> None:
+        """Queues the Workload that controls an object."""
+        by = owner(raw) if raw else None
+        if self.provisioning is not None and by is not None and by.kind == resources.WORKLOADS.kind:
+            self.provisioning.queue.add(Key(by.namespace, by.name))
 
     def namespace(self, old: Raw | None, new: Raw | None) -> None:
         """A namespace changed."""

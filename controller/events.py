@@ -15,8 +15,9 @@ from core.model import Key, Victim, Workload
 
 SCHEDULER: Final = "kueue-admission"
 WORKLOADS: Final = "kueue-workload-controller"
-"""The reporters of events, with Kueue's names: its scheduler, its Workload controller; for jobs see
-``job_component``.
+PROVISIONING: Final = "kueue-provisioning-request-controller"
+"""The reporters of events, with Kueue's names: its scheduler, its controllers of Workloads and of ProvisioningRequests;
+for jobs see ``job_component``.
 """
 
 NORMAL: Final = "Normal"

@@ -19,9 +19,14 @@ WORKLOAD_PRIORITY_CLASSES = _ours(names.Resource.WORKLOAD_PRIORITY_CLASSES, name
 ADMISSION_CHECKS = _ours(names.Resource.ADMISSION_CHECKS, names.Kind.ADMISSION_CHECK)
 MULTIKUEUE_CONFIGS = _ours(names.Resource.MULTIKUEUE_CONFIGS, names.Kind.MULTIKUEUE_CONFIG)
 MULTIKUEUE_CLUSTERS = _ours(names.Resource.MULTIKUEUE_CLUSTERS, names.Kind.MULTIKUEUE_CLUSTER)
+PROVISIONING_REQUEST_CONFIGS = _ours(
+    names.Resource.PROVISIONING_REQUEST_CONFIGS, names.Kind.PROVISIONING_REQUEST_CONFIG
+)
+PROVISIONING_REQUESTS = Resource(names.AUTOSCALING_GROUP, "v1", "provisioningrequests", names.Kind.PROVISIONING_REQUEST)
 QUEUES = Resource(names.GROUP, names.V1ALPHA1, names.Resource.QUEUES, names.Kind.QUEUE)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 SECRETS = Resource("", "v1", "secrets", "Secret")

@@ -11,16 +11,17 @@ import asyncio
 import contextlib
 import importlib.metadata
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from api.objects import Raw, Resource
-from controller import families
+from controller import families, resources
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
 from controller.dispatch import Dispatcher
-from controller.events import SCHEDULER, WORKLOADS, Events, job_component
+from controller.events import PROVISIONING, SCHEDULER, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
@@ -36,6 +37,7 @@ from controller.mirror import QueueMirror
 from controller.multikueue.workloads import MultiKueue
 from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
+from controller.provisioning import Provisioning
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.series import Series
@@ -116,6 +118,7 @@ class Controller:
                 self.caches.stores[row.resource],
                 label_selector=row.selector,
                 optional=row.optional,
+                on_served=partial(self._served, row.resource),
             )
             for row in self._rows
         ]
@@ -135,6 +138,8 @@ class Controller:
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
         self.multikueue = MultiKueue(self.caches, writer, client, told, self.metrics, self.settings)
+        told = Events(self._recorder, PROVISIONING)
+        self.provisioning = Provisioning(self.caches, writer, told, self.settings)
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [
@@ -174,6 +179,7 @@ class Controller:
             self.pod_owners,
             self.owners,
             self.multikueue if self.settings.multikueue.enabled else None,
+            self.provisioning,
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
 
@@ -274,6 +280,9 @@ class Controller:
             self.multikueue.connect()
             for _ in self.multikueue.everything():
                 await asyncio.sleep(0)
+        self.provisioning.connect()
+        for _ in self.provisioning.everything():
+            await asyncio.sleep(0)
         for _ in self._dispatcher.everything():
             await asyncio.sleep(0)
         for _ in self.waiting.everything():
@@ -286,12 +295,19 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
+            group.create_task(self.provisioning.run(), name="provisioning")
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
             for owners in self.pod_owners:
                 group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
+
+    def _served(self, resource: Resource, served: bool) -> None:
+        """The API server serves an optional resource, or does not."""
+        (self.caches.absent.discard if served else self.caches.absent.add)(resource)
+        if resource == resources.PROVISIONING_REQUESTS and self.leading.is_set():
+            self.provisioning.all_checks()
 
     def _shows(self, key: Key) -> bool:
         """Whether there are series of this LocalQueue."""

@@ -69,6 +69,7 @@ class Settings:
     retention_after_deactivation: float | None = None
     leader_election: LeaderElection | None = None
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
+    cleans_up_requests: bool = True
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
     hidden_metrics: frozenset[str] = frozenset()
@@ -118,6 +119,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         ),
         leader_election=_leader_election(configuration) if elect else None,
         multikueue=_multikueue(configuration),
+        cleans_up_requests=enabled("CleanupProvisioningRequestsOnEviction", gates),
         queue_resources=configuration.metrics.enable_cluster_queue_resources,
         local_queue_metrics=_local_queue_metrics(configuration),
         hidden_metrics=families.hidden(configuration.feature_gates),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from api import names
 from api.objects import Resource, key_of
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
@@ -125,6 +126,25 @@ WATCHED: tuple[Watched, ...] = (
         writes={STATUS: ("patch",)},
     ),
     Watched(
+        resource=resources.PROVISIONING_REQUEST_CONFIGS, optional=True, wakes=Dispatcher.provisioning_request_config
+    ),
+    Watched(
+        resource=resources.PROVISIONING_REQUESTS,
+        optional=True,
+        played=False,
+        indexes={"owner": indexes.owner_of},
+        wakes=Dispatcher.provisioning_request,
+        writes={"": ("create", "delete"), FINALIZERS: ("update",)},
+    ),
+    Watched(
+        resource=resources.POD_TEMPLATES,
+        selector=f"{names.Label.MANAGED}=true",
+        played=False,
+        indexes={"owner": indexes.owner_of},
+        wakes=Dispatcher.pod_template,
+        writes={"": ("create", "patch", "delete")},
+    ),
+    Watched(
         resource=resources.COHORTS,
         optional=True,
         enters=by_name(State.set_cohort, decode.cohort),
@@ -172,7 +192,11 @@ WATCHED: tuple[Watched, ...] = (
         },
         enters=Caches.workload_changed,
         wakes=Dispatcher.workload,
-        writes={"": ("get", "create", "patch", "delete"), STATUS: ("update", "patch")},
+        writes={
+            "": ("get", "create", "patch", "delete"),
+            STATUS: ("update", "patch"),
+            FINALIZERS: ("update",),
+        },
         read_anew=True,
     ),
     Watched(

@@ -120,12 +120,14 @@ def _required_go(module: Module) -> tuple[int, ...]:
 def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
     environ = {name: value for name, value in os.environ.items() if name not in {"GOFLAGS", "GOOS", "GOARCH"}}
     environ |= {"CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-    names = ", ".join(tool.name for tool in module.tools)
+    names = ", ".join(tool.name for tool in module.tools) or module.name
     report(f"Building {names} from source, once for this user: about {module.minutes} minutes on two cores.")
     packages = [tool.package for tool in module.tools]
+    sources = [each.source for each in module.manifests]
+    sizes = ["list", "-mod=readonly", "-tags", module.tags, "-deps", *packages]
     started = time.monotonic()
     listed = subprocess.run(
-        [go, "list", "-mod=readonly", "-tags", module.tags, "-deps", *packages],
+        [go, *(sizes if packages else ["mod", "download", *sources])],
         cwd=module.directory, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if listed.returncode:

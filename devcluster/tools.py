@@ -187,7 +187,16 @@ SPARK = Module(
         *("sparkapplications", "scheduledsparkapplications", "sparkconnects"),
     ),
 )
-ALL = (CONTROL_PLANE, HELM, HELM3, PROMTOOL, KIND, OPERATORS, KUBERAY, SPARK)
+_AUTOSCALER = "k8s.io/autoscaler/cluster-autoscaler/apis"
+AUTOSCALER = Module(
+    "the definition of ProvisioningRequests",
+    MODULES / "autoscaler",
+    (),
+    minutes=1,
+    manifests=_crds(_AUTOSCALER, "config/crd", "autoscaling.x-k8s.io", "provisioningrequests"),
+)
+"""As cluster-autoscaler publishes it; its program has a stand-in in the tests."""
+ALL = (CONTROL_PLANE, HELM, HELM3, PROMTOOL, KIND, OPERATORS, KUBERAY, SPARK, AUTOSCALER)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:

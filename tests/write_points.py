@@ -79,6 +79,9 @@ POINTS: Mapping[str, Matches] = {
 }
 
 MULTIKUEUE = "jobs in other clusters: quota is reserved by the writes above, and only where MultiKueue is used"
+PROVISIONING = (
+    "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py has their crash points"
+)
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
     "controller/workloads.py:WorkloadReconciler._patch": ("admit", "evict"),
@@ -109,6 +112,11 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/multikueue/workloads.py:MultiKueue._update": MULTIKUEUE,
     "controller/multikueue/workloads.py:MultiKueue._withdraw": MULTIKUEUE,
     "controller/multikueue/workloads.py:MultiKueue.reconcile_check": MULTIKUEUE,
+    "controller/provisioning.py:Provisioning._create": PROVISIONING,
+    "controller/provisioning.py:Provisioning._delete": PROVISIONING,
+    "controller/provisioning.py:Provisioning._report": PROVISIONING,
+    "controller/provisioning.py:Provisioning._write": PROVISIONING,
+    "controller/provisioning.py:Provisioning.reconcile_check": PROVISIONING,
     "controller/workloads.py:WorkloadReconciler._apply": "deletes finished Workloads when their retention has ended",
 }
 """The points that each function writes, or why the leader is not killed there."""

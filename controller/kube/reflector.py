@@ -63,6 +63,7 @@ class Reflector(Generic[T]):
     ``optional``: if the API server does not serve the resource there are no objects, which is known immediately; they
     are used as soon as it is served. For any other resource the first list is waited for.
 
+    ``on_served`` is called when an optional resource is found not to be served, and when it is served again.
     ``on_connection`` is called with each error that interrupts the reflector, and with None when it follows again.
     """
 
@@ -79,6 +80,7 @@ class Reflector(Generic[T]):
         silence_seconds: float = 90.0,
         on_synced: Callable[[], None] = lambda: None,
         on_connection: Callable[[ApiError | None], None] = lambda error: None,
+        on_served: Callable[[bool], None] = lambda served: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
@@ -97,6 +99,7 @@ class Reflector(Generic[T]):
         self._silence_seconds = silence_seconds
         self._on_synced = on_synced
         self._on_connection = on_connection
+        self._on_served = on_served
         self._clock = clock
         self._sleep = sleep
         self._draw = draw
@@ -170,6 +173,7 @@ class Reflector(Generic[T]):
             log.info(
                 "not served yet: used when it is", resource=self.resource.plural, api_version=self.resource.api_version
             )
+            self._on_served(False)
         self._absent = True
         await self._enter(self.store.listing(), "")
         return True
@@ -210,6 +214,7 @@ class Reflector(Generic[T]):
             await asyncio.sleep(0)
         if version and self._absent:
             self._absent = False
+            self._on_served(True)
             log.info("served now", resource=self.resource.plural, api_version=self.resource.api_version)
         if version:
             self.relists[self._relist_reason] += 1

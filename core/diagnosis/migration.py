@@ -14,7 +14,7 @@ import yaml
 from api import configuration
 from api.configuration import ConfigurationError, Loaded
 from api.kinds import KINDS
-from api.names import GROUP, PROVISIONING_REQUEST_CONTROLLER, Kind, Resource
+from api.names import GROUP, Kind, Resource
 from api.objects import Raw
 from api.schema import structural
 from api.structural import unknown_fields
@@ -22,8 +22,6 @@ from core.diagnosis.findings import Finding
 from core.feedback import catalog
 from core.jobs.kinds import supported
 
-BUILT_IN_CHECKS: Final = (PROVISIONING_REQUEST_CONTROLLER,)
-"""Controllers of AdmissionChecks that are part of Kueue, and that Seiretsu does not have."""
 DEPLOYERS: Final = {
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "argocd.argoproj.io/instance": "Argo CD",
@@ -255,12 +253,6 @@ def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[Finding]:
 
 
 def _features(objects: Mapping[str, Sequence[Raw]]) -> Iterator[Finding]:
-    for check in objects.get(Resource.ADMISSION_CHECKS, ()):
-        controller = (check.get("spec") or {}).get("controllerName", "")
-        if controller in BUILT_IN_CHECKS:
-            message = f"its controller {controller} is part of Kueue, and Seiretsu does not have it: jobs wait for ever"
-            fix = "remove the check from the ClusterQueues"
-            yield Finding("error", f"AdmissionCheck {check['metadata']['name']}", message, fix)
     for flavor in objects.get(Resource.RESOURCE_FLAVORS, ()):
         topology = (flavor.get("spec") or {}).get("topologyName")
         if topology:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from api import quantity
-from api.names import Fungibility, PreemptionPolicy
+from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, Fungibility, PreemptionPolicy
 from core.feedback.change import (
     Change,
     cycle,
@@ -23,6 +23,9 @@ from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing,
 from core.feedback.waiting import inactive_checks, preempts
 from core.model import ClusterQueue, FlavorResource, Quota
 from core.state.lookup import Lookup
+
+BUILT_IN: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
+"""The controllers of AdmissionChecks that are part of Seiretsu."""
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
@@ -77,6 +80,9 @@ def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
     for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
         inactive = f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing'
+        if check.controller_name in BUILT_IN:
+            yield fitted(f"{inactive}; its condition Active says why", or_else=[inactive])
+            continue
         start = f"{inactive}; start its controller {controller}"
         yield fitted(f"{start} or remove the check", start, or_else=[inactive])
 

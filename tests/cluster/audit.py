@@ -2,7 +2,7 @@
 
 The log has every request of the account with the decision about it. One right is asked for without a request: an owner
 reference that blocks the deletion of its owner needs ``update`` of the owner's finalizers, which an admission plugin
-asks about. So requests for Workloads are logged with their bodies.
+asks about. So requests for objects with such a reference are logged with their bodies.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from api.objects import Raw
+from controller.resources import PROVISIONING_REQUESTS, WORKLOADS
 from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane
+
+OWNERS = {**KNOWN, **{(each.group, each.kind): each for each in (WORKLOADS, PROVISIONING_REQUESTS)}}
+"""The resources whose objects own others."""
 
 
 class Use(NamedTuple):
@@ -38,9 +42,13 @@ class Audit:
     def options(self) -> tuple[str, ...]:
         """Options with which an API server writes the log; it also asks about owner references that block deletion."""
         named = {"users": [self.account]}
-        workloads = [{"group": "kueue.x-k8s.io", "resources": ["workloads"]}]
+        owned = [
+            {"group": "kueue.x-k8s.io", "resources": ["workloads"]},
+            {"group": "autoscaling.x-k8s.io", "resources": ["provisioningrequests"]},
+            {"group": "", "resources": ["podtemplates"]},
+        ]
         rules = [
-            {**named, "level": "Request", "verbs": ["create", "patch"], "resources": workloads},
+            {**named, "level": "Request", "verbs": ["create", "patch"], "resources": owned},
             {**named, "level": "Metadata"},
             {"level": "None"},
         ]
@@ -116,5 +124,5 @@ def _blocked(body: Raw | list[Raw] | None) -> Iterator[Use]:
     metadata = (body.get("metadata") or {}) if isinstance(body, dict) else {}
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("blockOwnerDeletion"):
-            resource = KNOWN[owner["apiVersion"].rpartition("/")[0], owner["kind"]]
+            resource = OWNERS[owner["apiVersion"].rpartition("/")[0], owner["kind"]]
             yield Use(resource.group, f"{resource.plural}/finalizers", "update")

@@ -30,7 +30,8 @@ from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.audit import Audit, Use
 from tests.cluster.charted import NAMESPACE, RELEASE, deployed, get, install
 from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_of
-from tests.cluster.operators import alone
+from tests.cluster.operators import alone, define
+from tests.cluster.provisioning import Autoscaler, asks, check, config, owner, requests, uid
 from tests.cluster.world import World, holds, job, local_queue, ours
 from tests.observing import observing
 from tests.serving import Served
@@ -290,9 +291,31 @@ def test_metrics_are_read_by_an_account_with_the_right(world: World, tmp_path: P
     world.until("they are read", lambda: status() == 200)
 
 
+def test_nodes_are_asked_for_with_the_rights_of_the_chart(world: World) -> None:
+    define(world, "provisioningrequests")
+    world.create(config("nodes"), check("nodes"))
+    world.create(
+        ours(
+            "ClusterQueue",
+            "asks",
+            {"namespaceSelector": {}, "resourceGroups": groups(0, 1), "admissionChecksStrategy": asks("nodes")},
+        ),
+        local_queue("asks", "asks"),
+    )
+    world.job("asks", "asks", seconds=LONG)
+    made = world.until("there is a request", lambda: requests(world, "asks"))[0]
+    request = world.get("provisioningrequests", made)
+    world.until("it has its template", lambda: owner(world.get("podtemplates", f"ppt-{made}-main")) == uid(request))
+    Autoscaler(world).answer(made, Provisioned="True")
+    world.until("the job starts", lambda: "asks" in world.running())
+    world.patch("clusterqueues", "asks", {"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.until("the request is deleted when it is evicted", lambda: not world.get("provisioningrequests", made))
+    world.delete("jobs", "asks")
+
+
 REASONED = {
     Use("kueue.x-k8s.io", "workloads", "get"): "read again after a write of unknown outcome or with a conflict",
-    Use("kueue.x-k8s.io", "admissionchecks/status", "patch"): "for the checks of MultiKueue",
+    Use("", "podtemplates", "delete"): "one that was made for a request that never was",
     **{
         Use("", "configmaps", verb, "kube-system", "extension-apiserver-authentication"): "a role of Kubernetes"
         for verb in ("list", "watch")

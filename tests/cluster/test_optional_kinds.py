@@ -44,6 +44,8 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
             "cohorts",
             "multikueueclusters",
             "multikueueconfigs",
+            "provisioningrequestconfigs",
+            "provisioningrequests",
             "queues",
             "workloadpriorityclasses",
         ]

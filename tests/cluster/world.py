@@ -39,6 +39,8 @@ API = {
     "replicasets": "/apis/apps/v1",
     "deployments": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",
+    "provisioningrequests": "/apis/autoscaling.x-k8s.io/v1",
+    "podtemplates": "/api/v1",
     "pods": "/api/v1",
     "events": "/api/v1",
     "nodes": "/api/v1",
@@ -48,7 +50,7 @@ API = {
 OF_NO_NAMESPACE = frozenset(
     {
         *("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses", "admissionchecks"),
-        *("multikueueclusters", "multikueueconfigs"),
+        *("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs"),
         *("nodes", "namespaces"),
     }
 )

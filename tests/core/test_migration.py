@@ -85,7 +85,6 @@ def test_what_prevents_it(rule: str, severity: str, kueue: Installation) -> None
 @pytest.mark.parametrize(
     ("rule", "plural", "spec"),
     [
-        ("features", "admissionchecks", {"controllerName": "kueue.x-k8s.io/provisioning-request"}),
         ("features", "resourceflavors", {"topologyName": "racks"}),
         ("objects", "clusterqueues", {"namespaceSelector": {}, "fromTheFuture": {"a": 1}}),
     ],

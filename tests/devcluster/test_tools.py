@@ -63,7 +63,8 @@ def test_programs_are_stamped_with_the_version_their_module_pins() -> None:
 @pytest.mark.parametrize("module", tools.ALL, ids=lambda module: module.name)
 def test_every_module_pins_the_source_of_all_its_programs(module: tools.Module) -> None:
     versions = tools.module_versions(module.directory)
-    assert all(tool.source in versions for tool in module.tools)
+    sources = [each.source for each in module.tools] + [each.source for each in module.manifests]
+    assert all(source in versions for source in sources)
 
 
 def test_a_program_that_is_not_in_the_table_is_unknown() -> None:

@@ -169,6 +169,14 @@ CASES = [
         id="a check without a controller",
     ),
     pytest.param(
+        team_a(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]}),
+        None,
+        IDLE_CHECK.replace("example.com/budget", "kueue.x-k8s.io/provisioning-request"),
+        "admission-check-inactive",
+        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; its condition Active says why',
+        id="a check whose controller is built in",
+    ),
+    pytest.param(
         ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": -1}),
         None,
         "",

@@ -1,0 +1,271 @@
+"""Workloads whose nodes are asked for with ProvisioningRequests: collects what is known of each, calls the rules
+(``core.provisioning``), and applies one write. The AdmissionChecks get their condition Active here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from api import names
+from api.names import PROVISIONING_REQUEST_CONTROLLER
+from api.objects import Key, Raw, Resource, key_of
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
+from controller.kube.store import HEARD_AT_ONCE, Store
+from controller.kube.workqueue import WorkQueue
+from controller.settings import Settings
+from controller.writes import Writer
+from core.jobs import meta
+from core.model import CheckState
+from core.model.owner import Owner
+from core.provisioning import config, rules
+from core.provisioning.config import Config
+from core.provisioning.rules import Situation
+from core.quota.checks import checks_of
+from core.wire import active
+from core.wire.active import parameters_name
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 5
+REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
+"""The answers of an API server that does not take an object."""
+AGAIN_SECONDS = 30.0
+"""After this time a PodTemplate that could not be made is tried again."""
+
+Written = rules.Update | rules.Adopt | rules.DeleteRequest | rules.DeleteTemplate
+"""The actions that change what exists already."""
+
+
+class Provisioning:
+    """The controller of the AdmissionChecks with ``controllerName: kueue.x-k8s.io/provisioning-request``. ``run`` it
+    while this process leads.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.recorder = recorder
+        self.clock = clock
+        self.queue = WorkQueue[Key]("provisioning", longest_seconds=30.0)
+        self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
+        self._cleans_up = settings.cleans_up_requests
+        self._admission_checks = caches.stores[resources.ADMISSION_CHECKS]
+        self._configs = caches.stores[resources.PROVISIONING_REQUEST_CONFIGS]
+        self._requests = caches.stores[resources.PROVISIONING_REQUESTS]
+        self._templates = caches.stores[resources.POD_TEMPLATES]
+
+    def connect(self) -> None:
+        """Connects the listeners, after State and the dispatcher."""
+        self.caches.workloads.listen(self._workload)
+        self._admission_checks.listen(self._check)
+
+    def everything(self) -> Iterator[None]:
+        """Queues all objects, because this process leads from now on."""
+        self.all_checks()
+        yield from self._each(self._concerned)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(WORKERS, self.reconcile))
+            group.create_task(self.checks.run(1, self.reconcile_check))
+
+    def all_checks(self) -> None:
+        """Queues all AdmissionChecks: whether requests are served has changed."""
+        for raw in self._admission_checks:
+            self.checks.add(raw["metadata"]["name"])
+
+    def reconfigured(self, name: str) -> None:
+        """A ProvisioningRequestConfig changed: queues the checks that refer to it, and their Workloads."""
+        for raw in self._admission_checks:
+            if parameters_name(raw, names.Kind.PROVISIONING_REQUEST_CONFIG)[0] == name:
+                self._check(None, raw)
+
+    def _check(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old or {}
+        if old is not None and new is not None and old.get("spec") == new.get("spec"):
+            self.checks.add(raw["metadata"]["name"])
+            return
+        if any(each is not None and _is_ours(each) for each in (old, new)):
+            self.checks.add(raw["metadata"]["name"])
+            self.caches.in_steps(self._each(partial(self._has, raw["metadata"]["name"])))
+
+    def _workload(self, old: Raw | None, new: Raw | None) -> None:
+        if new is not None and self._concerned(key_of(new)):
+            self.queue.add(key_of(new))
+
+    def _each(self, selects: Callable[[Key], bool]) -> Iterator[None]:
+        """Queues the Workloads that are selected."""
+        for place, key in enumerate(self.caches.workloads.keys(), start=1):
+            if selects(Key(*key)):
+                self.queue.add(Key(*key))
+            if not place % HEARD_AT_ONCE:
+                yield
+
+    def _concerned(self, key: Key) -> bool:
+        """Whether a Workload has a check of this controller, or requests of one that it had."""
+        return bool(self._states(key)) or bool(self._owned(self._requests, resources.WORKLOADS, key))
+
+    def _has(self, check: str, key: Key) -> bool:
+        """Whether a Workload has this check."""
+        workload = self.caches.get(key)
+        return workload is not None and any(each.name == check for each in workload.checks)
+
+    def _states(self, key: Key) -> list[CheckState]:
+        """The states of the checks of a Workload that this controller decides."""
+        workload, known = self.caches.get(key), self.caches.state.reservations.checks
+        return checks_of(workload, known, PROVISIONING_REQUEST_CONTROLLER) if workload is not None else []
+
+    async def reconcile_check(self, name: str) -> None:
+        """Writes the condition Active of an AdmissionCheck."""
+        raw = self._admission_checks.get(("", name))
+        if raw is None or not _is_ours(raw):
+            return
+        found = config.of_check(raw, self._config(raw), served=self._served)
+        patch = active.patch(raw, found, self.clock())
+        if patch is not None:
+            with contextlib.suppress(NotFound):
+                await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Makes the next write about a Workload. Returns when to look again, in seconds."""
+        situation = self.situation(key)
+        action = rules.decide(situation) if situation is not None else rules.Wait()
+        if isinstance(action, rules.Wait):
+            return action.seconds
+        async with self.writer.turn(first=True):
+            situation = self.situation(key)  # it may have changed while it waited
+            return await self._apply(situation, rules.decide(situation)) if situation is not None else None
+
+    async def _apply(self, s: Situation, action: rules.Action) -> float | None:
+        key = s.workload.key
+        log.debug("provisioning", workload=str(key), action=type(action).__name__)
+        match action:
+            case rules.Wait():
+                return action.seconds
+            case rules.CreateRequest():
+                await self._create(s, resources.PROVISIONING_REQUESTS, action.manifest, action.check)
+                message = f'Created ProvisioningRequest: "{action.manifest["metadata"]["name"]}"'
+                self._tell(s, events.Event(events.NORMAL, names.Event.PROVISIONING_REQUEST_CREATED, message))
+            case rules.CreateTemplate():
+                await self._create(s, resources.POD_TEMPLATES, action.manifest, action.check)
+            case rules.Impossible():
+                if action.patch is None:
+                    return AGAIN_SECONDS
+                await self._report(s, action.message, action.patch)
+            case _:
+                with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
+                    await self._write(s, action)
+        return None
+
+    async def _write(self, s: Situation, action: Written) -> None:
+        match action:
+            case rules.Update():
+                await self.writer.patch(resources.WORKLOADS, s.workload.key, action.patch, subresource="status")
+                for message in action.events:
+                    self._tell(s, events.Event(events.NORMAL, names.Event.ADMISSION_CHECK_UPDATED, message))
+            case rules.Adopt():
+                await self.writer.patch(resources.POD_TEMPLATES, action.template, action.patch)
+                self.queue.add(s.workload.key)
+            case rules.DeleteRequest():
+                await self._delete(resources.PROVISIONING_REQUESTS, action.request)
+                self.queue.add(s.workload.key)
+            case rules.DeleteTemplate():
+                await self._delete(resources.POD_TEMPLATES, action.template)
+                self.queue.add(s.workload.key)
+            case _:
+                assert_never(action)
+
+    async def _create(self, s: Situation, resource: Resource, manifest: Raw, check: str) -> None:
+        """Creates an object; a refusal is reported on the check, and tried again with backoff.
+
+        An object that exists but has not arrived by watch is not a refusal: a write of this process or of the one
+        before was interrupted, and the object is used as soon as it arrives.
+        """
+        try:
+            await self.writer.create(resource, manifest)
+        except REFUSALS as error:
+            name = manifest["metadata"]["name"]
+            known = self.caches.stores[resource].get((s.workload.key.namespace, name)) is not None
+            if known or not isinstance(error, AlreadyExists):
+                message = f'Error creating {resource.kind} "{name}": {error.message}'
+                await self._report(s, message, rules.not_created(s, check, message))
+            raise
+        self.queue.add(s.workload.key)
+
+    async def _report(self, s: Situation, message: str, patch: Raw | None) -> None:
+        if patch is None:
+            return
+        self._tell(s, events.failed(names.Event.FAILED_CREATE, message))
+        with contextlib.suppress(ApiError):  # what was refused is reported again when it is refused again
+            await self.writer.patch(resources.WORKLOADS, s.workload.key, patch, subresource="status")
+
+    async def _delete(self, resource: Resource, raw: Raw) -> None:
+        await self.writer.delete(resource, key_of(raw), raw["metadata"]["uid"])
+
+    def _tell(self, s: Situation, event: events.Event) -> None:
+        self.recorder.tell(resources.WORKLOADS, s.workload.key, s.workload.uid, event)
+
+    def situation(self, key: Key) -> Situation | None:
+        """Returns what is known of a Workload; None if it is gone, or a reservation of it is being written."""
+        raw, workload = self.caches.workloads.get(key), self.caches.get(key)
+        if raw is None or workload is None or self.caches.state.assumed(key):
+            return None
+        own = self._owned(self._requests, resources.WORKLOADS, key)
+        return Situation(
+            now=self.clock(),
+            workload=workload,
+            raw=raw,
+            checks={state.name: self._config_of(state.name) for state in self._states(key)},
+            requests=tuple(each for each in own if _controls(workload.uid, each)),
+            template=lambda name: self._templates.get((key.namespace, name)),
+            own_templates=self._owned(self._templates, resources.WORKLOADS, key),
+            flavors=self.caches.flavors,
+            cleans_up=self._cleans_up,
+        )
+
+    @property
+    def _served(self) -> bool:
+        return resources.PROVISIONING_REQUESTS not in self.caches.absent
+
+    def _owned(self, store: Store[Raw], resource: Resource, key: Key) -> tuple[Raw, ...]:
+        """The objects in a store that the object of this resource controls, by name."""
+        found = store.by_index("owner", Owner(resource.group, resource.kind, key.namespace, key.name))
+        return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
+
+    def _config_of(self, check: str) -> Config | None:
+        """The config of a check; None if it is missing, or there are no ProvisioningRequests."""
+        raw = self._admission_checks.get(("", check))
+        found = self._config(raw) if raw is not None and self._served else None
+        return config.read(found) if found is not None else None
+
+    def _config(self, check: Raw) -> Raw | None:
+        name, wrong = parameters_name(check, names.Kind.PROVISIONING_REQUEST_CONFIG)
+        return None if wrong else self._configs.get(("", name))
+
+
+def _is_ours(check: Raw) -> bool:
+    return bool((check.get("spec") or {}).get("controllerName") == PROVISIONING_REQUEST_CONTROLLER)
+
+
+def _controls(uid: str, raw: Raw) -> bool:
+    reference = meta.controller(raw)
+    return reference is not None and reference["uid"] == uid
