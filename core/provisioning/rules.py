@@ -345,10 +345,11 @@ def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods])
         found = s.template(name)
         if found is None:
             return _create_template(s, state, name, each)
-        if _controller(found) in (None, s.workload.uid, request["metadata"].get("uid")):
+        of_this = _controller(found) in (None, s.workload.uid, request["metadata"].get("uid"))
+        if of_this and _placed(s, request["metadata"]["name"], each):
             continue
         if not meta.deleting(found):
-            return DeleteTemplate(found)  # of a request of the same name that is gone
+            return DeleteTemplate(found)  # of a request of the same name that is gone, or of an earlier admission
         waits = Wait(GONE_SECONDS)
     return waits
 

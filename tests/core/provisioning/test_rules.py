@@ -285,6 +285,9 @@ COURSES = {
     "a template that is there is used": Course(
         lambda: with_template(api(), by="u-w"), ["CreateRequest", "Adopt"], KEPT
     ),
+    "a template that is there is for other nodes": Course(
+        lambda: with_template(api(flavor="other"), by="u-w"), ["DeleteTemplate", *MADE], KEPT
+    ),
     "a template is missing": Course(lambda: api(owned=(request(FIRST),)), ["CreateTemplate", "Adopt"], KEPT),
     "the request asks for the pods of an earlier admission": Course(
         lambda: api(counts={"main": 1}, owned=(request(FIRST),)), ["DeleteRequest", *MADE], KEPT
