@@ -7,6 +7,7 @@ Kubernetes answer is an error and never an event.
 """
 
 import asyncio
+import itertools
 import random
 import time
 from collections import Counter
@@ -45,6 +46,10 @@ STOOD_SECONDS = 10.0
 ABSENT_SECONDS = 5.0
 """How often an optional resource that is not served is looked for."""
 POLITE_END_SECONDS = 0.1
+READ_AT_ONCE = 10
+"""So many objects, which take a millisecond or two, are decoded before other tasks can run: two hundred arrive together
+when the cache is read.
+"""
 EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -203,8 +208,10 @@ class Reflector(Generic[T]):
             )
         ) as pages:
             async for page in pages:
-                for raw in page["items"]:
+                for place, raw in enumerate(page["items"], start=1):
                     self.undecodable += not listing.add(raw)
+                    if not place % READ_AT_ONCE:
+                        await asyncio.sleep(0)
                 version = page["metadata"]["resourceVersion"]
         self._pages_lists = True
         await self._enter(listing, version)
@@ -245,7 +252,10 @@ class Reflector(Generic[T]):
             opened=self._opened,
         )
         async with aclosing(watch) as lines:
+            places = itertools.count(1)
             async for line in lines:
+                if not next(places) % READ_AT_ONCE:
+                    await asyncio.sleep(0)
                 self._last_event_at = self._clock()
                 if not line:  # over the limit: it is skipped, and the events after it are valid
                     self.undecodable += 1

@@ -1,5 +1,6 @@
 import asyncio
 import inspect
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,8 @@ from structlog.testing import capture_logs
 
 from api.objects import Raw, Resource
 from controller.kube.client import Client
-from controller.kube.reflector import ABSENT_SECONDS, Reflector
+from controller.kube.config import Connection
+from controller.kube.reflector import ABSENT_SECONDS, READ_AT_ONCE, Reflector
 from controller.kube.store import Store, verbatim
 from tests.effort import cases
 from tests.eventually import eventually
@@ -468,3 +470,41 @@ def test_through_any_churn_and_faults_the_store_ends_as_the_server(steps: list[t
             await asyncio.gather(world.running, return_exceptions=True)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_other_tasks_run_while_many_objects_that_arrived_together_are_decoded(streams: bool) -> None:
+    raws: list[Raw] = [
+        {"metadata": {"namespace": "ns", "name": f"t{number}", "uid": f"u{number}", "resourceVersion": str(number + 1)}}
+        for number in range(100)
+    ]
+
+    class Together(Client):
+        """Has all objects at once, in a stream or in one page."""
+
+        async def watch(self, *_: object, **__: object) -> AsyncIterator[bytes]:  # type: ignore[override]
+            for raw in raws:
+                yield orjson.dumps({"type": "ADDED", "object": raw})
+            end = {"resourceVersion": "200", "annotations": {"k8s.io/initial-events-end": "true"}}
+            yield orjson.dumps({"type": "BOOKMARK", "object": {"metadata": end}})
+            await asyncio.Event().wait()
+
+        async def pages(self, *_: object, **__: object) -> AsyncIterator[Raw]:  # type: ignore[override]
+            yield {"items": raws, "metadata": {"resourceVersion": "200"}}
+
+    decoded, turns = list[str](), list[int]()
+
+    def decode(raw: Raw) -> Raw:
+        decoded.append(raw["metadata"]["name"])
+        return raw
+
+    reflector = Reflector(Together(Connection("http://127.0.0.1:1")), THINGS, Store("things", decode))
+    reflector._streams_lists = streams
+    running = asyncio.create_task(reflector.run())
+    while not reflector.synced.is_set():
+        turns.append(len(decoded))
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(decoded) == 100
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= READ_AT_ONCE
