@@ -123,6 +123,11 @@ _STRANGERS: Final = frozenset(
 )
 MANAGED_NAMESPACES: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
 """The rules for objects of managed namespaces only."""
+_COMPARING: Final = frozenset({Reach.CHECKED_WORKLOADS, Reach.CHANGED_JOBS})
+"""The rules that compare an object with the one before, which costs the API server more than all other conditions. It
+evaluates each condition of a hook, whatever the others are, but of one condition only as much as it needs: so the
+controller's own writes are recognized in the same condition, and not compared.
+"""
 
 
 def _rule(hook: Hook) -> Raw:
@@ -189,7 +194,11 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         ours = written_by(options.account)
         if hook.phase is Phase.MUTATING:  # a job starts suspended, regardless of who creates it
             ours = f"request.operation == 'UPDATE' && {ours}"
-        conditions.append({"name": "not-ourselves", "expression": f"!({ours})"})
+        if hook.reach in _COMPARING:
+            last = conditions.pop()
+            conditions.append({"name": last["name"], "expression": f"!({ours}) && ({last['expression']})"})
+        else:
+            conditions.append({"name": "not-ourselves", "expression": f"!({ours})"})
     return conditions
 
 

@@ -49,6 +49,17 @@ def _reaches(
     return all(cel.evaluate(condition["expression"], variables) is True for condition in conditions)
 
 
+@pytest.mark.parametrize("hook", ["vworkload.kb.io", "mjob-change.kb.io"])
+def test_an_object_that_the_controller_writes_is_not_compared(hook: str) -> None:
+    """An expression that reads what is not there fails; the API server evaluates all conditions of a hook."""
+    options = Options(account=Account("system:serviceaccount:a:b"))
+    request = {"operation": "UPDATE", "userInfo": {"username": options.account.name}}
+    *_, last = _webhook(hook, options)["matchConditions"]
+    assert cel.evaluate(last["expression"], {"request": request}) is False
+    with pytest.raises(RuntimeError):
+        cel.evaluate(last["expression"], {"request": request | {"userInfo": {"username": "alice"}}})
+
+
 @pytest.mark.parametrize(
     ("hook", "new", "old", "reaches"),
     [
