@@ -80,12 +80,13 @@ class Bench:
         path = f"{JOBS.path(NAMESPACE)}?fieldManager=bench"
         requests = [(path, body) for body in bodies]
         with Caller(Target(self._connection.server, requests, b'"uid"', kubeconfig=self._kubeconfig)) as caller:
-            before = await report.moment(self._connection, self._pids)
+            pids = {**self._pids, "client": caller.pid}
+            before = await report.moment(self._connection, pids)
             created = await asyncio.to_thread(caller.run, rate, seconds)
             if created.failed:
                 raise RuntimeError(f"{created.failed} of {len(names)} Jobs were not created")
             await self._starts.all(names)
-            after = await report.moment(self._connection, self._pids)
+            after = await report.moment(self._connection, pids)
         due = (created.began + number / rate for number in range(len(names)))
         waited = [self._starts.at[each] - began for each, began in zip(names, due, strict=True)]
         own: report.Requests = report.Requests({("POST", "jobs", 201): len(names)})

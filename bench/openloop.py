@@ -89,6 +89,12 @@ class Caller:
         self._process.start()
         its.close()
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
     def __enter__(self) -> "Caller":
         return self
 
