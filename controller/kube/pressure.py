@@ -31,8 +31,12 @@ BUSY_SECONDS = 0.05
 """At this interval the API server is busy."""
 CROWDED_SECONDS = 0.1
 """The least interval of deferrable writes while many admission calls arrive."""
-URGENT_SECONDS = LONGEST_SECONDS = 1.0
-"""The interval of deferrable writes while admissions wait to be written; it is never longer."""
+URGENT_SECONDS = 1.0
+"""The interval of deferrable writes while admissions wait to be written."""
+LONGEST_SECONDS = 0.2
+"""The longest interval while no admission waits, however slow the API server is: five writes a second cost it little,
+and with fewer the counts of a cluster with many queues would come minutes late.
+"""
 
 
 class _Latency:
