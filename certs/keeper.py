@@ -30,9 +30,10 @@ PASS_EVERY = 4.0
 due, not this timer, so a machine that was suspended during a renewal renews at its first pass.
 """
 
-FIRST_PAUSE = 0.1
-"""Seconds after a pass for which the keeper was woken; they double while it is woken again, up to `PASS_EVERY`: two
-programs that write their bundles into one object would otherwise do so as fast as the API server answers.
+FIRST_PAUSE, PAUSE_GROWTH = 0.1, 1.25
+"""Seconds after a pass for which the keeper was woken, and their growth while it is woken again, up to `PASS_EVERY`:
+two programs that write their bundles into one object would otherwise do so as fast as the API server answers. A bundle
+that is lost five times in succession is still restored within a second.
 """
 
 ATTEMPTS = 20
@@ -92,7 +93,7 @@ class Keeper:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), PASS_EVERY)
-            pause = min(max(2 * pause, FIRST_PAUSE), PASS_EVERY) if self._woken.is_set() else 0.0
+            pause = min(max(PAUSE_GROWTH * pause, FIRST_PAUSE), PASS_EVERY) if self._woken.is_set() else 0.0
             self._woken.clear()
             try:
                 await self.tick()
