@@ -13,7 +13,7 @@ from typing import NamedTuple
 from api.objects import key_of
 from api.quantity import canonical, exact, total
 from core.model import Key, Raw
-from core.multikueue.conditions import Active
+from core.wire.active import Active
 from core.wire.guard import guarded
 
 AUTOMATED = Active(True, "QuotaAutomated", "ClusterQueue quota is automatically managed based on MultiKueue workers.")

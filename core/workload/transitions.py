@@ -232,9 +232,19 @@ def _reset(check: State, now: float) -> State:
         state=CheckState.PENDING,
         message=f"Reset to Pending after eviction. Previously: {check.state}",
         since=now,
-        retry_count=check.retry_count + 1 if check.state == CheckState.RETRY else 0,
+        retry_count=_retries(check),
         requeue_after=check.requeue_after,
     )
+
+
+def _retries(check: State) -> int:
+    """The retries after an eviction: one more after Retry, as many after Rejected, and none after Ready.
+
+    As in Kueue for the checks of its own controllers: an activated Workload has no more attempts than before.
+    """
+    if check.state == CheckState.RETRY:
+        return check.retry_count + 1
+    return check.retry_count if check.state == CheckState.REJECTED else 0
 
 
 def _counted(evictions: tuple[tuple[str, str, int], ...], reason: str, cause: str) -> tuple[tuple[str, str, int], ...]:

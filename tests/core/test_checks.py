@@ -170,6 +170,13 @@ COURSES = {
         {"QuotaReserved": HELD, "Admitted": WAITS, "Evicted": "True/DeactivatedDueToAdmissionCheck"},
         (back("a", "Rejected"),),
     ),
+    "a rejection after retries keeps their count": Course(
+        ("a",),
+        (state("a", "Rejected", "never", retry_count=2),),
+        ["reject", "deactivate", "evict Deactivated"],
+        {"QuotaReserved": HELD, "Admitted": WAITS, "Evicted": "True/DeactivatedDueToAdmissionCheck"},
+        (back("a", "Rejected", 2),),
+    ),
     "a rejection counts more than a retry": Course(
         ("a", "b"),
         (state("a", "Retry"), state("b", "Rejected")),
