@@ -27,7 +27,7 @@ PYTHON_OF_IMAGE ?= python3.13
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
-.PHONY: help demo up test test-long full-size soak check bench oracle format image image-test image-lock test-image-python e2e \
+.PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format image image-test image-lock test-image-python e2e \
 	generate lock tools clean
 .DEFAULT_GOAL := help
 
@@ -53,6 +53,9 @@ full-size: tools ## The tests of one fault or of one test of docs/reliability.md
 
 soak: tools ## Faults of the leader at full size, then 2 hours of quiet work: SOAK="--minutes 10 --kills 2"
 	@$(BIN)/python -m bench.soak $(SOAK)
+
+soak-multikueue: tools ## 1,000 Jobs of a manager in two workers while all of them fail: SOAK="--jobs 100 --seconds 3"
+	@$(BIN)/python -m bench.fleet $(SOAK)
 
 check: $(STAMP) ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -14,7 +14,8 @@ import typer
 from cli import installation
 from controller.kube.client import Client
 from core.diagnosis.facts import Facts
-from core.diagnosis.findings import RULES, Finding, findings
+from core.diagnosis.finding import Finding
+from core.diagnosis.findings import RULES, findings
 
 HEALTHY, WRONG, UNREADABLE = 0, 1, 3
 """Exit codes; 2 is a wrong option."""

@@ -15,6 +15,7 @@ from api.names import LEADER_ELECTION_ID, Label
 from api.objects import Raw, Resource
 from app.cluster import CRDS, MUTATING, VALIDATING
 from certs import pki
+from cli import worker_clusters
 from controller import resources
 from controller.kube import config
 from controller.kube.client import Client
@@ -33,6 +34,8 @@ _OBJECTS = (
     resources.COHORTS,
     resources.RESOURCE_FLAVORS,
     resources.ADMISSION_CHECKS,
+    resources.MULTIKUEUE_CONFIGS,
+    resources.MULTIKUEUE_CLUSTERS,
     resources.WORKLOAD_PRIORITY_CLASSES,
     resources.LOCAL_QUEUES,
     resources.WORKLOADS,
@@ -92,6 +95,7 @@ async def read(client: Client) -> Facts:
         objects=objects,
         unseen=unseen,
         expiry={bundle: _expiry(bundle) for bundle in {one.get("caBundle") or "" for one in called}},
+        workers=await worker_clusters.read(client, objects),
         answers={url: await _answers(url) for url in sorted({one["url"] for one in called if one.get("url")})},
     )
 

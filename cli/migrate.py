@@ -19,7 +19,7 @@ from cli import doctor, installation
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.diagnosis import migration
-from core.diagnosis.findings import Finding
+from core.diagnosis.finding import Finding
 
 READY, PREVENTED, UNREADABLE = 0, 1, 3
 """Exit codes; 2 is a wrong option."""

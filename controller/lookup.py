@@ -4,13 +4,17 @@ replica answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from controller.caches import Caches
 from controller.owners import Owners
 from core.state.lookup import Lookup
 from core.wire.pod_requests import RequestRules
 
 
-def cache_lookup(caches: Caches, owners: Owners) -> Lookup:
+def cache_lookup(
+    caches: Caches, owners: Owners, workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
+) -> Lookup:
     """Returns a Lookup on ``caches``; it is empty until ``Caches.start`` was called.
 
     Nothing is known of Nodes and ResourceQuotas until they are listed, and nothing waits for that: they are used for
@@ -30,4 +34,5 @@ def cache_lookup(caches: Caches, owners: Owners) -> Lookup:
         owner=owners.look,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
         quotas=lambda namespace: quotas.by_index("namespace", namespace),
+        workers=workers,
     )

@@ -91,7 +91,11 @@ class Controller:
         self.caches.in_steps = self._long.put_nowait
         self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
         self.owners = Owners(self.caches, client)
-        self.lookup: Lookup = cache_lookup(self.caches, self.owners)
+        self.lookup: Lookup = cache_lookup(
+            self.caches,
+            self.owners,
+            lambda check: self.multikueue.surveys(check),  # noqa: PLW0108 - it is made later
+        )
         self.workload: Callable[[Key], Raw | None] = self.caches.workloads.get
         registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
@@ -198,6 +202,8 @@ class Controller:
             group.create_task(self.owners.run(), name="owners")
             group.create_task(self._work_in_steps(), name="caches-in-steps")
             await self._sync()
+            if self.settings.multikueue.enabled:
+                group.create_task(self.multikueue.clusters.run(), name="worker-clusters")
             async with self._leadership():
                 await self._lead()
 

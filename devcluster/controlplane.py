@@ -63,7 +63,7 @@ class ControlPlane:
         self.spec = spec
         self.layout = layout
         self.ports = ports
-        self._programs = programs
+        self.programs = programs
         self._guard: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
 
     @classmethod
@@ -131,7 +131,7 @@ class ControlPlane:
     ) -> subprocess.CompletedProcess[str]:
         """Runs real kubectl as the administrator. `check` raises `ClusterError` with its output when it fails."""
         done = subprocess.run(
-            [self._programs["kubectl"], *arguments],
+            [self.programs["kubectl"], *arguments],
             env=self.environment(),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
@@ -171,7 +171,7 @@ class ControlPlane:
 
     def start_apiserver(self) -> None:
         """Start it again, on the same port and the same data, and wait until it is ready."""
-        program = self._programs[APISERVER]
+        program = self.programs[APISERVER]
         for attempt in range(_PORT_ATTEMPTS):
             self.layout.log(APISERVER).unlink(missing_ok=True)  # an earlier message about a port must not count again
             record = self._run_apiserver(program)
@@ -216,7 +216,7 @@ class ControlPlane:
         for path in (self.layout.directory, self.layout.pki, self.layout.logs, self.layout.records):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._guard = guard.start(self.layout.directory, self.layout.records)
-        layout, ports, programs = self.layout, self.ports, self._programs
+        layout, ports, programs = self.layout, self.ports, self.programs
         running = [self._run(ETCD, components.etcd(programs[ETCD], layout, ports))]
         self._write_files()
         # an API server that starts first would wait a whole second before it tries again

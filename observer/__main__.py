@@ -1,9 +1,11 @@
 """The observer as a process: ``python -m observer --etcd http://127.0.0.1:2379 [--namespace team]...``.
 
+With ``--worker worker1=URL``, repeatable, that etcd is a manager's, and those of its worker clusters are observed, too.
+
 Prints ``observing`` when it follows etcd. At the line ``end`` on its standard input it waits until all rules for a
 quiet cluster hold, at most ``--patience`` seconds, and prints one JSON object: ``broken`` (a sentence for each moment
 at which a rule did not hold), ``changes``, ``admissions``, ``admitted_again``, ``evictions``, ``finished``, ``most``,
-``workloads`` (the name of each that was made).
+``workloads`` (the name of each that was made), ``ran`` (with workers, how many Jobs have had pods there).
 The line ``look`` prints the same at once, without these rules. Its exit code is 1 if anything is broken.
 """
 
@@ -16,10 +18,12 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from observer.decode import FIRST_KEY, LAST_KEY, decoded, kind_of
 from observer.etcd import Entry, Etcd
+from observer.fleet import MANAGER, Fleet
 from observer.rules import Change, Judge
 
 PATIENCE_SECONDS = 60.0
@@ -27,12 +31,18 @@ POLL_SECONDS = 0.25
 
 
 class Follower:
-    """Gives every change of etcd to the judge, in a thread of its own. ``lock`` is held while it does."""
+    """Gives every change of etcd to the judge, and to ``also``, in a thread of its own. ``lock`` is held while it
+    does.
+    """
 
-    def __init__(self, etcd: Etcd, judge: Judge) -> None:
+    def __init__(
+        self, etcd: Etcd, judge: Judge, cluster: str = "", also: Callable[[str, Change], None] = lambda *_: None
+    ) -> None:
         self.lock = threading.Lock()
         self.judge = judge
         self.changes = 0
+        self.cluster = cluster
+        self._also = also
         self._etcd = etcd
         self._versions: dict[str, tuple[int, int]] = {}
         revision, entries = etcd.list()
@@ -71,34 +81,44 @@ class Follower:
                 raise ValueError(f"{entry.key}: version {entry.version} follows {known}: a change was missed")
             self._versions[entry.key] = (entry.revision, entry.version)
         value = None if entry.value is None else decoded(kind, entry.value)
-        self.judge.see(Change(entry.revision, kind, entry.key, value))
+        change = Change(entry.revision, kind, entry.key, value)
+        self.judge.see(change)
+        self._also(self.cluster, change)
+
+    def said(self, sentences: list[str]) -> list[str]:
+        """The sentences with the name of the cluster, if there are several."""
+        return [f"{self.cluster}: {each}" for each in sentences] if self.cluster else sentences
 
 
-def quiet(follower: Follower, patience: float, *, drained: bool) -> list[str]:
-    """Waits until all rules for a quiet cluster hold; returns a sentence for each that does not."""
+def quiet(followers: Sequence[Follower], fleet: Fleet, patience: float, *, drained: bool) -> list[str]:
+    """Waits until all rules for quiet clusters hold; returns a sentence for each that does not."""
     end = time.monotonic() + patience
     while True:
-        current = follower.up_to_date()
-        with follower.lock:
-            broken = follower.judge.at_rest(drained=drained)
+        current = all(each.up_to_date() for each in followers)
+        broken = fleet.at_rest() if len(followers) > 1 else []
+        for each in followers:
+            with each.lock:
+                broken += each.said(each.judge.at_rest(drained=drained))
         if (current and not broken) or time.monotonic() > end:
             return broken if current else ["etcd changes faster than it can be followed", *broken]
         time.sleep(POLL_SECONDS)
 
 
-def report(follower: Follower, more: list[str]) -> dict[str, Any]:
-    """Returns what was seen until now."""
-    with follower.lock:
-        judge = follower.judge
+def report(followers: Sequence[Follower], fleet: Fleet, more: list[str]) -> dict[str, Any]:
+    """Returns what was seen until now: in the first cluster, but what is broken, changes and evictions in all."""
+    first = followers[0]
+    with first.lock:
+        judge = first.judge
         return {
-            "broken": [*judge.broken, *more],
-            "changes": follower.changes,
+            "broken": [*(text for each in followers for text in each.said(each.judge.broken)), *fleet.broken, *more],
+            "changes": sum(each.changes for each in followers),
             "admissions": judge.admitted.total(),
             "admitted_again": sorted(name for name, count in judge.admitted.items() if count > 1),
-            "evictions": judge.evictions,
+            "evictions": sum(each.judge.evictions for each in followers),
             "finished": len(judge.finished),
             "workloads": sorted(judge.made.values()),
             "most": {resource: float(amount) for resource, amount in judge.most.items()},
+            "ran": fleet.ran,
         }
 
 
@@ -106,18 +126,27 @@ def main() -> None:
     """Observes until the standard input ends."""
     parser = argparse.ArgumentParser(prog="observer", description="Checks in etcd what the queue promises.")
     parser.add_argument("--etcd", required=True, help="client URL of etcd")
+    parser.add_argument("--worker", action="append", default=[], help="NAME=URL of a worker's etcd (repeatable)")
     parser.add_argument("--namespace", action="append", default=[], help="observe only this namespace (repeatable)")
     parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for quiet at the end")
     parser.add_argument("--drained", action="store_true", help="at the end every Job must have ended")
     chosen = parser.parse_args()
-    follower = Follower(Etcd(chosen.etcd, FIRST_KEY, LAST_KEY), Judge(frozenset(chosen.namespace)))
-    threading.Thread(target=follower.follow, daemon=True).start()
+    namespaces = frozenset(chosen.namespace)
+    fleet = Fleet(namespaces)
+    workers = dict(each.split("=", 1) for each in chosen.worker)
+    clusters = {MANAGER: chosen.etcd, **workers} if workers else {"": chosen.etcd}
+    followers = [
+        Follower(Etcd(url, FIRST_KEY, LAST_KEY), Judge(namespaces), name, fleet.see if workers else lambda *_: None)
+        for name, url in clusters.items()
+    ]
+    for each in followers:
+        threading.Thread(target=each.follow, daemon=True).start()
     print("observing", flush=True)
     broken = False
     for line in sys.stdin:
         ending = line.strip() == "end"
-        more = quiet(follower, chosen.patience, drained=chosen.drained) if ending else []
-        found = report(follower, more)
+        more = quiet(followers, fleet, chosen.patience, drained=chosen.drained) if ending else []
+        found = report(followers, fleet, more)
         broken = bool(found["broken"])
         print(json.dumps(found), flush=True)
         if ending:

@@ -37,13 +37,16 @@ Amounts = Mapping[tuple[str, str], Fraction]
 
 
 class Job(NamedTuple):
-    """A Job. ``queued``: whether it has a queue; ``runs``: neither suspended nor ended nor being deleted."""
+    """A Job. ``queued``: whether it has a queue; ``runs``: neither suspended nor ended nor being deleted; ``pods``: how
+    many must succeed.
+    """
 
     name: str
     uid: str
     queued: bool
     runs: bool
     ended: bool
+    pods: int = 1
 
 
 class Pod(NamedTuple):
@@ -181,6 +184,7 @@ def _job(value: bytes) -> Job:
         queued=QUEUE_NAME in metadata.labels,
         runs=not spec.get(10, [0])[0] and not ended and not metadata.deleting,
         ended=ended,
+        pods=spec.get(2, spec.get(1, [1]))[0],
     )
 
 

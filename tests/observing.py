@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,13 +28,26 @@ class Observed:
     finished: int = 0
     most: dict[str, float] = field(default_factory=dict)
     workloads: list[str] = field(default_factory=list)
+    ran: int = 0
 
 
 class Observer:
-    """The process. ``look`` and ``end`` return its report; it has followed etcd since it was made."""
+    """The process. ``look`` and ``end`` return its report; it has followed etcd since it was made.
 
-    def __init__(self, plane: ControlPlane, *namespaces: str, drained: bool = False, patience: float = 60.0) -> None:
+    With ``workers`` the control plane is a manager's, and theirs are observed, too.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        *namespaces: str,
+        drained: bool = False,
+        patience: float = 60.0,
+        workers: Sequence[ControlPlane] = (),
+    ) -> None:
         options = [option for name in namespaces for option in ("--namespace", name)]
+        for each in workers:
+            options += ["--worker", f"{each.spec.name}=http://127.0.0.1:{each.ports.etcd}"]
         options += ["--patience", str(patience), *(["--drained"] if drained else [])]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "observer", "--etcd", f"http://127.0.0.1:{plane.ports.etcd}", *options],

@@ -136,6 +136,13 @@ class Service:
             self._process.ready()
         return self._process
 
+    def revive(self) -> None:
+        """Start it again if it has ended by itself, as a kubelet does."""
+        if self._process is not None and self._process.process.poll() is not None:
+            self._running.close()
+            self._process = None
+        self.ready()
+
     def kill(self) -> None:
         """End it at once, in the middle of whatever it does; fails where it has ended already."""
         process, self._process = self._process, None

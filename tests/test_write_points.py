@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import orjson
 import pytest
 
+from core.multikueue import here, there
+from core.multikueue.hopeless import NO_WORKER
 from tests.faults import Request
-from tests.write_points import POINTS, SITES
+from tests.write_points import HERE, MANAGER_POINTS, POINTS, SITES, THERE, WORKER_POINTS
 
 ROOT = Path(__file__).parents[1]
 VERBS = ("create", "patch", "update", "delete")
@@ -39,7 +42,12 @@ def test_every_write_of_the_controller_is_listed() -> None:
 
 def test_every_point_is_written_somewhere_and_every_site_names_points() -> None:
     named = {point for points in SITES.values() if not isinstance(points, str) for point in points}
-    assert named == set(POINTS)
+    assert named == {*POINTS, *MANAGER_POINTS, *WORKER_POINTS}
+
+
+def test_every_decision_of_multikueue_has_its_write_points() -> None:
+    assert set(HERE) == set(get_args(here.Why))
+    assert set(THERE) == set(get_args(there.Action))
 
 
 def conditions(**given: str) -> dict[str, object]:
@@ -70,3 +78,46 @@ def test_a_request_is_recognized_as_its_point_and_no_other(point: str) -> None:
     method, path, body = CASES[point]
     request = Request(method, path, {}, {}, orjson.dumps(body), path)
     assert [name for name, matches in POINTS.items() if matches(request, body)] == [point]
+
+
+def checked(state: str, message: str = "", **more: object) -> dict[str, Any]:
+    found = conditions(QuotaReserved="True", Admitted="False")
+    found["status"] = {**found["status"], "admissionChecks": [{"state": state, "message": message}], **more}  # type: ignore[dict-item]
+    return found
+
+
+STATUS = f"{WORKLOADS}/a/status"
+OF_MANAGER = {
+    "nominate": ("PUT", STATUS, checked("Pending", nominatedClusterNames=["w"])),
+    "choose the worker": ("PUT", STATUS, checked("Ready", clusterName="w")),
+    "report that no worker can take it": ("PUT", STATUS, checked("Pending", f"{NO_WORKER}: x")),
+    "reject": ("PUT", STATUS, checked("Rejected")),
+    "queue it again": ("PUT", STATUS, checked("Retry", clusterName="w")),
+    "copy the status of the job": ("PATCH", f"{JOB}/status", {"status": {"active": 1}}),
+    "finish as in the worker": ("PUT", STATUS, conditions(Finished="True")),
+    "status of a MultiKueueCluster": ("PATCH", "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters/a/status", {}),
+    "status of an AdmissionCheck of MultiKueue": ("PATCH", "/apis/kueue.x-k8s.io/v1beta2/admissionchecks/a/status", {}),
+}
+OF_WORKER = {
+    "create the copy": ("POST", WORKLOADS, {}),
+    "create the job": ("POST", JOB.rpartition("/")[0], {}),
+    "deactivate the copy": ("PUT", STATUS, conditions(DeactivationTarget="True")),
+    "change the priority of the copy": ("PATCH", f"{WORKLOADS}/a", {"spec": {"priority": 7}}),
+    "open the preemption gate": ("PATCH", STATUS, {"status": {"preemptionGates": [{"name": "g", "position": "Open"}]}}),
+    "change the job": ("PATCH", JOB, {"spec": {"parallelism": 2}}),
+    "delete the job": ("DELETE", JOB, {}),
+    "release the copy": ("PATCH", f"{WORKLOADS}/a", {"metadata": {"finalizers": None}}),
+    "delete the copy": ("DELETE", f"{WORKLOADS}/a", {}),
+}
+
+
+@pytest.mark.parametrize("point", [*OF_MANAGER, *OF_WORKER])
+def test_a_request_of_multikueue_is_recognized_as_its_point_and_no_other(point: str) -> None:
+    cases, points = (OF_MANAGER, MANAGER_POINTS) if point in OF_MANAGER else (OF_WORKER, WORKER_POINTS)
+    method, path, body = cases[point]
+    request = Request(method, path, {}, {}, orjson.dumps(body), path)
+    assert [name for name, matches in points.items() if matches(request, body)] == [point]
+
+
+def test_each_point_of_multikueue_has_a_case() -> None:
+    assert (set(OF_MANAGER), set(OF_WORKER)) == (set(MANAGER_POINTS), set(WORKER_POINTS))

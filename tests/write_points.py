@@ -1,7 +1,8 @@
 """Every write of the controller: where the code makes it, and how a request for it is recognized.
 
 ``tests/test_write_points.py`` compares ``SITES`` with the code: who adds a write says here what it is. Tests kill the
-leader at each of ``POINTS``, before the request reaches the API server and after.
+leader at each of ``POINTS``, and the manager of worker clusters at each of ``MANAGER_POINTS`` and ``WORKER_POINTS``,
+before the request reaches the API server and after.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from core.multikueue import here, there
+from core.multikueue.hopeless import NO_WORKER
 from tests.faults import Fault, Request, Reset
 
 Matches = Callable[[Request, Any], bool]
@@ -78,10 +81,97 @@ POINTS: Mapping[str, Matches] = {
     "lease": _writes("PUT", "leases"),
 }
 
-MULTIKUEUE = "jobs in other clusters: quota is reserved by the writes above, and only where MultiKueue is used"
 PROVISIONING = (
     "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py has their crash points"
 )
+
+
+def _workload(has: Callable[[Any], bool]) -> Matches:
+    """A status of a Workload in the manager that has what was just decided, while it holds quota and is not evicted."""
+    written = _of("PUT PATCH", "workloads", status=True)
+
+    def matches(request: Request, body: Any) -> bool:
+        status = body.get("status") or {}
+        true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+        return written(request) and not true & {"Admitted", "Evicted", "Finished"} and has(status)
+
+    return matches
+
+
+def _check(state: str) -> Callable[[Any], bool]:
+    return lambda status: any(each["state"] == state for each in status.get("admissionChecks") or ())
+
+
+def _hopeless(status: Any) -> bool:
+    messages = (each.get("message", "") for each in status.get("admissionChecks") or ())
+    return any(each.startswith(NO_WORKER) for each in messages)
+
+
+def _condition(kind: str) -> Callable[[Any], bool]:
+    def has(body: Any) -> bool:
+        conditions = (body.get("status") or {}).get("conditions") or ()
+        return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+    return has
+
+
+def _opens_gate(body: Any) -> bool:
+    gates = (body.get("status") or {}).get("preemptionGates") or ()
+    return any(each["position"] == "Open" for each in gates) and not _condition("DeactivationTarget")(body)
+
+
+MANAGER_POINTS: Mapping[str, Matches] = {
+    "nominate": _workload(lambda status: bool(status.get("nominatedClusterNames")) and not _hopeless(status)),
+    "choose the worker": _workload(lambda status: bool(status.get("clusterName")) and not _check("Retry")(status)),
+    "report that no worker can take it": _workload(_hopeless),
+    "reject": _workload(_check("Rejected")),
+    "queue it again": lambda request, body: (
+        _of("PUT PATCH", "workloads", status=True)(request)
+        and _check("Retry")(body.get("status") or {})
+        and not _condition("Evicted")(body)
+    ),
+    "copy the status of the job": _writes("PATCH", "jobs", status=True),
+    "finish as in the worker": _status(Finished=True),
+    "status of a MultiKueueCluster": _writes("PATCH", "multikueueclusters", status=True),
+    "status of an AdmissionCheck of MultiKueue": _writes("PATCH", "admissionchecks", status=True),
+}
+"""The writes of MultiKueue in the cluster of the controller."""
+WORKER_POINTS: Mapping[str, Matches] = {
+    "create the copy": _writes("POST", "workloads"),
+    "create the job": _writes("POST", "jobs"),
+    "deactivate the copy": _writes("PUT PATCH", "workloads", status=True, has=_condition("DeactivationTarget")),
+    "change the priority of the copy": _writes(
+        "PATCH", "workloads", has=lambda body: "priority" in body.get("spec", {})
+    ),
+    "open the preemption gate": _writes("PUT PATCH", "workloads", status=True, has=_opens_gate),
+    "change the job": _writes("PATCH", "jobs"),
+    "delete the job": _writes("DELETE", "jobs"),
+    "release the copy": _writes("PATCH", "workloads", has=_finalizers),
+    "delete the copy": _writes("DELETE", "workloads"),
+}
+"""Its writes in a worker cluster."""
+SELDOM = frozenset({"open the preemption gate", "change the job"})
+"""Points where the manager is not killed: one needs a feature gate that is off by default, the other a RayService."""
+HERE: Mapping[here.Why, str] = {
+    "nominate": "nominate",
+    "admit": "choose the worker",
+    "hopeless": "report that no worker can take it",
+    "reject": "reject",
+    "retry": "queue it again",
+    "out of sync": "queue it again",
+    "refused": "queue it again",
+    "finish": "finish as in the worker",
+}
+"""The point of each update that ``core.multikueue.here`` decides."""
+THERE: Mapping[type, tuple[str, ...]] = {
+    there.Offer: ("create the copy",),
+    there.Begin: ("create the job",),
+    there.Change: ("deactivate the copy", "change the priority of the copy", "open the preemption gate"),
+    there.Forward: ("change the job",),
+    there.Later: (),
+    there.Withdraw: ("delete the job", "release the copy", "delete the copy"),
+}
+"""The points of each action that ``core.multikueue.there`` decides."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
     "controller/workloads.py:WorkloadReconciler._patch": ("admit", "evict"),
@@ -105,13 +195,18 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/pod_owners.py:PodOwnerReconciler._apply": "the steps for groups of pods: tests/cluster/test_pods.py",
     "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/workloads.py:WorkloadReconciler._followed": "only the priority",
-    "controller/multikueue/clusters.py:Clusters._report": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue._apply_there": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue._copy_status": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue._offer": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue._update": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue._withdraw": MULTIKUEUE,
-    "controller/multikueue/workloads.py:MultiKueue.reconcile_check": MULTIKUEUE,
+    "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
+    "controller/multikueue/workloads.py:MultiKueue._apply_there": (
+        *THERE[there.Begin],
+        *THERE[there.Change],
+        *THERE[there.Forward],
+    ),
+    "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",
+    "controller/multikueue/workloads.py:MultiKueue._copy_status": ("copy the status of the job",),
+    "controller/multikueue/workloads.py:MultiKueue._offer": THERE[there.Offer],
+    "controller/multikueue/workloads.py:MultiKueue._update": tuple(dict.fromkeys(HERE.values())),
+    "controller/multikueue/workloads.py:MultiKueue._withdraw": THERE[there.Withdraw],
+    "controller/multikueue/workloads.py:MultiKueue.reconcile_check": ("status of an AdmissionCheck of MultiKueue",),
     "controller/provisioning.py:Provisioning._create": PROVISIONING,
     "controller/provisioning.py:Provisioning._delete": PROVISIONING,
     "controller/provisioning.py:Provisioning._report": PROVISIONING,
@@ -130,6 +225,7 @@ class Killer:
     """
 
     pid: Callable[[], int]
+    points: Mapping[str, Matches] = field(default_factory=lambda: POINTS)
     armed: list[tuple[str, bool]] = field(default_factory=list)
     killed: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
@@ -137,7 +233,9 @@ class Killer:
         if not self.armed or request.method == "GET":
             return None
         point, reaches = self.armed[0]
-        if not POINTS[point](request, orjson.loads(request.body) if request.body else {}):
+        if point not in self.points or not self.points[point](
+            request, orjson.loads(request.body) if request.body else {}
+        ):
             return None
         self.armed.clear()
         os.kill(self.pid(), signal.SIGKILL)

@@ -1,5 +1,7 @@
 """The connections to worker clusters: one for each MultiKueueCluster, by its kubeconfig, and its condition Active.
 
+Every replica has them, because its webhooks use the queues of the workers; only the leader follows and writes more.
+
 A kubeconfig that changes replaces the connection; the time since which the worker is lost goes on. A worker that does
 not answer is asked again by the reflectors of its connection, with backoff.
 """
@@ -69,7 +71,7 @@ class Cluster:
 
 
 class Clusters:
-    """Keeps one ``Remote`` for each MultiKueueCluster. ``run`` while this process leads."""
+    """Keeps one ``Remote`` for each MultiKueueCluster. ``run`` it in its own task; ``lead`` when this process leads."""
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class Clusters:
         self.writer = writer
         self.client = client
         self.kinds = tuple(kinds)
+        self.rows = tuple(caches.rows.values())
         self.namespace = namespace
         self.origin = origin
         self.clock = clock
@@ -117,6 +120,18 @@ class Clusters:
         self._unreadable: dict[str, str] = {}
         """Why Secrets may not be read."""
         self._group: asyncio.TaskGroup | None = None
+        self._leading = asyncio.Event()
+
+    def lead(self) -> None:
+        """This process leads: the state of jobs in the workers is followed, and a worker may be lost from now on."""
+        now = self.clock()
+        self._missing.clear()
+        for cluster in self._known.values():
+            cluster.lost_since = now
+            if cluster.remote is not None:
+                cluster.remote.lost_since = now
+        self._leading.set()
+        self.all_changed()
 
     def remotes(self) -> tuple[Remote, ...]:
         """The connections, also those that are lost."""
@@ -155,6 +170,7 @@ class Clusters:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
+            self.store.on_change(lambda old, new: self.changed(((new or old) or {})["metadata"]["name"]))
             group.create_task(self.queue.run(1, self.reconcile), name="multikueue-clusters")
             group.create_task(self._read_files(), name="multikueue-files")
 
@@ -172,9 +188,9 @@ class Clusters:
         try:
             text = self._kubeconfig(raw)
             if text != cluster.text:
-                connection = self._connection(name, raw, text)
+                made = self._connection(name, raw, text)
                 await self._disconnect(cluster)
-                self._connect(name, cluster, text, connection)
+                self._connect(name, cluster, text, made)
         except UnknownError:
             self._forget_secrets()
             return
@@ -186,23 +202,25 @@ class Clusters:
         await self._report(raw, cluster)
         self._forget_secrets()
 
-    def _connect(self, name: str, cluster: Cluster, text: str, connection: config.Connection) -> None:
+    def _connect(self, name: str, cluster: Cluster, text: str, made: config.Connection) -> None:
         assert self._group is not None
         remote = Remote(
             name,
-            connection,
+            made,
             self.kinds,
             self.origin,
+            rows=self.rows,
             may_write=lambda: self.client.may_write(),  # noqa: PLW0108 - the leader's fence is set later
             heard=self._heard,
             turned=lambda remote: self._remote_turned(cluster, remote),
             requoted=self._requoted,
+            leading=self._leading,
             lost_since=cluster.lost_since,
             clock=self.clock,
         )
         cluster.text, cluster.remote, cluster.trouble = text, remote, None
         cluster.task = self._group.create_task(remote.run(self._reconcile), name=f"multikueue-{name}")
-        log.info("connecting worker cluster", cluster=name, server=connection.server)
+        log.info("connecting worker cluster", cluster=name, server=made.server)
 
     def _remote_turned(self, cluster: Cluster, remote: Remote) -> None:
         if cluster.remote is remote:
@@ -233,7 +251,7 @@ class Clusters:
             found = CONNECTED
         elif remote is not None and remote.trouble:
             found = Active(False, "ClientConnectionFailed", remote.trouble)
-        patch = active.patch(raw, found, self.clock()) if found is not None else None
+        patch = active.patch(raw, found, self.clock()) if found is not None and self._leading.is_set() else None
         if patch is not None:
             with contextlib.suppress(NotFound):
                 key = Key("", raw["metadata"]["name"])
@@ -356,11 +374,11 @@ class Clusters:
     def _connection(self, name: str, raw: Raw, text: str) -> config.Connection:
         """The connection that the kubeconfig of a MultiKueueCluster describes. Raises ``UnusableError``."""
         if not raw["spec"]["clusterSource"].get("clusterProfileRef"):
-            return _connection(name, text, Path(f"kubeconfig of {name}"))
+            return connection(name, text)
         assert self._directory is not None
         path = self._directory / name
         path.write_text(text)
-        return _connection(name, text, path, commands=True)
+        return connection(name, text, path, commands=True)
 
     async def _read_files(self) -> None:
         while True:
@@ -376,8 +394,9 @@ def _source(raw: Raw) -> Raw:
     return found
 
 
-def _connection(name: str, text: str, path: Path, *, commands: bool = False) -> config.Connection:
-    reason = "BadRestConfig" if commands else "InsecureKubeConfig"
+def connection(name: str, text: str, path: Path | None = None, *, commands: bool = False) -> config.Connection:
+    """Returns the connection that the kubeconfig of a worker describes. Raises ``UnusableError``."""
+    path, reason = path or Path(f"kubeconfig of {name}"), "BadRestConfig" if commands else "InsecureKubeConfig"
     try:
         document = config.parsed(path, text)
         wrong = kubeconfig.insecure(document, commands=commands)

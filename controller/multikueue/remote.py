@@ -12,12 +12,14 @@ from typing import Any
 from api.names import Label
 from api.objects import Key, Raw, Resource, key_of
 from controller import resources
+from controller.caches import Cached
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
+from controller.multikueue.survey import Survey
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
 from core.multikueue.group import Worker
@@ -44,13 +46,16 @@ class Remote:
         kinds: Iterable[Mirrored],
         origin: str,
         *,
+        rows: Iterable[Cached],
         may_write: Callable[[], bool],
         heard: Callable[[Remote, Key], None],
         turned: Callable[[Remote], None],
         requoted: Callable[[], None] | None = None,
+        leading: asyncio.Event | None = None,
         lost_since: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """``leading`` is set when this process leads: before, only the queues of the worker are followed."""
         self.name = name
         self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
         self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, verbatim)}
@@ -70,6 +75,8 @@ class Remote:
         """When Workloads are offered again whose copy the worker changed."""
         self.refused_jobs: dict[Key, tuple[str, float]] = {}
         """Why the worker's API server does not take the jobs of these Workloads, and since when."""
+        self.survey = Survey(self.client, rows)
+        self._leading = leading
         self._heard = heard
         self._turned = turned
         self._requoted = requoted
@@ -85,6 +92,9 @@ class Remote:
     async def run(self, reconcile: Callable[[Remote, Key], Awaitable[float | None]]) -> None:
         """Follows the worker, and reconciles its keys, until cancelled. Never ends because of the worker."""
         async with self.client, asyncio.TaskGroup() as group:
+            group.create_task(self.survey.run(), name=f"multikueue-{self.name}-survey")
+            if self._leading is not None:
+                await self._leading.wait()
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"multikueue-{self.name}-{reflector.resource.plural}")
             group.create_task(self.queue.run(WORKERS, lambda key: reconcile(self, key)))

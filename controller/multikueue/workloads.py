@@ -31,6 +31,9 @@ from controller.multikueue.quotas import Quotas
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.settings import Settings
 from controller.writes import Writer
+from core.feedback.rules import plain
+from core.feedback.submission import of_workload
+from core.feedback.workers import why_never
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
@@ -38,6 +41,7 @@ from core.jobs.mirrored import Mirrored
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
+from core.state.lookup import Lookup
 from core.wire import active
 from core.wire.active import condition_of, is_active, parameters_name
 
@@ -106,7 +110,7 @@ class MultiKueue:
 
     def everything(self) -> Iterator[None]:
         """Queues all objects, because this process leads from now on."""
-        self.clusters.all_changed()
+        self.clusters.lead()
         self._all_checks()
         for place, key in enumerate(self.caches.workloads.keys(), start=1):
             raw = self.caches.workloads.get(key)
@@ -122,7 +126,6 @@ class MultiKueue:
             group.create_task(self.queue.run(WORKERS, self.reconcile))
             group.create_task(self.checks.run(1, self.reconcile_check))
             group.create_task(self.turned.run(1, self.reconcile_turned))
-            group.create_task(self.clusters.run())
             if self.settings.automates_quota:
                 group.create_task(self.quotas.run())
             if self.settings.gc_interval:
@@ -136,8 +139,6 @@ class MultiKueue:
 
     def cluster_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A MultiKueueCluster changed."""
-        raw = new or old or {}
-        self.clusters.changed(raw["metadata"]["name"])
         if old is None or new is None or is_active(old) != is_active(new):
             self._all_checks()
 
@@ -360,7 +361,7 @@ class MultiKueue:
             return None
         state = next((each for each in local.checks if check and each.name == check["metadata"]["name"]), None)
         kind, owner, job, related = self._job(raw, local)
-        return Group(
+        found = Group(
             now=now,
             local=local,
             raw=raw,
@@ -374,6 +375,7 @@ class MultiKueue:
             policy=policy,
             round_began=self._rounds.get(key),
         )
+        return replace(found, workers=self._never(raw, found.workers)) if found.unassigned else found
 
     def _workers(self, key: Key, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
         """The configured workers, then others that were chosen or have something of the Workload."""
@@ -414,6 +416,25 @@ class MultiKueue:
         """Whether a Workload has a check of MultiKueue, or runs in a worker since it had one."""
         ran = key_of(raw) in self._ran or bool((raw.get("status") or {}).get("clusterName"))
         return ran or self._check(raw) is not None
+
+    def surveys(self, check: str) -> dict[str, Lookup | None]:
+        """Returns the queues of the workers of an AdmissionCheck by name, None for one of which nothing is known; empty
+        for a check that is not of MultiKueue.
+        """
+        raw: Raw | None = self.caches.stores[resources.ADMISSION_CHECKS].get(("", check))
+        if raw is None or not self.settings.enabled or not conditions.is_ours(raw):
+            return {}
+        remotes = {name: self.clusters.remote(name) for name in conditions.clusters_of(self._config(raw))}
+        return {name: remote.survey.lookup if remote is not None else None for name, remote in remotes.items()}
+
+    def _never(self, raw: Raw, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """The workers with why they could never admit a Workload."""
+        job = of_workload(raw, self.caches.context(key_of(raw).namespace).rules)
+        remotes = ((each, self.clusters.remote(each.name)) for each in workers)
+        return tuple(
+            replace(each, never=plain(why_never(job, remote.survey.lookup))) if remote is not None else each
+            for each, remote in remotes
+        )
 
     def _check(self, raw: Raw) -> Raw | None:
         """The AdmissionCheck of MultiKueue that a Workload has, None if it has none."""

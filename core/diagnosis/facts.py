@@ -12,12 +12,30 @@ from core.model import Raw
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerFacts:
+    """A worker cluster of MultiKueue, as its kubeconfig may see it.
+
+    ``trouble`` is why it cannot be reached; then nothing else is known. ``not_served`` are resources
+    (``workloads.v1beta2.kueue.x-k8s.io``), ``denied`` rights (``create jobs.batch``), ``unseen`` the plurals that may
+    not be listed.
+    """
+
+    name: str
+    trouble: str = ""
+    not_served: Sequence[str] = ()
+    denied: Sequence[str] = ()
+    unseen: Sequence[str] = ()
+    objects: Mapping[str, Sequence[Raw]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """A cluster at one moment.
 
     ``objects`` by plural of their resource; a resource that is not served has none. ``unseen`` has those that could not
     be read, with the reason. ``expiry`` is the last moment of validity of the certificates in a ``caBundle``, by its
     text (None: they cannot be read). ``answers`` is whether a server accepts connections, by URL of a webhook.
+    ``workers`` are the worker clusters whose kubeconfigs could be read.
     """
 
     now: datetime
@@ -25,6 +43,7 @@ class Facts:
     unseen: Mapping[str, str] = field(default_factory=dict)
     expiry: Mapping[str, datetime | None] = field(default_factory=dict)
     answers: Mapping[str, bool] = field(default_factory=dict)
+    workers: Sequence[WorkerFacts] = ()
 
     def of(self, plural: str) -> Sequence[Raw]:
         """The objects of a resource."""

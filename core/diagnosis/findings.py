@@ -6,19 +6,17 @@ A rule reports nothing if the resources that it reads could not be read: ``unrea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from api.kinds import KINDS
 from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Resource
 from core.diagnosis.facts import Facts, condition, moment
+from core.diagnosis.finding import Finding
+from core.diagnosis.workers import worker_clusters
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from core.model.owner import owner
-
-Severity = Literal["error", "warning"]
-"""An error is something that does not work; a warning is something that will not, or that few people want."""
 
 DEFINITIONS: Final = "customresourcedefinitions"
 CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -26,16 +24,6 @@ REQUIRED: Final = (Kind.WORKLOAD, Kind.CLUSTER_QUEUE, Kind.LOCAL_QUEUE, Kind.RES
 SOON: Final = timedelta(days=7)
 MANY: Final = 5
 """More findings of a rule than this are summed up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong: where, what, and what to do."""
-
-    severity: Severity
-    subject: str
-    message: str
-    fix: str
 
 
 class Rule(NamedTuple):
@@ -265,6 +253,7 @@ RULES: Final = (
     Rule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
     Rule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
     Rule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
+    Rule("worker-clusters", worker_clusters, (Resource.MULTIKUEUE_CLUSTERS, Resource.MULTIKUEUE_CONFIGS)),
     Rule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
 )
 

@@ -18,7 +18,7 @@ from api.names import GROUP, Kind, Resource
 from api.objects import Raw
 from api.schema import structural
 from api.structural import unknown_fields
-from core.diagnosis.findings import Finding
+from core.diagnosis.finding import Finding
 from core.feedback import catalog
 from core.jobs.kinds import supported
 

@@ -99,7 +99,7 @@ def lacking(asked: dict[str, int], flavor: str, queue: ClusterQueue, amount: Amo
 
 def covers(queue: ClusterQueue, job: Submission, lookup: Lookup) -> bool:
     """Whether a group of the ClusterQueue covers each resource that a job requests, or it need not."""
-    return _not_covered(job, queue, lookup) is None
+    return uncovered(job, queue, lookup) is None
 
 
 def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
@@ -144,7 +144,8 @@ def _another(job: Submission, lookup: Lookup) -> str:
     return elsewhere(job, lookup, lambda queue: could_run(job, queue, lookup, lookup.most), "could run it")
 
 
-def _not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[str, int] | None:
+def uncovered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[str, int] | None:
+    """Returns the first resource that no group of the queue covers, and how much of it is requested."""
     if lookup.ignores_undeclared:
         return None
     covered = {name for group in queue.groups for name in group.resources}
@@ -157,7 +158,7 @@ def _not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> tuple[
 
 def not_covered(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """The first resource that no group of the queue covers."""
-    found = _not_covered(job, queue, lookup)
+    found = uncovered(job, queue, lookup)
     if found is None:
         return
     asked = quantity.text(found[0], found[1])

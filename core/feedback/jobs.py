@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, resource_quotas, several, waiting
+from core.feedback import capacity, job_queue, resource_quotas, several, waiting, workers
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -286,6 +286,14 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
             'AdmissionCheck "budget" is inactive: ClusterQueue "team-a" admits nothing until controller'
             " example.com/budget runs"
         ),
+    ),
+    Rule(
+        "no-worker-cluster",
+        "The ClusterQueue has a MultiKueue check, and no worker cluster could take the job before something is changed"
+        " there.",
+        _of_queue(workers.no_worker),
+        example="No worker cluster can take it: west: asks for 20 cpu, at most 12 is allowed; east: no namespace"
+        ' "team-a"',
     ),
     Rule(
         "no-requests",

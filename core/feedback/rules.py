@@ -113,7 +113,7 @@ def fitted(*variants: str, or_else: Collection[str] = ()) -> str:
     ``or_else`` are variants without useful parts, used if none of the others fits. The last one is cut if necessary.
     """
     for several in (variants, or_else):
-        for cut in (_plain, _squeezed):
+        for cut in (plain, _squeezed):
             for variant in several:
                 if len(found := cut(variant)) <= LIMIT:
                     return found
@@ -126,7 +126,8 @@ _SHORTEST = 12
 """The remaining length of a name: enough to recognize its beginning and end."""
 
 
-def _plain(variant: str) -> str:
+def plain(variant: str) -> str:
+    """The text with its names in full, whatever its length."""
     return variant.replace(_OPEN, "").replace(_CLOSE, "") if _OPEN in variant else variant
 
 
@@ -134,7 +135,7 @@ def _squeezed(variant: str) -> str:
     """The text with its longest names cut as far as need be: all that are longer to the same length."""
     lengths = list(map(len, _NAME.findall(variant)))
     longest = max(lengths, default=0)
-    beyond = max(len(_plain(variant)) - LIMIT, 0)
+    beyond = max(len(plain(variant)) - LIMIT, 0)
 
     def saved(cut: int) -> int:
         return sum(max(length - (longest - cut), 0) for length in lengths)

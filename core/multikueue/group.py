@@ -38,7 +38,8 @@ class Worker:
     ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
     ``refused`` is why its API server does not take the Workload. ``configured`` is whether the MultiKueueConfig still
     names it: a worker that it names no more may have the job until its pods have ended. ``job_refused`` is why its API
-    server does not take the job, and ``job_refused_since`` since when.
+    server does not take the job, and ``job_refused_since`` since when. ``never`` is why it could never admit the
+    Workload, by what is known of its queues.
     """
 
     name: str
@@ -50,13 +51,16 @@ class Worker:
     configured: bool = True
     job_refused: str = ""
     job_refused_since: float = 0.0
+    never: str = ""
 
     @property
     def hopeless(self) -> str:
         """Why the worker never admits the Workload unless somebody changes something there; '' if it may."""
         found = condition_of(self.workload, Condition.QUOTA_RESERVED)
-        waits = found is not None and found["status"] == "False" and found["reason"] in _NEVER
-        return self.refused or (str(found.get("message", "")) if found is not None and waits else "")
+        if found is not None and found["status"] == "True":
+            return self.refused
+        waits = found is not None and found["reason"] in _NEVER
+        return self.refused or self.never or (str(found.get("message", "")) if found is not None and waits else "")
 
     def since(self, condition: str) -> float | None:
         """Since when a condition of the Workload there is True; None if it is not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -19,12 +20,12 @@ from core.model import CheckState as State
 from core.model import Raw, Workload
 from core.multikueue.dispatch import nominated
 from core.multikueue.group import Group, Worker, first
+from core.multikueue.hopeless import NO_WORKER, sentence
 from core.wire.active import condition_of
 from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
-NO_WORKER = "No worker cluster can admit the workload before something is changed there"
 UNSEEN_SECONDS = 10.0
 """How long the status of a finished job is waited for, which arrives by another watch than that of its Workload."""
 
@@ -33,15 +34,18 @@ REFUSED_SECONDS = 60.0
 """How long a worker that admitted the Workload may refuse its job."""
 
 
+Why = Literal["reject", "retry", "out of sync", "refused", "admit", "nominate", "hopeless", "finish"]
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A patch of the Workload's status. ``why`` is reject, retry, out of sync, refused, admit, nominate, hopeless or
-    finish; ``message`` is that of the event, if there is one. ``worker`` is the one that admitted it.
+    """A patch of the Workload's status. ``message`` is that of the event, if there is one. ``worker`` is the one that
+    admitted it.
     """
 
     patch: Raw
     after: Workload
-    why: str
+    why: Why
     message: str = ""
     worker: str = ""
 
@@ -216,9 +220,9 @@ def hopeless(g: Group) -> Action | None:
     assert g.local is not None and g.check is not None
     if not g.unassigned or not g.configured:
         return None
-    reasons = [f'"{each.name}": {each.hopeless}' for each in g.configured if each.hopeless]
+    reasons = {each.name: each.hopeless for each in g.configured if each.hopeless}
     none_left = len(reasons) == len(g.configured)
-    message = f"{NO_WORKER}: {'; '.join(reasons)}" if none_left else ""
+    message = sentence(reasons) if none_left else ""
     if message == g.check.message or not (none_left or g.check.message.startswith(NO_WORKER)):
         return None
     return _update(g, _with(g, g.check.state, message, g.check.since), "hopeless", message)
@@ -297,14 +301,14 @@ def _with(g: Group, state: str, message: str, since: float | None = None) -> Wor
 
 
 def _checked(
-    g: Group, state: str, message: str, why: str, *, told: bool = False, previously: bool = True
+    g: Group, state: str, message: str, why: Why, *, told: bool = False, previously: bool = True
 ) -> Action | None:
     assert g.check is not None
     text = f'{message}, Previously: "{g.check.state}"' if previously else message
     return _update(g, _with(g, state, text), why, text if told else "")
 
 
-def _update(g: Group, after: Workload, why: str, message: str = "", worker: str = "") -> Update | None:
+def _update(g: Group, after: Workload, why: Why, message: str = "", worker: str = "") -> Update | None:
     assert g.local is not None
     patch = status_patch(g.local, after)
     return Update(patch, after, why, message, worker) if patch else None

@@ -215,7 +215,7 @@ def _forwarded(g: Group, w: Worker) -> Forward | None:
     """The change of the job in its worker that follows one of the job here."""
     assert g.kind is not None and g.job is not None
     theirs = {each["metadata"]["name"]: each for each in w.jobs}
-    for part in g.kind.parts(g.job) if g.policy.forwards else ():
+    for part in g.kind.parts(g.job) if g.policy.forwards and g.kind.forwarded else ():
         remote = after = theirs[part["metadata"]["name"]]
         for path in g.kind.forwarded:
             after = changed(after, path, at(part, path))

@@ -50,7 +50,8 @@ class Lookup:
     ``ready`` returns whether the caches were read once, ``classes`` the values of priority classes, ``rules`` the
     request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``owner`` what is known of an owner in a
     namespace (None if it was not read), ``nodes`` the labels of all nodes (None if nodes are not watched), ``quotas``
-    the ResourceQuotas of a namespace.
+    the ResourceQuotas of a namespace, ``workers`` the queues of the worker clusters of an AdmissionCheck by name, as
+    far as they are known; none for a check that is not of MultiKueue.
     """
 
     state: State
@@ -61,6 +62,7 @@ class Lookup:
     owner: Callable[[str, Reference], Level | None] = _nothing
     nodes: Callable[[], Iterable[Labels] | None] = _nothing
     quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
+    workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     _started: dict[str, bool | None] | None = None
     """The answers of ``starts`` by ClusterQueue, for one job."""
 

@@ -19,7 +19,7 @@ NAMESPACES = "/api/v1/namespaces"
 _CONFIGURATION = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
-multiKueue: {workerLostTimeout: 3s, gcInterval: 1s}
+multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s}}
 """
 
 
@@ -29,10 +29,11 @@ class Fleet:
     ``services`` are the programs, the manager's first.
     """
 
-    def __init__(self, planes: list[ControlPlane], services: list[Service], namespace: str) -> None:
+    def __init__(self, planes: list[ControlPlane], services: list[Service], namespace: str, directory: Path) -> None:
         self.planes = planes
         self.services = services
         self.namespace = namespace
+        self.directory = directory
         self.manager, *self.workers = [World(plane, namespace) for plane in planes]
 
     def begin(self) -> None:
@@ -41,6 +42,12 @@ class Fleet:
             plane.administrator.request("POST", NAMESPACES, {"metadata": {"name": self.namespace}})
         for place, worker in enumerate(self.workers, start=1):
             self.connect(f"worker{place}", worker.plane.kubeconfig.read_text())
+
+    def give_up_after(self, lost: str) -> None:
+        """Starts the manager's program again with another ``workerLostTimeout``."""
+        configured(self.directory, lost)
+        self.services[0].kill()
+        self.services[0].ready()
 
     def rotate(self, name: str, kubeconfig: str) -> None:
         """Writes another kubeconfig into the Secret of a MultiKueueCluster."""
@@ -59,18 +66,20 @@ class Fleet:
         source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
         self.manager.create(ours("MultiKueueCluster", name, {"clusterSource": source}))
 
+    def check(self, name: str, *workers: str) -> None:
+        """An AdmissionCheck for these worker clusters."""
+        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": name}
+        check = {"controllerName": MULTIKUEUE_CONTROLLER, "parameters": parameters}
+        self.manager.create(
+            ours("MultiKueueConfig", name, {"clusters": [*workers]}), ours("AdmissionCheck", name, check)
+        )
+
     def queue(self, name: str, *more: str, here: int = 8, there: tuple[int, ...] = (8, 8)) -> None:
         """A queue in all clusters, with so many cpu in the manager and in each worker, and its check, which names
         ``more`` clusters, too.
         """
         full = self.manager.full(name)
-        workers = [*more, *(f"worker{place}" for place in range(1, len(self.workers) + 1))]
-        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": full}
-        check = {"controllerName": MULTIKUEUE_CONTROLLER, "parameters": parameters}
-        self.manager.create(
-            ours("MultiKueueConfig", full, {"clusters": workers}),
-            ours("AdmissionCheck", full, check),
-        )
+        self.check(full, *more, *(f"worker{place}" for place in range(1, len(self.workers) + 1)))
         for world, cpu in zip((self.manager, *self.workers), (here, *there), strict=True):
             spec: Raw = {"namespaceSelector": {}, "resourceGroups": [of_flavor(full, cpu)]}
             if world is self.manager:
@@ -83,6 +92,10 @@ class Fleet:
         """The condition Active of a MultiKueueCluster."""
         return condition(self.manager.get("multikueueclusters", worker), "Active")
 
+    def is_connected(self, plane: ControlPlane) -> bool:
+        """Whether the manager is connected to the worker with this control plane."""
+        return self.active(plane.spec.name)[0] == "True"
+
     def where(self, job: str) -> list[str]:
         """The workers that have a job, by name."""
         found = (f"worker{place}" for place, world in enumerate(self.workers, start=1) if job in world.jobs())
@@ -93,25 +106,25 @@ def _is_active(world: World, queue: str) -> bool:
     return world.active(queue)[0] == "True"
 
 
-def configured(directory: Path) -> Path:
-    """The Configuration of the manager, in which a worker is lost after seconds."""
+def configured(directory: Path, lost: str) -> Path:
+    """The Configuration of the manager, in which a worker is lost after that time."""
     path = directory / "manager.yaml"
-    path.write_text(_CONFIGURATION)
+    path.write_text(_CONFIGURATION.format(lost=lost))
     return path
 
 
 @contextmanager
-def fleet(directory: Path) -> Iterator[Fleet]:
-    """Three control planes and what runs on them; all end with the context."""
+def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fleet]:
+    """Three control planes, the workers with so many nodes, and what runs on them; all end with the context."""
     with ExitStack() as stack:
-        workers = (Spec(name=f"worker{place}", nodes=(NodeGroup(1),)) for place in (1, 2))
+        workers = (Spec(name=f"worker{place}", nodes=(NodeGroup(nodes),)) for place in (1, 2))
         specs = [Spec(name="manager", nodes=()), *workers]
         planes = [stack.enter_context(ControlPlane.start(spec=spec)) for spec in specs]
         services = [Service(plane, directory / plane.spec.name) for plane in planes]
-        services[0] = Service(planes[0], directory / "manager", "--config", str(configured(directory)))
+        services[0] = Service(planes[0], directory / "manager", "--config", str(configured(directory, lost)))
         for service in services:
             stack.callback(service.kill)
             service.ready()
-        made = Fleet(planes, services, "fleet")
+        made = Fleet(planes, services, "fleet", directory)
         made.begin()
         yield made

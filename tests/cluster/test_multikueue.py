@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
+import re
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
+from pathlib import Path
 
 import pytest
 
 from api.objects import Raw
+from cli import worker_clusters
+from controller.kube import config
+from controller.kube.client import Client
+from core.diagnosis.facts import WorkerFacts
 from tests.cluster.fleet import Fleet, fleet
+from tests.cluster.fleet_crash import crashes
+from tests.cluster.fleet_faults import Faults, between
 from tests.cluster.world import World, condition, done, job, of_flavor
+from tests.observing import Observer
+from tests.write_points import MANAGER_POINTS, SELDOM, WORKER_POINTS
 
 pytestmark = pytest.mark.cluster
 
+ROOT = Path(__file__).parents[2]
 WATCH_SECONDS = 300
+SEED = 23
+SMALL = (
+    *(Faults.kill_manager, Faults.partition, Faults.kill_api_server, Faults.silence, Faults.spoil_network),
+    *(Faults.stop_worker, Faults.rotate),
+)
 MANAGED = "kueue.x-k8s.io/multikueue"
 
 
@@ -104,6 +123,46 @@ def test_a_job_that_is_evicted_here_stops_in_its_worker(clusters: Fleet) -> None
     here.delete("jobs", "stopped")
 
 
+def test_a_job_that_no_worker_could_ever_take_is_reported_when_it_is_created(clusters: Fleet) -> None:
+    """kubectl, the check, its event and ``explain`` have the same sentence."""
+    here = clusters.manager
+    clusters.queue("large", here=200)
+    manifest = managed("large", "large", cpu=100)
+    wanted = "No worker cluster can take it: worker1, worker2: asks for 100 cpu, at most 8 is allowed"
+    dry_run = ("create", "--dry-run=server", "-n", here.namespace, "-f", "-")
+    here.until(
+        "kubectl warns", lambda: wanted in here.plane.kubectl(*dry_run, stdin=json.dumps(manifest), check=True).stderr
+    )
+    here.create(manifest)
+    here.until("its check says so", lambda: wanted in json.dumps(here.workload("large").get("status")))
+    here.until("an event says so", lambda: wanted in json.dumps(here.get("events")))
+    assert wanted in here.explain("large")
+    here.delete("jobs", "large")
+
+
+def test_the_documented_account_of_a_worker_has_the_rights_that_are_used(clusters: Fleet, tmp_path: Path) -> None:
+    """The commands of docs/multikueue.md, word by word."""
+    page = (ROOT / "docs" / "multikueue.md").read_text()
+    (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    worker, environment = clusters.workers[0], clusters.planes[1].environment()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    paths = f"{clusters.planes[1].programs['kubectl'].parent}:{environment['PATH']}"
+    subprocess.run(["sh", "-euc", commands], cwd=tmp_path, env=environment | {"PATH": paths}, check=True, timeout=120)
+    assert worker.get("namespaces", "multikueue")
+    clusters.connect("least", (tmp_path / "worker1.kubeconfig").read_text())
+    here = clusters.manager
+    here.until("it is connected", lambda: clusters.active("least")[0] == "True")
+    (facts,) = [each for each in asyncio.run(_doctor(here)) if each.name == "least"]
+    assert facts.trouble == "" and facts.unseen == [] and facts.denied == [] and facts.not_served == []
+    here.delete("multikueueclusters", "least")
+
+
+async def _doctor(world: World) -> list[WorkerFacts]:
+    async with Client(config.load(world.plane.kubeconfig)) as client:
+        objects = {"multikueueclusters": world.get("multikueueclusters")["items"]}
+        return await worker_clusters.read(client, objects)
+
+
 @contextmanager
 def observed(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
     """The uids of the pods that each Job has had in any worker, by its name, as watches of both API servers say."""
@@ -132,21 +191,33 @@ def observed(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
     yield found
 
 
-def test_each_job_runs_once_while_the_manager_is_killed_and_a_kubeconfig_rotated(clusters: Fleet) -> None:
-    here, (one, _) = clusters.manager, clusters.workers
-    clusters.queue("many", there=(2, 2))
-    names = {f"many-{number}" for number in range(6)}
-    kubeconfig = one.plane.kubeconfig.read_text()
+async def test_each_job_runs_once_whatever_fails(clusters: Fleet) -> None:
+    """``python -m bench.fleet`` is the same at full size."""
+    here, chance = clusters.manager, random.Random(SEED)
+    print(f"seed {SEED}")
+    await asyncio.to_thread(clusters.queue, "many", there=(3, 3))
+    names = [f"many-{number}" for number in range(24)]
+    observer = await asyncio.to_thread(
+        Observer, clusters.planes[0], clusters.namespace, drained=True, workers=clusters.planes[1:]
+    )
+    with closing(observer):
+        async with between(clusters) as proxies:
+            await asyncio.to_thread(here.create, *(managed(name, "many", seconds=2.0) for name in names))
+            for fault in SMALL:
+                await fault(Faults(clusters, proxies, chance, 1.0))
+            await asyncio.to_thread(
+                here.until, "all have ended", lambda: all(done(here.jobs()[name]) for name in names), within=240.0
+            )
+        observed = await asyncio.to_thread(observer.end)
+    assert observed.broken == []
+    assert observed.ran == len(names)
+
+
+async def test_a_manager_that_ends_at_any_write_goes_on(clusters: Fleet) -> None:
     with observed(clusters) as pods:
-        here.create(*(managed(name, "many") for name in sorted(names)))
-        here.until("one has ended", lambda: any(map(done, here.jobs().values())))
-        clusters.services[0].kill()
-        clusters.rotate("worker1", f"{kubeconfig}\n# while the manager does not run\n")
-        clusters.services[0].ready()
-        clusters.rotate("worker1", f"{kubeconfig}\n# while it runs\n")
-        here.until("all have ended", lambda: all(done(here.jobs()[name]) for name in names), within=120.0)
-        here.until("nothing is left", lambda: not any(map(copies, clusters.workers)))
-    assert {name: len(pods[name]) for name in names} == dict.fromkeys(names, 1)
+        ended_at = await crashes(clusters)
+    assert set(ended_at) == {*MANAGER_POINTS, *WORKER_POINTS} - SELDOM
+    assert {len(found) for name, found in pods.items() if name.startswith("ends-")} == {1}
 
 
 def test_a_worker_that_never_answers_delays_no_other(clusters: Fleet) -> None:
@@ -180,6 +251,7 @@ def test_a_kubeconfig_that_may_not_be_used_is_reported(clusters: Fleet) -> None:
 
 def test_a_lost_worker_loses_its_job_and_what_it_has_when_it_is_back(clusters: Fleet) -> None:
     here, (one, other) = clusters.manager, clusters.workers
+    clusters.give_up_after("3s")
     clusters.queue("lost", there=(8, 0))
     here.create(managed("lost", "lost", seconds=600.0))
     here.until("it runs in the first worker", lambda: here.jobs()["lost"].get("status", {}).get("active") == 1)

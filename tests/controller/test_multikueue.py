@@ -62,7 +62,7 @@ class Api:
 class World:
     """The manager with one MultiKueueConfig, and remotes that the test fills; no connection is opened."""
 
-    def __init__(self, *clusters: str) -> None:
+    def __init__(self, *clusters: str, lead: bool = True) -> None:
         self.now, self.told, self.api = NOW, Told(), Api()
         self.caches = Caches(State(), rows([BATCH_JOB]))
         self.multikueue = MultiKueue(
@@ -81,6 +81,8 @@ class World:
         self.configure(*clusters)
         self.caches.start()
         self.multikueue.connect()
+        if lead:
+            self.multikueue.clusters.lead()
 
     def observe(self, resource: Resource, raw: Raw, *, event: str = "MODIFIED") -> None:
         self.versions += 1
@@ -110,6 +112,7 @@ class World:
             Connection(f"http://{name}"),
             self.multikueue.kinds,
             "multikueue",
+            rows=self.caches.rows.values(),
             may_write=lambda: True,
             heard=lambda remote, key: None,
             turned=lambda remote: clusters._remote_turned(cluster, remote),
@@ -298,6 +301,46 @@ async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provi
         assert remote is not None and remote.client.connection.server == "http://spoke"
         assert isinstance(remote.client.connection.credentials, config.PluginCredentials)
         await clusters._drop("w1")
+
+
+async def test_a_replica_that_does_not_lead_follows_the_queues_of_workers_alone(tmp_path: Path) -> None:
+    """Its webhooks use them; when it leads, a worker is lost from then on at the earliest."""
+    path = tmp_path / "config"
+    path.write_text("users: [x]")
+    world = World("w1", lead=False)
+    clusters = world.multikueue.clusters
+    clusters._any_path = True
+    world.cluster("w1", of_file(path))
+    await clusters.reconcile("w1")
+    assert not world.api.patches
+    remote = world.worker("w1", connected=False)
+    world.now += 2 * LOST_SECONDS
+    clusters.lead()
+    assert remote.lost_since == world.now
+    await clusters.reconcile("w1")
+    assert "InsecureKubeConfig" in str(world.api.patches)
+
+
+def test_the_queues_of_the_workers_of_a_check_are_known_once_they_are_read() -> None:
+    world = World("w1", "w2")
+    remote = world.worker("w1")
+    found = world.multikueue.surveys("mk")
+    assert list(found) == ["w1", "w2"] and found["w2"] is None
+    lookup = found["w1"]
+    assert lookup is not None and not lookup.synced
+    remote.survey.caches.start()
+    assert lookup.synced
+    assert world.multikueue.surveys("other") == {}
+
+
+def test_a_workload_that_no_worker_could_take_by_its_queues_is_reported_before_any_answer() -> None:
+    world = World("w1")
+    remote = world.worker("w1")
+    remote.survey.caches.start()
+    world.workload(check=CheckState.PENDING, nominated=["w1"])
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and action.why == "hopeless"
+    assert action.message == 'No worker cluster can take it: w1: no namespace "ns"'
 
 
 class Answers:

@@ -195,6 +195,13 @@ CASES: list[tuple[str, str, str, str, list[Callable[[Facts], Facts]]]] = [
         [having("leases", lease(holderIdentity="")), having("workloads", workload(**DELETED))],
     ),
     (
+        "a worker cluster that a MultiKueueConfig names and that does not exist",
+        "worker-clusters",
+        "error",
+        "does not exist",
+        [having("multikueueconfigs", {"metadata": {"name": "a"}, "spec": {"clusters": ["east"]}})],
+    ),
+    (
         "a right that is missing",
         "rights",
         "warning",

@@ -43,19 +43,19 @@ def metadata(**labels: str) -> Message:
 
 
 @pytest.mark.parametrize(
-    ("spec", "status", "runs", "ended"),
+    ("spec", "status", "runs", "ended", "pods"),
     [
-        ({1: 300}, {}, True, False),
-        ({1: 1, 10: 0}, {}, True, False),
-        ({1: 1, 10: 1}, {}, False, False),
-        ({10: 0}, {1: [message({1: "Suspended", 2: "False"}), message({1: "Complete", 2: "True"})]}, False, True),
-        ({10: 0}, {1: [message({1: "Failed", 2: "True"})]}, False, True),
+        ({1: 300}, {}, True, False, 300),
+        ({1: 2, 2: 7, 10: 0}, {}, True, False, 7),
+        ({1: 1, 10: 1}, {}, False, False, 1),
+        ({10: 0}, {1: [message({1: "Suspended", 2: "False"}), message({1: "Complete", 2: "True"})]}, False, True, 1),
+        ({10: 0}, {1: [message({1: "Failed", 2: "True"})]}, False, True, 1),
     ],
 )
-def test_a_job(spec: Message, status: Message, runs: bool, ended: bool) -> None:
+def test_a_job(spec: Message, status: Message, runs: bool, ended: bool, pods: int) -> None:
     labels = {"kueue.x-k8s.io_queue-name": "main"}
     value = stored({1: message(metadata(**labels)), 2: message(spec), 3: message(status)})
-    assert decoded("Job", value) == Job("team/a", "uid-a", queued=True, runs=runs, ended=ended)
+    assert decoded("Job", value) == Job("team/a", "uid-a", queued=True, runs=runs, ended=ended, pods=pods)
 
 
 def test_a_job_that_is_being_deleted_does_not_run_and_one_without_a_queue_is_not_queued() -> None:

@@ -10,7 +10,7 @@ import pytest
 from core.feedback.catalog import TABLES
 from core.feedback.page import page
 from core.feedback.rules import LIMIT, Rule
-from tests.core.feedback import test_jobs, test_keys, test_queues, test_resource_quotas, test_strangers
+from tests.core.feedback import test_jobs, test_keys, test_queues, test_resource_quotas, test_strangers, test_workers
 
 PAGE = Path(__file__).parents[3] / "docs" / "feedback.md"
 
@@ -32,6 +32,7 @@ def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
         *test_strangers.CASES,
         *test_jobs.WITHOUT_NODES,
         *test_resource_quotas.RESOURCE_QUOTAS,
+        *test_workers.CASES,
     )
     said = {(case.values[-2], case.values[-1]) for case in cases if isinstance(case.values[-1], str)}
     assert (rule.name, rule.example) in said

@@ -1,0 +1,117 @@
+"""What a worker cluster of MultiKueue lacks, and how to fix it: rules of ``seiretsu doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from api.names import MULTIKUEUE_CONTROLLER, Condition, Kind, Resource
+from core.diagnosis.facts import Facts, WorkerFacts, condition
+from core.diagnosis.finding import Finding
+from core.model import Raw
+from core.multikueue.conditions import clusters_of
+from core.wire.active import parameters_name
+
+ROLE = "grant it with the ClusterRole in docs/multikueue.md"
+VERSION = "install Seiretsu there, or Kueue v0.14 or newer"
+
+
+def worker_clusters(facts: Facts) -> Iterator[Finding]:
+    """Worker clusters that cannot be used, or cannot take the jobs of a LocalQueue."""
+    queues = _queues(facts)
+    known = {each.name: each for each in facts.workers}
+    for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS):
+        name = raw["metadata"]["name"]
+        worker, active = known.get(name), condition(raw, Condition.ACTIVE)
+        if worker is None or worker.trouble:
+            why = worker.trouble if worker is not None else "it could not be checked"
+            yield Finding("error" if worker is not None else "warning", _called(name), why, _connect(raw))
+        else:
+            yield from _lacking(worker, queues.get(name, ()))
+        if active.get("status") == "False" and not (worker is not None and worker.trouble):
+            message = f"is not active: {active.get('message') or active.get('reason')}"
+            yield Finding("error", _called(name), message, _connect(raw))
+    missing = sorted(queues.keys() - {raw["metadata"]["name"] for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS)})
+    for name in missing:
+        fix = "create the MultiKueueCluster, or remove it from spec.clusters"
+        yield Finding("error", _called(name), "does not exist, and a MultiKueueConfig names it", fix)
+
+
+def _lacking(worker: WorkerFacts, queues: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    subject = _called(worker.name)
+    for resource in worker.not_served:
+        required = resource.startswith(Resource.WORKLOADS)
+        fix = VERSION if required else "install the operator of this kind there, if its jobs are to run there"
+        yield Finding("error" if required else "warning", subject, f"does not serve {resource}", fix)
+    for right in worker.denied:
+        yield Finding("error", subject, f"its kubeconfig may not {right}", ROLE)
+    if worker.unseen:
+        text = (
+            f"its kubeconfig may not list {', '.join(worker.unseen)}: its queues are not checked, and no warning says"
+        )
+        yield Finding("warning", subject, f"{text} that it could never take a job", ROLE)
+        return
+    for namespace, name in queues:
+        if (why := _misses(worker, namespace, name)) is not None:
+            yield Finding("error", subject, f"{why[0]}: jobs of LocalQueue {namespace}/{name} cannot run there", why[1])
+
+
+def _misses(worker: WorkerFacts, namespace: str, name: str) -> tuple[str, str] | None:
+    """What a worker lacks for a LocalQueue, and the fix."""
+    if not any(raw["metadata"]["name"] == namespace for raw in worker.objects["namespaces"]):
+        return f"has no namespace {namespace}", f"kubectl create namespace {namespace}"
+    local = _named(worker, Resource.LOCAL_QUEUES, name, namespace)
+    if local is None:
+        return f"has no LocalQueue {namespace}/{name}", "create it there with the same name"
+    queue = str((local.get("spec") or {}).get("clusterQueue") or "")
+    found = _named(worker, Resource.CLUSTER_QUEUES, queue)
+    if found is None:
+        return f"has no ClusterQueue {queue}", "create it there, or change the LocalQueue there"
+    active = condition(found, Condition.ACTIVE)
+    if active.get("status") != "True":
+        why = active.get("message") or "no controller has looked at it: does Seiretsu run there?"
+        return f"has an inactive ClusterQueue {queue} ({why})", f"kubectl describe clusterqueue {queue}, there"
+    return None
+
+
+def _queues(facts: Facts) -> Mapping[str, list[tuple[str, str]]]:
+    """The LocalQueues whose jobs run in other clusters, by the clusters that their checks name."""
+    configs = {raw["metadata"]["name"]: clusters_of(raw) for raw in facts.of(Resource.MULTIKUEUE_CONFIGS)}
+    clusters = {
+        raw["metadata"]["name"]: configs.get(parameters_name(raw, Kind.MULTIKUEUE_CONFIG)[0], ())
+        for raw in facts.of(Resource.ADMISSION_CHECKS)
+        if (raw.get("spec") or {}).get("controllerName") == MULTIKUEUE_CONTROLLER
+    }
+    of_queue = {raw["metadata"]["name"]: _checks(raw) for raw in facts.of(Resource.CLUSTER_QUEUES)}
+    found: dict[str, list[tuple[str, str]]] = {name: [] for names in configs.values() for name in names}
+    for raw in facts.of(Resource.LOCAL_QUEUES):
+        key = raw["metadata"]["namespace"], raw["metadata"]["name"]
+        checks = of_queue.get((raw.get("spec") or {}).get("clusterQueue", ""), ())
+        for name in dict.fromkeys(name for check in checks for name in clusters.get(check, ())):
+            found[name].append(key)
+    return found
+
+
+def _checks(queue: Raw) -> list[str]:
+    strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
+    return [str(each["name"]) for each in strategy.get("admissionChecks") or ()]
+
+
+def _named(worker: WorkerFacts, plural: str, name: str, namespace: str = "") -> Raw | None:
+    found = (
+        raw
+        for raw in worker.objects[plural]
+        if (raw["metadata"]["name"], raw["metadata"].get("namespace", "")) == (name, namespace)
+    )
+    return next(found, None)
+
+
+def _called(name: str) -> str:
+    return f"worker cluster {name}"
+
+
+def _connect(raw: Raw) -> str:
+    source = ((raw.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
+    kind, location = source.get("locationType", "Secret"), source.get("location", "")
+    if kind == "Secret":
+        return f"write a kubeconfig that works into key kubeconfig of Secret {location}, in Seiretsu's namespace"
+    return f"see the kubeconfig file {location} in the pods of Seiretsu"

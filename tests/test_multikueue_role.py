@@ -1,0 +1,39 @@
+"""The account in examples/multikueue/worker.yaml may do what the manager does in a worker, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from api.objects import Resource
+from cli.worker_clusters import rights
+from controller import resources
+from controller.multikueue.survey import SURVEYED
+from core.jobs.kinds import KINDS
+
+ROLE = Path(__file__).parents[1] / "examples" / "multikueue" / "worker.yaml"
+Right = tuple[str, str, str]
+"""API group, resource with its subresource, and verb."""
+
+
+def needed(resource: Resource) -> set[Right]:
+    return {
+        (resource.group, f"{resource.plural}{f'/{subresource}' if subresource else ''}", verb)
+        for subresource, verb in rights(resource)
+    }
+
+
+def test_the_account_has_the_rights_that_are_used_and_no_others() -> None:
+    (role,) = [each for each in yaml.safe_load_all(ROLE.read_text()) if each["kind"] == "ClusterRole"]
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    written = [resources.WORKLOADS, *(kind.resource for kind in KINDS.values() if kind.elsewhere)]
+    wanted = {right for resource in written for right in needed(resource)}
+    wanted |= {(each.group, each.plural, verb) for each in SURVEYED for verb in ("list", "watch")}
+    assert granted == wanted
