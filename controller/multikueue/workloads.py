@@ -400,6 +400,8 @@ class MultiKueue:
         that belong to it.
         """
         by, references = local.owner, raw["metadata"].get("ownerReferences") or ()
+        if made := meta.annotations(raw).get(names.Annotation.JOB_OWNER_GVK):
+            return None, made, None, ()  # of an object that creates the pods: its pods alone would not find each other
         if by is None or not references:
             return None, "", None, ()
         reference = meta.controller(raw) or references[0]

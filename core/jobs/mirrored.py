@@ -68,13 +68,22 @@ class Mirrored(ABC):
         """Returns the job as it is created in another cluster, without the marks of MultiKueue."""
 
     def naming(self, part: Raw, workload: str) -> tuple[Raw, Raw]:
-        """Returns the labels and annotations by which an object in a worker names the Workload that is there."""
+        """Returns the labels and annotations by which an object in a worker names the Workload that is there, and the
+        object here (``made_for``).
+        """
         label = {Label.PREBUILT_WORKLOAD: workload} if len(workload) <= meta.MAX_LABEL_VALUE else {}
-        return label, {Annotation.PREBUILT_WORKLOAD: workload}
+        return label, {Annotation.PREBUILT_WORKLOAD: workload, Annotation.MULTIKUEUE_ORIGIN_UID: meta.uid(part)}
 
     def workloads_of(self, remote: Raw) -> Iterable[Key]:
         """The Workloads for which an object in a worker was made."""
         return meta.prebuilt_workloads(remote)
+
+    def made_for(self, part: Raw | None, remote: Raw) -> bool:
+        """Whether an object in a worker was made for the one here that has its name, not for an earlier one; older
+        objects do not have the uid.
+        """
+        origin = meta.annotations(remote).get(Annotation.MULTIKUEUE_ORIGIN_UID)
+        return part is not None and origin in (None, meta.uid(part))
 
     @abstractmethod
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:

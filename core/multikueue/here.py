@@ -259,7 +259,8 @@ def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
     there = {each["metadata"]["name"]: each for each in worker.jobs}
     for part in g.kind.parts(g.job):
         remote = there.get(part["metadata"]["name"])
-        wanted = g.kind.status_from_worker(part, remote) if remote is not None else None
+        made = remote is not None and g.kind.made_for(part, remote)
+        wanted = g.kind.status_from_worker(part, remote) if remote is not None and made else None
         changes = merge_diff(part.get("status") or {}, wanted) if wanted is not None else {}
         if changes:
             return _copied(g, part, changes)

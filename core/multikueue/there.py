@@ -168,10 +168,11 @@ def chosen(g: Group, w: Worker) -> Action | Done | None:
         return Done()
     if w.since(Condition.ADMITTED) is None or meta.deleting(g.job) or meta.deleting(w.workload):
         return Done()
-    here, there = ({each["metadata"]["name"] for each in found} for found in (g.kind.parts(g.job), w.jobs))
-    unwanted = tuple(each for each in w.jobs if each["metadata"]["name"] not in here and not meta.deleting(each))
-    if unwanted:
-        return Withdraw(unwanted, None)
+    kind, parts = g.kind, {each["metadata"]["name"]: each for each in g.kind.parts(g.job)}
+    unwanted = [each for each in w.jobs if not kind.made_for(parts.get(each["metadata"]["name"]), each)]
+    if going := tuple(each for each in unwanted if not meta.deleting(each)):
+        return Withdraw(going, None)
+    there = {each["metadata"]["name"] for each in w.jobs}
     wanted = mirror.jobs(g.kind, g.job, g.raw, g.policy.origin)
     missing = tuple(each for each in wanted if each["metadata"]["name"] not in there)
     return Begin(missing) if missing else _forwarded(g, w) or Done()

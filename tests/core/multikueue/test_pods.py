@@ -74,6 +74,21 @@ def test_a_pod_of_a_group_that_is_gone_here_is_deleted_in_the_worker() -> None:
     assert ([each["metadata"]["name"] for each in found.jobs], found.workload) == (["a"], None)
 
 
+def test_a_pod_that_replaces_one_of_its_name_gets_its_own_pod_in_the_worker() -> None:
+    annotations = {"kueue.x-k8s.io/multikueue-origin-uid": "u-earlier"}
+    earlier = pod(status=RUNNING, gated=False)
+    earlier["metadata"] |= {"annotations": annotations}
+    given = replace(of_pods(pod()), workers=(run(earlier),))
+    found = decide(given, run(earlier))
+    assert isinstance(found, Withdraw) and found.workload is None
+    assert here.decide(given) == here.Wait()
+    earlier["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    assert decide(given, run(earlier)) is None
+    made = decide(given, run())
+    assert isinstance(made, Begin)
+    assert made.manifests[0]["metadata"]["annotations"]["kueue.x-k8s.io/multikueue-origin-uid"] == "u-p"
+
+
 STATUS: dict[str, tuple[Raw, Raw, Raw | None]] = {
     "a pod without a node shows nothing": (pod(), {"phase": "Pending", "conditions": []}, None),
     "a pod that runs": (pod(), RUNNING, {key: value for key, value in RUNNING.items() if key != "qosClass"}),
