@@ -337,7 +337,10 @@ class Clusters:
             if wrong:
                 raise UnusableError("BadKubeConfig", wrong)
             return Path(path).read_text()
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise UnusableError("BadKubeConfig", f"open {path}: {why}") from None
+        except UnicodeDecodeError as error:
             raise UnusableError("BadKubeConfig", str(error)) from None
 
     def _follow(self, secret: str) -> None:

@@ -255,6 +255,15 @@ async def test_a_kubeconfig_that_may_not_be_used_is_read_once_and_turns_nothing(
     assert "users[0] must be a mapping" in str(world.api.patches[0])
 
 
+async def test_a_missing_kubeconfig_file_is_reported_in_the_words_of_kueue(tmp_path: Path) -> None:
+    world, path = World("w1"), tmp_path / "missing"
+    world.multikueue.clusters._any_path = True
+    world.cluster("w1", of_file(path))
+    await world.multikueue.clusters.reconcile("w1")
+    (condition,) = world.api.patches[0][1]["status"]["conditions"]
+    assert condition["message"] == f"load client config failed: open {path}: no such file or directory"
+
+
 async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_the_last_cluster() -> None:
     world = World("w1")
     clusters = world.multikueue.clusters
