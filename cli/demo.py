@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import typer
 from rich.console import Console
@@ -33,7 +33,7 @@ from api import names
 from api.objects import Raw
 from cli.board import Row, Usage, render, rows, usages
 from cli.cluster import program, use_line
-from devcluster import clusters
+from devcluster import build, clusters
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
 from devcluster.nodes import RUN_FOR, NodeGroup
@@ -134,10 +134,38 @@ class Story:
         return news
 
 
+class Cluster(Protocol):
+    """What the demo needs of a cluster."""
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, timeout: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A cluster in which Seiretsu is installed, as a kubeconfig names it. Its nodes are those of `seiretsu cluster`:
+    pods end when the demo says so.
+    """
+
+    kubeconfig: Path
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, timeout: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl against it."""
+        words = [str(build.ensure("kubectl")["kubectl"]), "--kubeconfig", str(self.kubeconfig), *arguments]
+        given = subprocess.DEVNULL if stdin is None else None
+        return subprocess.run(
+            words, input=stdin, stdin=given, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+
 class Demo:
     """One run of the demo on a cluster."""
 
-    def __init__(self, cluster: ControlPlane, console: Console, began: float) -> None:
+    def __init__(self, cluster: Cluster, console: Console, began: float) -> None:
         self.cluster = cluster
         self.console = console
         self.story = Story()
@@ -285,7 +313,7 @@ class Demo:
             f"{story.submitted} Jobs submitted, none of them with `suspend: true`",
             f"{len(story.waited)} waited in the queue, {len(story.finished)} finished",
             f"most cpu in use at once: {story.most_used / 1000:g} of 16; most borrowed: {story.most_borrowed / 1000:g}",
-            f"{seconds:.0f} s from an empty directory to here",
+            f"{seconds:.0f} s from the start to here",
         ):
             self.line(f"  {line}")
 
@@ -316,10 +344,15 @@ def serve(plane: ControlPlane) -> None:
 
 def play(plane: ControlPlane, console: Console, began: float) -> None:
     """The whole demo on a control plane that has just been started."""
-    demo = Demo(plane, console, began)
     console.print(f"  a real control plane is up: {time.monotonic() - began:.1f} s", highlight=False)
     serve(plane)
     console.print(f"  Seiretsu is installed and ready: {time.monotonic() - began:.1f} s", highlight=False)
+    show(Demo(plane, console, began))
+
+
+def show(demo: Demo) -> None:
+    """All scenes, on a cluster in which Seiretsu is installed."""
+    console, began = demo.console, demo.began
     demo.must("apply", "-f", str(EXAMPLES / "queues.yaml"))
     console.print("  examples/queues.yaml is applied: 2 ClusterQueues of 8 cpu each, one cohort", highlight=False)
     demo.queueing()
@@ -330,11 +363,20 @@ def play(plane: ControlPlane, console: Console, began: float) -> None:
 def command(
     stay: Annotated[bool, typer.Option("--stay", help="Leave everything running, and tell how to use it.")] = False,
     name: Annotated[str, typer.Option(help="With --stay: the cluster's name.")] = "demo",
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Use this cluster of seiretsu cluster up, where Seiretsu is installed, and leave it there."),
+    ] = None,
 ) -> None:
     """Show Jobs wait, borrow, start and finish on a real local control plane."""
     console = Console()
+    if stay and kubeconfig is not None:
+        raise DemoError("--stay is for a new cluster: that of --kubeconfig stays anyway")
     console.print(Text("Seiretsu: two teams share 16 cpu of a real Kubernetes control plane", style="bold"))
     began = time.monotonic()
+    if kubeconfig is not None:
+        show(Demo(Installed(kubeconfig), console, began))
+        return
     if stay:
         with clusters.starting(name, (NODES,)) as plane, _announced_end(console):
             play(plane, console, began)

@@ -24,7 +24,8 @@ from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import kubeconfig_of
 from tests.serving import Served
 
-CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "seiretsu"
 RELEASE, NAMESPACE = "seiretsu", "queue-system"
 
 
@@ -33,7 +34,7 @@ def helm(
 ) -> subprocess.CompletedProcess[str]:
     program = build.ensure(name)[name]
     words: list[str | Path] = [program, *arguments, "--namespace", namespace]
-    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=300)
 
 
 def free_ports(number: int) -> list[int]:
@@ -52,11 +53,17 @@ def get(plane: ControlPlane, *words: str) -> Raw:
 
 
 def install(
-    plane: ControlPlane, directory: Path, configuration: Raw | None = None, name: str = "helm", **values: Raw
+    plane: ControlPlane,
+    directory: Path,
+    configuration: Raw | None = None,
+    *,
+    chart: Path = CHART,
+    name: str = "helm",
+    **values: Raw,
 ) -> Path:
     """helm install with the visibility API, on ports that are free here; returns the file of values."""
     file = values_file(directory, configuration, **values)
-    done = helm(plane, "install", RELEASE, str(CHART), "--create-namespace", "--values", str(file), name=name)
+    done = helm(plane, "install", RELEASE, str(chart), "--create-namespace", "--values", str(file), name=name)
     assert done.returncode == 0, done.stderr
     return file
 

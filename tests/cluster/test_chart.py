@@ -9,8 +9,7 @@ import re
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,10 +24,9 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.accounts import kubeconfig_of
-from tests.cluster.charted import CHART, NAMESPACE, RELEASE, deployed, get, helm, install
+from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, until
 from tests.serving import Served
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES, SECURITY = ROOT / "examples", ROOT / "docs" / "security.md"
 CLIENTS = "webhook-clients"
 """The Secret with the CA of the API server's client certificate."""
@@ -67,33 +65,28 @@ def admission_configuration(directory: Path, authority: Authority) -> Path:
     return file
 
 
-def until(condition: Callable[[], object], within: float = 120.0) -> None:
-    """Returns as soon as the condition holds; fails after ``within`` seconds."""
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, f"not within {within:g} s"
-        time.sleep(0.2)
-
-
 def shows(file: Path, text: str) -> bool:
     return text in file.read_text()
 
 
 def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: ControlPlane, tmp_path: Path) -> None:
+    done = helm(plane, "package", str(CHART), "--destination", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (package,) = tmp_path.glob("*.tgz")
     known = {"clientCA": {"secretName": CLIENTS, "names": ["kube-apiserver"]}}
-    values = install(plane, tmp_path, webhooks=known)
+    values = install(plane, tmp_path, chart=package, webhooks=known)
     with deployed(plane, tmp_path) as served:
         served.ready()
-        walk(plane)
-        only_the_api_server_may_call_webhooks(plane, served)
+        plane.kubectl("apply", "-f", str(EXAMPLES / "queues.yaml"), check=True)
         a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
+        only_the_api_server_may_call_webhooks(plane, served)
         what_waits_is_asked_through_the_api_server(plane, tmp_path)
         an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
+        the_demo_runs_unchanged(plane)
         refused = [event for event in served.events if "orbidden" in json.dumps(event)]
         assert not refused, "the chart's roles lack a right that the app uses"
         drained_nodes_leave_one(plane)
         assert served.stop() == 0
-    plane.kubectl("delete", "-f", str(EXAMPLES / "queues.yaml"), "--wait=false", check=True)
     done = helm(plane, "uninstall", RELEASE)
     assert done.returncode == 0, done.stderr
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
@@ -102,6 +95,42 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
     assert "workloads.kueue.x-k8s.io" in kept, "uninstalling the chart takes everybody's queues away"
     job = (EXAMPLES / "jobs" / "train.yaml").read_text().replace("namespace: team-a", "namespace: default")
     assert plane.kubectl("create", "-f", "-", stdin=job).returncode == 0
+    namespaces_can_be_deleted_after_release(plane)
+
+
+def the_demo_runs_unchanged(plane: ControlPlane) -> None:
+    program = [sys.executable, "-m", "cli.main", "demo", "--kubeconfig", str(plane.kubeconfig)]
+    done = subprocess.run(
+        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 Jobs submitted" in done.stdout
+    queue = get(plane, "clusterqueue", "team-a")
+    conditions = {condition["type"]: condition["status"] for condition in queue["status"]["conditions"]}
+    assert conditions["Active"] == "True"
+
+
+def finalizers(plane: ControlPlane, namespace: str) -> list[str]:
+    """The finalizers of all Workloads of a namespace."""
+    found = get(plane, "workloads", "-n", namespace)["items"]
+    return [each for raw in found for each in raw["metadata"].get("finalizers") or ()]
+
+
+def namespaces_can_be_deleted_after_release(plane: ControlPlane) -> None:
+    """Without Seiretsu the deletion waits for its finalizers, as the chart's notes say; after the command it ends."""
+    remaining = len(finalizers(plane, "team-a"))
+    assert remaining, "a Job of the demo can never start, and waits"
+    plane.kubectl("delete", "-f", str(EXAMPLES / "queues.yaml"), "--wait=false", check=True)
+    message = "jsonpath={.status.conditions[?(@.type=='NamespaceFinalizersRemaining')].message}"
+    until(lambda: "resource-in-use" in plane.kubectl("get", "namespace", "team-a", "-o", message).stdout)
+    program = [sys.executable, "-m", "cli.main", "uninstall", "--release", "--namespace", NAMESPACE]
+    done = subprocess.run(
+        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"removed the finalizer of {remaining} workloads" in done.stdout
+    for what in ("namespace/team-a", "clusterqueue/team-a"):
+        plane.kubectl("wait", "--for=delete", what, "--timeout=120s", check=True, timeout=150)
 
 
 def test_helm_3_installs_upgrades_and_uninstalls_it_as_well(plane: ControlPlane, tmp_path: Path) -> None:
@@ -302,26 +331,3 @@ def drained_nodes_leave_one(plane: ControlPlane) -> None:
     assert (status["expectedPods"], status["currentHealthy"], status["desiredHealthy"]) == (2, 2, 1)
     nodes = [pod["spec"]["nodeName"] for pod in get(plane, "pods", "-n", NAMESPACE)["items"]]
     assert len(nodes) == len(set(nodes)) == 2
-
-
-def walk(plane: ControlPlane) -> None:
-    """Two Jobs of which only one fits: one runs to its end, then the other does."""
-    plane.kubectl("apply", "-f", str(EXAMPLES / "queues.yaml"), check=True)
-    manifest = (EXAMPLES / "jobs" / "train.yaml").read_text().replace('cpu: "2"', 'cpu: "5"')
-    first, second = (
-        json.loads(plane.kubectl("create", "-f", "-", "-o", "json", stdin=manifest, check=True).stdout)
-        for _ in range(2)
-    )
-    assert first["spec"]["suspend"] is True
-    assert second["spec"]["suspend"] is True
-    names = [job["metadata"]["name"] for job in (first, second)]
-    for name in names:
-        plane.kubectl("wait", "--for=condition=complete", f"job/{name}", "-n", "team-a", "--timeout=60s", check=True)
-    ended = [get(plane, "job", name, "-n", "team-a")["status"] for name in names]
-    earlier, later = sorted(ended, key=lambda status: status["startTime"])  # created in one second, either may be first
-    assert later["startTime"] >= earlier["completionTime"]
-    queue = get(plane, "clusterqueue", "team-a")
-    conditions = {condition["type"]: condition["status"] for condition in queue["status"]["conditions"]}
-    assert conditions["Active"] == "True"
-    events = plane.kubectl("get", "events", "-n", "team-a", "-o", "name", check=True).stdout
-    assert events, "no event was written"

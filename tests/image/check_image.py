@@ -17,7 +17,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from image.clean_root import Image, build, container, inside, listing
 from tests.cluster.charted import NAMESPACE, RELEASE, get, helm, install
-from tests.cluster.test_chart import walk
+from tests.cluster.test_chart import the_demo_runs_unchanged
 from tests.serving import Served
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -107,7 +107,7 @@ def test_it_becomes_ready_and_admits_jobs_with_a_read_only_root(image: Image, tm
             status = Path(f"/proc/{served.process.pid}/status").read_text()
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
             assert "CapEff:\t0000000000000000\n" in status
-            walk(plane)
+            the_demo_runs_unchanged(plane)
             assert served.stop(within=60) == 0
         finally:
             if served.process.poll() is None:
