@@ -194,7 +194,8 @@ def may_preempt(g: Group, w: Worker) -> Action | None:
     """
     if not g.policy.orchestrated or not g.unassigned or w.workload is None or not _is_blocked(w):
         return None
-    if first([each for each in g.workers if _is_blocked(each)], Condition.BLOCKED_ON_PREEMPTION_GATES) != w:
+    earliest = first([each for each in g.workers if _is_blocked(each)], Condition.BLOCKED_ON_PREEMPTION_GATES)
+    if earliest is None or earliest.name != w.name:  # ``w`` was read apart from them, without all that they have
         return Later(PREEMPTION_SECONDS)
     opened = [since for each in g.workers if (since := _open_since(each)) is not None]
     left = max(opened) + PREEMPTION_SECONDS - g.now if opened else 0.0

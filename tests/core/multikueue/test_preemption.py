@@ -48,6 +48,11 @@ def test_the_worker_that_reported_first_may_preempt_and_the_others_wait() -> Non
     assert decide(given, late) == Later(PREEMPTION_SECONDS)
 
 
+def test_the_gate_opens_in_a_worker_that_could_never_admit_by_what_is_known_of_its_queues() -> None:
+    alone = blocked("w1")
+    assert isinstance(decide(of(replace(alone, never="has no such flavor")), alone), Change)
+
+
 @pytest.mark.parametrize(("opened", "wanted"), [(AT, Later(300.0)), ("2027-01-15T07:58:00Z", Later(180.0))])
 def test_the_next_worker_may_preempt_five_minutes_later(opened: str, wanted: Later) -> None:
     assert decide(of(blocked("w1", opened=opened), blocked("w2")), blocked("w2")) == wanted
