@@ -75,8 +75,10 @@ class Mirrored(ABC):
         return label, {Annotation.PREBUILT_WORKLOAD: workload, Annotation.MULTIKUEUE_ORIGIN_UID: meta.uid(part)}
 
     def workloads_of(self, remote: Raw) -> Iterable[Key]:
-        """The Workloads for which an object in a worker was made."""
-        return meta.prebuilt_workloads(remote)
+        """The Workloads for which an object in a worker was made; none for one that another object controls: KubeRay
+        copies the labels of a RayJob to the RayCluster that it creates.
+        """
+        return meta.prebuilt_workloads(remote) if meta.controller(remote) is None else ()
 
     def made_for(self, part: Raw | None, remote: Raw) -> bool:
         """Whether an object in a worker was made for the one here that has its name, not for an earlier one; older

@@ -164,6 +164,18 @@ def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
     assert world.there(remote) == "Withdraw"
 
 
+def test_an_object_that_the_job_creates_in_a_worker_with_its_labels_stays() -> None:
+    world = World("w1")
+    remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    (made,) = remote.jobs(KEY)
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "uid": "u-there", "controller": True}
+    child = merged(made, {"metadata": {"name": "j-child", "uid": "u-child", "ownerReferences": [owner]}})
+    remote.stores[BATCH_JOB.resource].observe("ADDED", child)
+    assert remote.jobs(KEY) == (made,)
+    assert world.there(remote) == "NoneType"
+
+
 def test_a_worker_without_an_object_loses_its_job_after_the_timeout() -> None:
     world = World("w1")
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from api.names import MULTIKUEUE_CONTROLLER
-from api.objects import Raw
+from api.objects import Key, Raw
 from core.jobs.fields import at, changed
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
+from core.jobs.kinds.raycluster import RAY_CLUSTER
+from core.jobs.kinds.rayjob import RAY_JOB
 
 ELSEWHERE = [kind for kind in ALL if kind.managed_by is not None]
 WITHOUT_FIELD = [kind for kind in ALL if kind.elsewhere and kind.managed_by is None]
@@ -39,3 +41,12 @@ def test_a_job_gets_the_status_of_the_one_that_runs(kind: JobKind) -> None:
     here = changed(given, *kind.release(given))
     there = {**changed(given, *kind.release(given)), "status": {"state": "Running"}}
     assert kind.status_from_worker(here, there) == {"state": "Running"}
+
+
+def test_the_cluster_that_a_ray_job_creates_in_a_worker_was_made_for_no_workload() -> None:
+    labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue", "kueue.x-k8s.io/prebuilt-workload-name": "w"}
+    ray_job: Raw = {"metadata": {"name": "j", "namespace": "ns", "uid": "u-j", "labels": labels}}
+    owner = {"apiVersion": RAY_JOB.api_version, "kind": RAY_JOB.kind, "name": "j", "uid": "u-j", "controller": True}
+    cluster: Raw = {"metadata": {"name": "j-x", "namespace": "ns", "labels": labels, "ownerReferences": [owner]}}
+    assert (*RAY_JOB.workloads_of(ray_job),) == (Key("ns", "w"),)
+    assert not RAY_CLUSTER.workloads_of(cluster)
