@@ -95,6 +95,10 @@ class Mirrored(ABC):
     def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether the status of the objects in a worker shows that the job has ended."""
 
+    def stopped_there(self, remote: Raw) -> bool:
+        """Whether an object in a worker ends because it was stopped there, so that its end is not that of the job."""
+        return False
+
     def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
         """The first object whose status still shows pods of a worker although the job is stopped, with the status that
         removes them; None if there is none.

@@ -109,7 +109,7 @@ def finished_there(g: Group) -> Action | None:
     assert g.local is not None
     worker = _chosen(g, Condition.FINISHED)
     found = condition_of(worker.workload, Condition.FINISHED) if worker is not None else None
-    if worker is None or found is None:
+    if worker is None or found is None or _ended_by_eviction(g, worker):
         return None
     if found["reason"] == FinishedReason.OUT_OF_SYNC:
         if g.check is None or g.check.state != CheckState.READY:
@@ -250,6 +250,17 @@ def _chosen(g: Group, condition: str) -> Worker | None:
     assert g.local is not None
     name = g.local.cluster_name
     return first([each for each in g.workers if not name or each.name == name], condition)
+
+
+def _ended_by_eviction(g: Group, worker: Worker) -> bool:
+    """Whether the Workload has finished in a worker only because it was evicted there, which deletes a pod. Without a
+    check one that was evicted only there is not queued again.
+    """
+    assert g.local is not None
+    again = g.check is not None or g.local.holds(Condition.EVICTED)
+    if not again or g.kind is None or g.kind.managed_by is not None or worker.since(Condition.EVICTED) is None:
+        return False
+    return not worker.jobs or any(map(g.kind.stopped_there, worker.jobs))
 
 
 def _status_of(g: Group, worker: Worker) -> CopyStatus | None:

@@ -192,8 +192,9 @@ class Pod(JobKind):
         set here.
 
         A condition PodScheduled that is not true is left out: an autoscaler of this cluster would add a node for it.
+        The end of a pod that was stopped there is left out, because this pod waits again.
         """
-        if meta.deleting(job) or not has_run(remote):
+        if meta.deleting(job) or not has_run(remote) or (ended(remote) and self.stopped_there(remote)):
             return None
         there, here = remote["status"], job.get("status") or {}
         conditions = [
@@ -204,6 +205,10 @@ class Pod(JobKind):
         wanted = {**there, "conditions": conditions}
         shown = {key: value for key, value in wanted.items() if key not in _OF_THIS_CLUSTER}
         return shown | {key: here[key] for key in _OF_THIS_CLUSTER if key in here}
+
+    def stopped_there(self, remote: Raw) -> bool:
+        """Whether the pod was marked as stopped. Pods of a group end with it here, too, and are replaced."""
+        return not meta.pod_group(remote) and has_condition(remote, TERMINATION_TARGET)
 
     def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
         """The first pod that shows a node although it waits again."""

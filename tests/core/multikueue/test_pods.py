@@ -121,6 +121,29 @@ def test_a_status_is_written_once() -> None:
     assert here.decide(replace(of_pods(pod(status=RUNNING)), workers=(run(remote),))) == here.Wait()
 
 
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_pod_that_its_worker_evicts_has_not_ended_here(phase: str, gone: bool) -> None:
+    mark = {"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvictedDueToPreempted"}
+    ends = RUNNING | {"phase": phase, "conditions": [*RUNNING["conditions"], mark]}
+    jobs = () if gone else (pod(gated=False, deletionTimestamp="2027-01-15T08:00:00Z") | {"status": ends},)
+    worker = Worker("w1", workload=copy(Evicted="True", Finished=f"True/{phase}"), jobs=jobs)
+    found = here.decide(replace(of_pods(pod(status=RUNNING)), workers=(worker,)))
+    assert isinstance(found, here.Update) and found.why == "retry"
+    evicted = of_pods(pod(status=RUNNING), cluster="", evicted="True")
+    assert here.decide(replace(evicted, workers=(worker,))) == here.Wait()
+    cleared = here.decide(replace(evicted, workers=(Worker("w1"),)))
+    assert isinstance(cleared, here.CopyStatus) and cleared.patch["status"]["phase"] == "Pending"
+
+
+def test_a_pod_that_ended_before_its_worker_evicted_it_has_ended() -> None:
+    ends = RUNNING | {"phase": "Succeeded"}
+    ended = pod(gated=False) | {"status": ends}
+    worker = Worker("w1", workload=copy(Evicted="True", Finished="True/Succeeded"), jobs=(ended,))
+    found = here.decide(replace(of_pods(pod(status=RUNNING)), workers=(worker,)))
+    assert isinstance(found, here.CopyStatus) and found.patch["status"]["phase"] == "Succeeded"
+
+
 @pytest.mark.parametrize("pods", [(pod(status=RUNNING),), (pod("a", group_of=2, status=RUNNING), pod("b", group_of=2))])
 def test_an_evicted_pod_shows_no_node_any_more_when_no_worker_has_it(pods: tuple[Raw, ...]) -> None:
     given = of_pods(*pods, cluster="", evicted="True")
