@@ -1,15 +1,17 @@
 """The address and the credentials for the API server: kubeconfig files and the pod's service account.
 
-Static credentials (certificates, tokens, passwords) are read here; ``exec`` and ``auth-provider`` plugins go through
-the ``kubernetes`` package, which is imported only if needed: it costs half a second and tens of megabytes.
+Static credentials (certificates, tokens, passwords) are read here, and ``exec`` commands are run; ``auth-provider``
+plugins go through the ``kubernetes`` package, which is imported only if needed: it costs half a second and tens of
+megabytes.
 """
 
+import asyncio
 import base64
 import os
 import ssl
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +19,8 @@ from typing import Protocol
 import yaml
 
 from api.objects import Raw
+from controller.kube import command
+from controller.kube.errors import Unreachable
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFE_SECONDS = 60.0
@@ -69,34 +73,32 @@ class FileToken:
 
 @dataclass(slots=True)
 class PluginCredentials:
-    """A kubeconfig user with an ``exec`` or ``auth-provider`` plugin, run by the ``kubernetes`` package."""
+    """What the ``exec`` or ``auth-provider`` plugin of a kubeconfig user gives: ``renew`` returns the header."""
 
-    files: tuple[Path, ...]
-    context: str | None
-    tls: ssl.SSLContext | None
+    renew: Callable[[], Awaitable[str | None]]
     clock: Callable[[], float] = time.monotonic
     _header: str | None = None
     _read_at: float = float("-inf")
+    _failed_at: float = float("-inf")
+    _failure: str = ""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def authorization(self, *, fresh: bool = False) -> str | None:
-        """Returns the plugin's token, which is renewed after a 401 and every five minutes; its certificate is added to
-        ``tls``.
+        """Returns the plugin's token, which is renewed after a 401 and every five minutes. Raises ``Unreachable`` if
+        the plugin fails; requests that waited for the same run share its result.
         """
-        now = self.clock()
-        if fresh or now - self._read_at >= PLUGIN_LIFE_SECONDS:
-            from kubernetes.aio.client import Configuration
-            from kubernetes.aio.config import kube_config
-
-            found = type.__call__(Configuration)
-            names = os.pathsep.join(str(path) for path in self.files)
-            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
-                names, self.context, found, persist_config=False
-            )
-            self._header = found.api_key.get("authorization") or found.api_key.get("BearerToken")
-            if found.cert_file and self.tls is not None:
-                self.tls.load_cert_chain(found.cert_file, found.key_file)
-            self._read_at = now
-        return self._header
+        asked = self.clock()
+        async with self._lock:
+            if asked < self._failed_at:
+                raise Unreachable(0, "Credentials", self._failure)
+            if asked - self._read_at >= PLUGIN_LIFE_SECONDS or (fresh and asked >= self._read_at):
+                try:
+                    self._header = await self.renew()
+                except Exception as error:
+                    self._failed_at, self._failure = self.clock(), f"no credentials: {error or type(error).__name__}"
+                    raise Unreachable(0, "Credentials", self._failure) from error
+                self._read_at = self.clock()
+            return self._header
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def from_documents(documents: list[tuple[Path, Raw]], context: str | None = None
     return Connection(
         server.rstrip("/"),
         tls,
-        _credentials(home, user, tuple(path for path, _ in documents), named, tls),
+        _credentials(documents, named, origin, cluster, home, user, tls),
         chosen.get("namespace") or "default",
         cluster.get("tls-server-name"),
         cluster.get("proxy-url"),
@@ -208,6 +210,16 @@ def _tls(origin: Path, cluster: Raw, home: Path, user: Raw) -> ssl.SSLContext:
     cert_data, key_data = _decoded(home, "client-certificate-data", user), _decoded(home, "client-key-data", user)
     if not (cert_file or cert_data):
         return tls
+    try:
+        _load_certificate(tls, cert_file, key_file, cert_data, key_data)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{home}: client certificate and key do not load: {error}") from error
+    return tls
+
+
+def _load_certificate(
+    tls: ssl.SSLContext, cert_file: Path | None, key_file: Path | None, cert_data: bytes | None, key_data: bytes | None
+) -> None:
     with tempfile.TemporaryDirectory() as scratch:  # SSLContext reads files only; they are gone before we return
         if cert_data:
             cert_file = Path(scratch, "client.crt")
@@ -216,18 +228,23 @@ def _tls(origin: Path, cluster: Raw, home: Path, user: Raw) -> ssl.SSLContext:
             key_file = Path(scratch, "client.key")
             key_file.touch(mode=0o600)
             key_file.write_bytes(key_data)
-        try:
-            tls.load_cert_chain(str(cert_file), str(key_file) if key_file else None)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"{home}: client certificate and key do not load: {error}") from error
-    return tls
+        tls.load_cert_chain(str(cert_file), str(key_file) if key_file else None)
 
 
 def _credentials(
-    home: Path, user: Raw, files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None
+    documents: list[tuple[Path, Raw]],
+    context: str,
+    origin: Path,
+    cluster: Raw,
+    home: Path,
+    user: Raw,
+    tls: ssl.SSLContext | None,
 ) -> Credentials:
-    if user.get("exec") or user.get("auth-provider"):
-        return PluginCredentials(files, context, tls)
+    if user.get("auth-provider"):
+        files = tuple(path for path, _ in documents)
+        return PluginCredentials(lambda: _of_auth_provider(files, context, tls))
+    if user.get("exec"):
+        return PluginCredentials(lambda: _of_command(user["exec"], origin, cluster, home, tls))
     if token_file := _beside(home, user.get("tokenFile")):
         return FileToken(token_file)
     if user.get("token"):
@@ -236,6 +253,31 @@ def _credentials(
         pair = f"{user['username']}:{user.get('password') or ''}".encode()
         return StaticCredentials(f"Basic {base64.b64encode(pair).decode()}")
     return StaticCredentials()
+
+
+async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl.SSLContext | None) -> str | None:
+    """Runs the ``exec`` command of a user. A certificate that it prints is added to ``tls``."""
+    told = command.cluster_info(cluster, origin.parent) | ({"config": run["config"]} if run.get("config") else {})
+    found = await command.credential(run, told, home.parent)
+    certificate, key, token = (found.get(each) for each in ("clientCertificateData", "clientKeyData", "token"))
+    if bool(certificate) != bool(key) or not (certificate or token):
+        raise command.CommandError(f"{run['command']}: printed no token, and no certificate with its key")
+    if certificate and key and tls is not None:
+        _load_certificate(tls, None, None, certificate.encode(), key.encode())
+    return f"Bearer {token}" if token else None
+
+
+async def _of_auth_provider(files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None) -> str | None:
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import kube_config
+
+    found = type.__call__(Configuration)
+    names = os.pathsep.join(str(path) for path in files)
+    await kube_config.load_kube_config(names, context, found, persist_config=False)  # type: ignore[no-untyped-call]
+    if found.cert_file and tls is not None:
+        tls.load_cert_chain(found.cert_file, found.key_file)
+    header: str | None = found.api_key.get("authorization") or found.api_key.get("BearerToken")
+    return header
 
 
 def _beside(origin: Path, name: str | None) -> Path | None:

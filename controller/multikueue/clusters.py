@@ -12,7 +12,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -111,8 +110,6 @@ class Clusters:
         self._requoted = requoted
         self._profiles: Reflector[Raw] | None = None
         self._profiles_denied = ""
-        self._directory: Path | None = None
-        """Has the kubeconfigs of clusters whose credentials a command prints: the file is read at each renewal."""
         self._known: dict[str, Cluster] = {}
         self._missing: dict[str, float] = {}
         """Since when clusters that were asked for are not known."""
@@ -163,11 +160,6 @@ class Clusters:
 
     async def run(self) -> None:
         """Connects clusters until cancelled."""
-        with tempfile.TemporaryDirectory(prefix="seiretsu-") as directory:
-            self._directory = Path(directory)
-            await self._run()
-
-    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.store.on_change(lambda old, new: self.changed(((new or old) or {})["metadata"]["name"]))
@@ -188,7 +180,7 @@ class Clusters:
         try:
             text = self._kubeconfig(raw)
             if text != cluster.text:
-                made = self._connection(name, raw, text)
+                made = connection(name, text, commands=bool(_source(raw).get("clusterProfileRef")))
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, made)
         except UnknownError:
@@ -374,15 +366,6 @@ class Clusters:
             self._unreadable.pop(name, None)
             task.cancel()
 
-    def _connection(self, name: str, raw: Raw, text: str) -> config.Connection:
-        """The connection that the kubeconfig of a MultiKueueCluster describes. Raises ``UnusableError``."""
-        if not raw["spec"]["clusterSource"].get("clusterProfileRef"):
-            return connection(name, text)
-        assert self._directory is not None
-        path = self._directory / name
-        path.write_text(text)
-        return connection(name, text, path, commands=True)
-
     async def _read_files(self) -> None:
         while True:
             await asyncio.sleep(FILES_SECONDS)
@@ -397,9 +380,9 @@ def _source(raw: Raw) -> Raw:
     return found
 
 
-def connection(name: str, text: str, path: Path | None = None, *, commands: bool = False) -> config.Connection:
+def connection(name: str, text: str, *, commands: bool = False) -> config.Connection:
     """Returns the connection that the kubeconfig of a worker describes. Raises ``UnusableError``."""
-    path, reason = path or Path(f"kubeconfig of {name}"), "BadRestConfig" if commands else "InsecureKubeConfig"
+    path, reason = Path(f"kubeconfig of {name}"), "BadRestConfig" if commands else "InsecureKubeConfig"
     try:
         document = config.parsed(path, text)
         wrong = kubeconfig.insecure(document, commands=commands)

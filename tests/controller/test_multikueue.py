@@ -294,7 +294,7 @@ async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_th
         assert not clusters._secrets
 
 
-async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provider(tmp_path: Path) -> None:
+async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provider() -> None:
     world = World("w1")
     clusters = world.multikueue.clusters
 
@@ -314,7 +314,7 @@ async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provi
     status = {"accessProviders": [{"name": "cloud", "cluster": {"server": "http://spoke"}}]}
     profiles.observe("ADDED", {"metadata": metadata, "status": status})
     assert await reported() == ("BadClusterProfile", "no access provider configured")
-    clusters._directory, clusters._providers = tmp_path, (Provider("cloud", {"command": "login"}),)
+    clusters._providers = (Provider("cloud", {"command": "login"}),)
     async with asyncio.TaskGroup() as group:
         clusters._group = group
         await clusters.reconcile("w1")

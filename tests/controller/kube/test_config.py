@@ -1,4 +1,6 @@
+import asyncio
 import base64
+import json
 import ssl
 from pathlib import Path
 from typing import Any
@@ -6,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from api.objects import Raw
 from controller.kube import config
+from controller.kube.command import CommandError, credential
 from controller.kube.config import ConfigError, Connection, FileToken, PluginCredentials, StaticCredentials
+from controller.kube.errors import Unreachable
 
 
 def kubeconfig(path: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> Path:
@@ -64,6 +69,70 @@ async def test_an_exec_plugin_is_run_for_its_token(tmp_path: Path) -> None:
     found = config.load(kubeconfig(tmp_path / "config", user=user))
     assert isinstance(found.credentials, PluginCredentials)
     assert await found.credentials.authorization() == "Bearer t0"
+
+
+VERSION = "client.authentication.k8s.io/v1"
+
+
+def plugin(directory: Path, script: str, **more: object) -> Raw:
+    """A kubeconfig user whose token a shell script prints."""
+    path = directory / "plugin"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"exec": {"apiVersion": VERSION, "command": "./plugin", **more}}
+
+
+def printed(**status: str) -> str:
+    return f"echo '{json.dumps({'apiVersion': VERSION, 'kind': 'ExecCredential', 'status': status})}'"
+
+
+async def test_an_exec_plugin_is_told_which_cluster_it_is_for_if_it_asks(tmp_path: Path) -> None:
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "spoke"}}
+    cluster: Raw = {"server": "http://spoke", "extensions": [extension]}
+    script = f'printf %s "$KUBERNETES_EXEC_INFO" >{tmp_path}/told; {printed(token="t")}'
+    for asks in (True, False):
+        user = plugin(tmp_path, script, provideClusterInfo=asks, interactiveMode="Never")
+        found = config.load(kubeconfig(tmp_path / "config", cluster=cluster, user=user))
+        assert await found.credentials.authorization() == "Bearer t"
+        told = json.loads((tmp_path / "told").read_text())
+        wanted = {"cluster": {"server": "http://spoke", "config": {"audience": "spoke"}}} if asks else {}
+        assert told == {"apiVersion": VERSION, "kind": "ExecCredential", "spec": {"interactive": False, **wanted}}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 3",
+        "echo no JSON",
+        printed(),
+        printed(clientCertificateData="no certificate", clientKeyData="no key"),
+        "head -c 200000 /dev/zero >&2; exit 1",
+    ],
+)
+async def test_an_exec_plugin_that_fails_makes_the_cluster_unreachable_and_is_run_again(
+    tmp_path: Path, script: str
+) -> None:
+    user = plugin(tmp_path, script, interactiveMode="Never")
+    found = config.load(kubeconfig(tmp_path / "config", cluster={"server": "https://h:1"}, user=user))
+    with pytest.raises(Unreachable, match="no credentials"):
+        await found.credentials.authorization()
+    plugin(tmp_path, printed(token="t1"))
+    assert await found.credentials.authorization() == "Bearer t1"
+
+
+async def test_an_exec_plugin_that_does_not_answer_is_stopped(tmp_path: Path) -> None:
+    run = plugin(tmp_path, "sleep 600 & wait", interactiveMode="Never")["exec"]
+    with pytest.raises(CommandError, match="no answer within"):
+        await credential(run, {}, tmp_path, seconds=0.1)
+
+
+@pytest.mark.parametrize("script", [printed(token="t"), "exit 1"])
+async def test_requests_at_the_same_time_share_one_run_of_a_plugin(tmp_path: Path, script: str) -> None:
+    user = plugin(tmp_path, f"echo run >>{tmp_path}/runs; {script}", interactiveMode="Never")
+    found = config.load(kubeconfig(tmp_path / "config", user=user))
+    answers = await asyncio.gather(*(found.credentials.authorization() for _ in range(5)), return_exceptions=True)
+    assert len({str(each) for each in answers}) == 1
+    assert (tmp_path / "runs").read_text() == "run\n"
 
 
 def test_files_are_looked_up_beside_the_kubeconfig_and_data_is_decoded(
