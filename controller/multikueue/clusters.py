@@ -148,6 +148,10 @@ class Clusters:
             return Worker(name, connected=False, lost_since=found.lost_since)
         return found.remote.seen(key)
 
+    def lost_since(self, name: str) -> float | None:
+        """Since when a cluster is not connected; None if it is."""
+        return self.seen(name, Key("", "")).lost_since
+
     def changed(self, name: str) -> None:
         """Queues this cluster."""
         self.queue.add(name)

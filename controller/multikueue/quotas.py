@@ -36,15 +36,21 @@ class Quotas:
         caches: Caches,
         writer: Writer,
         remote: Callable[[str], Remote | None],
+        lost_since: Callable[[str], float | None],
         *,
+        lost_timeout: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``remote`` returns the connection to a worker."""
+        """``remote`` returns the connection to a worker, ``lost_since`` since when it is lost. One that is lost for
+        less than ``lost_timeout`` is awaited.
+        """
         self.caches = caches
         self.writer = writer
         self.clock = clock
         self.queue = WorkQueue[str]("multikueue-quotas", longest_seconds=30.0)
         self._remote = remote
+        self._lost_since = lost_since
+        self._lost_timeout = lost_timeout
 
     def connect(self) -> None:
         """Connects the listeners, after State and the dispatcher."""
@@ -68,28 +74,42 @@ class Quotas:
         self.all_changed()
         await self.queue.run(1, self.reconcile)
 
-    async def reconcile(self, name: str) -> None:
-        """Writes the quota of a ClusterQueue, then the condition that reports it."""
+    async def reconcile(self, name: str) -> float | None:
+        """Writes the quota of a ClusterQueue, then the condition that reports it. Returns after how many seconds a
+        worker that is lost is awaited no more.
+        """
         key = Key("", name)
         raw = self.caches.cluster_queues.get(key)
         if raw is None or "deletionTimestamp" in raw["metadata"]:
-            return
+            return None
+        left = 0.0
         with contextlib.suppress(NotFound):
             check = self._check(raw)
-            found = self._result(raw, check) if check is not None else None
+            config = self._config(check) if check is not None else None
+            left = self._awaited(config)
+            found = self._result(raw, config, awaited=left > 0) if check is not None else None
             if found is not None and found.patch is not None:
                 await self.writer.patch(resources.CLUSTER_QUEUES, key, found.patch)
                 raw = self.caches.cluster_queues.get(key) or raw
             wanted = found.condition if found is not None else None
             if patch := active.patch(raw, wanted, self.clock(), kind=CONDITION):
                 await self.writer.patch(resources.CLUSTER_QUEUES, key, patch, subresource="status")
+        return left if left > 0 else None
 
-    def _result(self, raw: Raw, check: Raw) -> quota.Result:
+    def _config(self, check: Raw) -> Raw | None:
         name, wrong = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
-        config = None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
+        return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
+
+    def _awaited(self, config: Raw | None) -> float:
+        """For how many seconds a worker is awaited that is lost; 0 if all are connected or lost for long."""
+        lost = (self._lost_since(each) for each in conditions.clusters_of(config))
+        now = self.clock()
+        return max((each + self._lost_timeout - now for each in lost if each is not None), default=0.0)
+
+    def _result(self, raw: Raw, config: Raw | None, *, awaited: bool) -> quota.Result:
         found = self.caches.stores[resources.LOCAL_QUEUES].by_index("cluster-queue", raw["metadata"]["name"])
         workers = [queues for each in conditions.clusters_of(config) if (queues := self._queues(each)) is not None]
-        return quota.automated(raw, config, {key_of(each) for each in found}, workers)
+        return quota.automated(raw, config, {key_of(each) for each in found}, workers, awaited=awaited)
 
     def _queues(self, cluster: str) -> Queues | None:
         remote = self._remote(cluster)

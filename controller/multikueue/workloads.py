@@ -91,7 +91,14 @@ class MultiKueue:
             requoted=self._requoted if self.settings.automates_quota else None,
             clock=clock,
         )
-        self.quotas = Quotas(caches, writer, self.clusters.remote, clock=clock)
+        self.quotas = Quotas(
+            caches,
+            writer,
+            self.clusters.remote,
+            self.clusters.lost_since,
+            lost_timeout=self.settings.policy.worker_lost_timeout,
+            clock=clock,
+        )
         self._orphans: set[tuple[str, Key]] = set()
         """Copies in workers whose Workload here was deleted."""
         self._rounds: dict[Key, float] = {}

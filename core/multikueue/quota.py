@@ -35,9 +35,12 @@ class Result:
     patch: Raw | None = None
 
 
-def automated(queue: Raw, config: Raw | None, local_queues: Collection[Key], workers: Sequence[Queues]) -> Result:
+def automated(
+    queue: Raw, config: Raw | None, local_queues: Collection[Key], workers: Sequence[Queues], *, awaited: bool = False
+) -> Result:
     """Returns what is written to a ClusterQueue with a MultiKueue check; ``config`` is the MultiKueueConfig of that,
-    ``local_queues`` are the LocalQueues of the ClusterQueue.
+    ``local_queues`` are the LocalQueues of the ClusterQueue. While a worker is ``awaited`` that is not connected no
+    quota is lowered: jobs may run there.
     """
     if config is None:
         return _unsupported("The referenced MultiKueueConfig was not found.")
@@ -55,7 +58,7 @@ def automated(queue: Raw, config: Raw | None, local_queues: Collection[Key], wor
         return _unsupported(f"{text}: [{' '.join(missing)}]")
     (flavor,) = group["flavors"]
     old = {each["name"]: each for each in flavor["resources"]}
-    new = [{**old.get(name, {"name": name}), "nominalQuota": sums.get(name, "0")} for name in group["coveredResources"]]
+    new = [_changed(old.get(name, {"name": name}), sums.get(name, "0"), awaited) for name in group["coveredResources"]]
     same = [each["name"] for each in new] == [*old] and all(
         exact(each["nominalQuota"]) == exact(old[each["name"]].get("nominalQuota", "0")) for each in new
     )
@@ -63,6 +66,16 @@ def automated(queue: Raw, config: Raw | None, local_queues: Collection[Key], wor
         return Result(AUTOMATED)
     changed = {**group, "flavors": [{**flavor, "resources": new}]}
     return Result(AUTOMATED, guarded({"spec": {"resourceGroups": [changed]}}, queue))
+
+
+def _changed(old: Raw, nominal: str, awaited: bool) -> Raw:
+    """The quota of a resource with another nominal quota, and a lendingLimit that does not exceed it."""
+    before = old.get("nominalQuota", "0")
+    if awaited and exact(before) > exact(nominal):
+        return {**old, "nominalQuota": before}
+    lending = old.get("lendingLimit")
+    lowered = lending is not None and exact(lending) > exact(nominal)
+    return {**old, "nominalQuota": nominal} | ({"lendingLimit": nominal} if lowered else {})
 
 
 def _unsupported(text: str) -> Result:
@@ -73,7 +86,9 @@ def _sums(local_queues: Collection[Key], workers: Sequence[Queues]) -> dict[str,
     """The sums of the nominal quotas, by resource."""
     sums: dict[str, str] = {}
     for worker in workers:
-        used = {raw["spec"]["clusterQueue"] for raw in worker.local_queues if key_of(raw) in local_queues}
+        used = {
+            (raw.get("spec") or {}).get("clusterQueue") for raw in worker.local_queues if key_of(raw) in local_queues
+        }
         for queue in worker.cluster_queues:
             for name, quota in _quotas(queue) if queue["metadata"]["name"] in used else ():
                 sums[name] = canonical(total(sums[name], quota)) if name in sums else canonical(quota)

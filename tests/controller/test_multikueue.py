@@ -246,6 +246,24 @@ def test_the_incremental_dispatcher_forgets_its_round_with_the_quota() -> None:
     assert not world.multikueue._rounds
 
 
+async def test_no_quota_is_lowered_before_a_worker_is_lost_for_long() -> None:
+    world = World("w1")
+    world.worker("w1", connected=False)
+    spec = {"clusters": ["w1"], "quotaManagement": "Automated"}
+    world.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}, "spec": spec})
+    flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
+    checks = {"admissionChecks": [{"name": "mk"}]}
+    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups, "admissionChecksStrategy": checks}}
+    world.observe(resources.CLUSTER_QUEUES, queue)
+    assert await world.multikueue.quotas.reconcile("cq") == LOST_SECONDS
+    assert [sorted(body.keys() - {"metadata"}) for _, body in world.api.patches] == [["status"]]
+    world.now += LOST_SECONDS
+    assert await world.multikueue.quotas.reconcile("cq") is None
+    (lowered,) = (body["spec"] for _, body in world.api.patches if "spec" in body)
+    assert lowered["resourceGroups"][0]["flavors"][0]["resources"] == [{"name": "cpu", "nominalQuota": "0"}]
+
+
 def of_file(path: Path) -> Raw:
     """The source of a kubeconfig."""
     return {"kubeConfig": {"locationType": "Path", "location": str(path)}}

@@ -56,6 +56,29 @@ def test_all_flavors_of_a_worker_count_and_a_resource_that_none_has_is_zero() ->
     assert quota(automated(here, CONFIG, MINE, [both]).patch) == {"cpu": "5", "memory": "0"}
 
 
+def test_no_quota_is_lowered_while_a_worker_is_awaited() -> None:
+    here = cluster_queue("here", {"cpu": "10", "memory": "1Gi"}, covered=("cpu", "memory"))
+    assert automated(here, CONFIG, MINE, [], awaited=True).patch is None
+    some = worker("4", memory="2Gi")
+    assert quota(automated(here, CONFIG, MINE, [some], awaited=True).patch) == {"cpu": "10", "memory": "2Gi"}
+    assert quota(automated(here, CONFIG, MINE, [some]).patch) == {"cpu": "4", "memory": "2Gi"}
+
+
+def test_a_lending_limit_never_exceeds_the_quota() -> None:
+    here = cluster_queue("here", {"cpu": "10"})
+    here["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = "5"
+    for cpu, limit in (("2", "2"), ("7", "5")):
+        found = automated(here, CONFIG, MINE, [worker(cpu)]).patch
+        assert found is not None
+        ((made,),) = (each["resources"] for each in found["spec"]["resourceGroups"][0]["flavors"])
+        assert made == {"name": "cpu", "nominalQuota": cpu, "lendingLimit": limit}
+
+
+def test_a_local_queue_of_a_worker_without_a_cluster_queue_does_not_count() -> None:
+    bare: Raw = {"metadata": {"name": "main", "namespace": "ns"}, "spec": {}}
+    assert quota(automated(HERE, CONFIG, MINE, [Queues([bare], []), worker("3")]).patch) == {"cpu": "3"}
+
+
 def test_other_fields_of_the_quota_stay() -> None:
     here = cluster_queue("here", {"cpu": "1"})
     here["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = "4"
