@@ -206,7 +206,7 @@ class Provisioning:
             name = manifest["metadata"]["name"]
             known = self.caches.stores[resource].get((s.workload.key.namespace, name)) is not None
             if known or not isinstance(error, AlreadyExists):
-                message = f'Error creating {resource.kind} "{name}": {error.message}'
+                message = rules.refusal(resource.kind, name, error.message)
                 await self._report(s, message, rules.not_created(s, check, message))
             raise
         self.queue.add(s.workload.key)

@@ -31,6 +31,8 @@ INACTIVE = "the check is not active"
 NOT_NEEDED = "the provisioning request is not needed"
 GONE_SECONDS = 1.0
 """How often a PodTemplate is looked for that is being deleted: its name does not tell the Workload."""
+NOT_CREATED = "Error creating "
+"""The message of a check begins with this while an object for it is refused."""
 AFTER_FAILURE, AFTER_EXPIRY = "Retrying after failure: ", "Retrying after booking expired: "
 
 
@@ -152,7 +154,7 @@ def answered(s: Situation) -> Action | None:
     after, events = s.workload, []
     for state, config in s.states():
         found = verdict(s, state, config)
-        if found is None:
+        if found is None or (found.state == state.state and _refused(s, state, config)):
             continue
         after = transitions.with_check_state(
             after,
@@ -195,19 +197,7 @@ def requested(s: Situation) -> Action | None:
     """A pending check has a request, and the request has its PodTemplates."""
     waits: Action | None = None
     for state, config in s.states():
-        wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
-        if config is None or not wanted or state.state != CheckState.PENDING:
-            continue
-        request = current(s, state, config)
-        attempt = state.retry_count + 1
-        if request is not None and _tried(s, request):
-            attempt, request = (_number(s, request, state, config) or 1) + 1, None
-        name = naming.request(s.workload.key.name, state.name, attempt)
-        if request is None and any(each["metadata"]["name"] == name for each in s.requests):
-            continue  # the one before it is still being deleted
-        action = _templates(s, state, request or _named(name), wanted)
-        if action is None and request is None:
-            action = CreateRequest(_manifest(s, config, name, wanted), state.name)
+        action = _lacks(s, state, config)
         if isinstance(action, Wait):
             waits = action
         elif action is not None:
@@ -245,7 +235,7 @@ def verdict(s: Situation, state: State, config: Config | None) -> State | None:
     if not _true(request, Answer.ACCEPTED):
         return _with(state, CheckState.PENDING, "")
     if condition_of(request, Answer.PROVISIONED) is None:
-        return None
+        return _with(state, CheckState.PENDING, "") if state.message.startswith(NOT_CREATED) else None
     return _with(state, CheckState.PENDING, _message(request, Answer.PROVISIONED))
 
 
@@ -281,6 +271,32 @@ def not_created(s: Situation, check: str, message: str) -> Raw | None:
                 pod_set_updates=state.pod_set_updates,
             )
     return status_patch(s.workload, after)
+
+
+def _lacks(s: Situation, state: State, config: Config | None) -> Action | None:
+    """What is still to do for the request of a pending check and its PodTemplates; None if it has all."""
+    wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
+    if config is None or not wanted or state.state != CheckState.PENDING:
+        return None
+    request = current(s, state, config)
+    attempt = state.retry_count + 1
+    if request is not None and _tried(s, request):
+        attempt, request = (_number(s, request, state, config) or 1) + 1, None
+    name = naming.request(s.workload.key.name, state.name, attempt)
+    if request is None and any(each["metadata"]["name"] == name for each in s.requests):
+        return None  # the one before it is still being deleted
+    action = _templates(s, state, request or _named(name), wanted)
+    if action is None and request is None:
+        return CreateRequest(_manifest(s, config, name, wanted), state.name)
+    return action
+
+
+def _refused(s: Situation, state: State, config: Config | None) -> bool:
+    """Whether the message of a check reports an object that is still to be created.
+
+    If an answer replaced the report, the next refusal would write it again: two writes without end.
+    """
+    return state.message.startswith(NOT_CREATED) and _lacks(s, state, config) is not None
 
 
 def _again(s: Situation, state: State, config: Config, request: Raw, answer: str, prefix: str) -> State:
@@ -354,11 +370,16 @@ def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods])
     return waits
 
 
+def refusal(kind: str, name: str, reason: object) -> str:
+    """The message of a check whose object cannot be created."""
+    return f'{NOT_CREATED}{kind} "{name}": {reason}'
+
+
 def _create_template(s: Situation, state: State, name: str, wanted: Pods) -> Action:
     try:
         made = pods.template(wanted, s.flavors)
     except (ConflictError, FlavorMissingError) as error:
-        message = f'Error creating PodTemplate "{name}": {error}'
+        message = refusal("PodTemplate", name, error)
         return Impossible(message, not_created(s, state.name, message))
     metadata = _metadata(s, name)
     return CreateTemplate(

@@ -74,7 +74,7 @@ def workload(
 @dataclass
 class Api:
     """Workload ``w``, its requests and PodTemplates. ``step`` applies one action; ``autoscaler`` answers as a stand-in
-    for cluster-autoscaler.
+    for cluster-autoscaler. While it ``refuses``, nothing can be created.
     """
 
     raw: Raw = field(default_factory=workload)
@@ -86,6 +86,7 @@ class Api:
     templates: dict[str, Raw] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     made: int = 0
+    refuses: bool = False
 
     @property
     def workload(self) -> Workload:
@@ -112,6 +113,11 @@ class Api:
         """Applies the next action; returns what it is."""
         action = self.decide()
         match action:
+            case rules.CreateRequest() | rules.CreateTemplate() if self.refuses:
+                manifest = action.manifest
+                message = rules.refusal(manifest["kind"], manifest["metadata"]["name"], "you may not")
+                patch = rules.not_created(self.situation, action.check, message)
+                self.raw = merged(self.raw, patch) if patch else self.raw
             case rules.Update():
                 self.raw = merged(self.raw, action.patch)
                 self.events += action.events

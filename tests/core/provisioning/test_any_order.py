@@ -1,15 +1,15 @@
 """A Workload, its requests and the autoscaler in any order of events.
 
 The rules read nothing but objects, so each order is also a list of crash points: at any step another process continues.
-Whatever happens, the actions end; then a check has at most one request, which matches the config and the admission, and
-a request is never seen without its PodTemplates.
+Whatever happens, also that objects are refused, the actions end; then a check has at most one request, which matches
+the config and the admission, and a request is never seen without its PodTemplates.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.names import CheckState
@@ -22,6 +22,8 @@ from tests.core.provisioning.situations import CONFIG, Api, check, pod_set, work
 from tests.effort import cases
 
 OTHER = replace(CONFIG, class_name="another", parameters={"p": "v"})
+MOST_WRITES = 4
+"""More than these are not needed while objects are refused: an answer, and a report."""
 ANSWERS = ("Accepted", "Provisioned", "Failed", "BookingExpired", "CapacityRevoked")
 
 
@@ -72,6 +74,20 @@ class Play(Api):
         self.requests.clear()
         self.collect_garbage()
 
+    def lose_templates(self) -> None:
+        """Somebody deletes the PodTemplates."""
+        self.templates.clear()
+
+    def refuse(self) -> None:
+        """The API server refuses new objects for a while: the status of the Workload comes to rest."""
+        self.refuses, writes = True, 0
+        for _ in range(20):
+            before = self.raw
+            self.step()
+            writes += self.raw != before
+        self.refuses = False
+        assert writes <= MOST_WRITES
+
     def verify(self) -> None:
         """What holds when nothing is left to do."""
         self.settle()
@@ -93,12 +109,14 @@ EVENTS = st.one_of(
     st.tuples(st.just("answer"), st.sampled_from(ANSWERS)),
     st.tuples(st.just("requeue"), st.sampled_from(["spot", "other"])),
     st.tuples(st.just("configure"), st.sampled_from([CONFIG, OTHER, None])),
-    st.tuples(st.sampled_from(["step", "step", "evict", "follow", "lose", "collect_garbage", "verify"])),
+    st.tuples(st.sampled_from(["step", "step", "evict", "follow", "lose", "lose_templates"])),
+    st.tuples(st.sampled_from(["refuse", "collect_garbage", "verify"])),
 )
 
 
 @settings(max_examples=cases(100, 2000))
 @given(st.lists(EVENTS, max_size=30), st.booleans())
+@example([("verify",), ("lose_templates",), ("refuse",)], True)
 def test_the_actions_end_with_one_request_that_is_right(events: list[tuple[object, ...]], cleans_up: bool) -> None:
     play = Play(workload(pod_sets=[pod_set("a"), pod_set("b")]), {"nodes": CONFIG}, cleans_up=cleans_up)
     for name, *arguments in events:

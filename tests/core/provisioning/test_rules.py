@@ -43,7 +43,14 @@ class Answer(NamedTuple):
 ANSWERS = {
     "no answer yet": Answer(request(FIRST), None),
     "no answer to a new attempt clears the message": Answer(
-        request(FIRST), (PENDING, ""), check(message="Error creating it")
+        request(FIRST), (PENDING, ""), check(message="Reset to Pending after eviction")
+    ),
+    "no answer while a template is refused": Answer(request(FIRST), None, check(message="Error creating it")),
+    "accepted while a template is refused": Answer(
+        request(FIRST, Accepted="True", Provisioned="False"), None, check(message="Error creating it")
+    ),
+    "failed while the next attempt is refused": Answer(
+        request(FIRST, Failed="True"), None, check(retryCount=1, message="Error creating it")
     ),
     "accepted": Answer(request(FIRST, Accepted="True"), None),
     "accepted, with the time at which nodes are expected": Answer(
@@ -337,6 +344,12 @@ def test_a_request_that_was_refused_is_reported_once() -> None:
     found.raw["status"] = {**found.raw["status"], **patch["status"]}
     assert rules.not_created(found.situation, "nodes", "refused") is None
     assert found.settle() == [*MADE[:2], "Update", MADE[2]]
+    assert found.workload.checks[0].message == ""
+
+
+def test_the_report_is_cleared_when_a_template_that_was_refused_is_there() -> None:
+    found = api(check(message="Error creating it"), owned=(request(FIRST, Accepted="True"),))
+    assert found.settle() == ["CreateTemplate", "Update", "Adopt"]
     assert found.workload.checks[0].message == ""
 
 
