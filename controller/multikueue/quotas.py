@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from api import names
@@ -101,10 +101,14 @@ class Quotas:
         return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
 
     def _awaited(self, config: Raw | None) -> float:
-        """For how many seconds a worker is awaited that is lost; 0 if all are connected or lost for long."""
-        lost = (self._lost_since(each) for each in conditions.clusters_of(config))
-        now = self.clock()
-        return max((each + self._lost_timeout - now for each in lost if each is not None), default=0.0)
+        """For how many seconds a worker is awaited; 0 if the queues of all are known, or they are lost for long."""
+        return max((self._left(each) for each in conditions.clusters_of(config)), default=0.0)
+
+    def _left(self, cluster: str) -> float:
+        since = self._lost_since(cluster)
+        if since is None:  # its queues are followed apart: they are listed later, or may not be read
+            return self._lost_timeout if self._queues(cluster) is None else 0.0
+        return since + self._lost_timeout - self.clock()
 
     def _result(self, raw: Raw, config: Raw | None, *, awaited: bool) -> quota.Result:
         found = self.caches.stores[resources.LOCAL_QUEUES].by_index("cluster-queue", raw["metadata"]["name"])
@@ -115,10 +119,8 @@ class Quotas:
         remote = self._remote(cluster)
         if remote is None or not remote.connected:
             return None
-        stores: Iterable[Iterable[Raw]] = (
-            remote.stores[each] for each in (resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES)
-        )
-        return Queues(*stores)
+        found = remote.survey.caches.local_queues, remote.survey.caches.cluster_queues
+        return Queues(*found) if all(each.synced for each in found) else None
 
     def _check(self, queue: Raw) -> Raw | None:
         """The MultiKueue check that a ClusterQueue names, None if it names none."""

@@ -35,7 +35,7 @@ class Remote:
     """Follows the Workloads and jobs with the label ``origin`` in a worker cluster. ``run`` in its own task.
 
     ``heard`` is called with the key of a Workload of which something changed there, ``turned`` when the connection is
-    lost or back, ``requoted`` when a queue changes there (None: queues are not followed). ``lost_since`` is None while
+    lost or back, ``requoted`` when a queue changes there (None: nobody asks). ``lost_since`` is None while
     it is connected. ``trouble`` is why it is not.
     """
 
@@ -62,8 +62,6 @@ class Remote:
         self._kinds = {kind.resource: kind for kind in kinds}
         for resource, kind in self._kinds.items():
             self.stores[resource] = Store(resource.plural, verbatim, {"workloads": kind.workloads_of})
-        for resource in (resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES) if requoted is not None else ():
-            self.stores[resource] = Store(resource.plural, verbatim)
         self.writer = Writer(self.client, self.stores)
         self.queue = WorkQueue[Key](f"multikueue-{name}", longest_seconds=30.0)
         self.lost_since: float | None = clock() if lost_since is None else lost_since
@@ -75,18 +73,17 @@ class Remote:
         """When Workloads are offered again whose copy the worker changed."""
         self.refused_jobs: dict[Key, tuple[str, float]] = {}
         """Why the worker's API server does not take the jobs of these Workloads, and since when."""
-        self.survey = Survey(self.client, rows)
+        self.survey = Survey(self.client, rows, requoted)
         self._leading = leading
         self._heard = heard
         self._turned = turned
-        self._requoted = requoted
         self._clock = clock
         self._followed: dict[Resource, bool] = dict.fromkeys(self.stores, False)
         self.reflectors = [self._reflector(resource, store, origin) for resource, store in self.stores.items()]
 
     @property
     def connected(self) -> bool:
-        """Whether everything in the worker is followed."""
+        """Whether all Workloads and jobs in the worker are followed; its queues do not matter."""
         return self.lost_since is None
 
     async def run(self, reconcile: Callable[[Remote, Key], Awaitable[float | None]]) -> None:
@@ -138,23 +135,18 @@ class Remote:
         return found
 
     def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
-        def requoted(old: Raw | None, new: Raw | None) -> None:
-            if self._requoted is not None and (old is None or new is None or old.get("spec") != new.get("spec")):
-                self._requoted()
-
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
             kind = self._kinds.get(resource)
             for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
                 self._heard(self, key)
 
-        mirrored = resource in self._kinds or resource == resources.WORKLOADS
-        store.listen(changed if mirrored else requoted)
+        store.listen(changed)
         return Reflector(
             self.client,
             resource,
             store,
-            label_selector=f"{Label.MULTIKUEUE_ORIGIN}={origin}" if mirrored else "",
+            label_selector=f"{Label.MULTIKUEUE_ORIGIN}={origin}",
             optional=resource in self._kinds,
             on_connection=lambda error: self._connection(resource, error),
         )

@@ -6,9 +6,10 @@ A kubeconfig that may not read them is enough for everything else: then nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from api.objects import Raw
 from controller import resources
 from controller.caches import Cached, Caches
 from controller.kube.client import Client
@@ -25,14 +26,23 @@ SURVEYED: Final = (
 class Survey:
     """Follows the queues of a worker. ``lookup`` has them once all were listed; ``run`` in its own task."""
 
-    def __init__(self, client: Client, rows: Iterable[Cached]) -> None:
-        """``rows`` are those of the own cluster: the objects are read in the same way."""
+    def __init__(self, client: Client, rows: Iterable[Cached], requoted: Callable[[], None] | None = None) -> None:
+        """``rows`` are those of the own cluster: the objects are read in the same way. ``requoted`` is called when the
+        spec of a queue changes.
+        """
         self.caches = Caches(State(), rows)
         self.lookup = Lookup(self.caches.state, ready=lambda: self.caches.started)
         self.reflectors = [
             Reflector(client, resource, self.caches.stores[resource], optional=self.caches.rows[resource].optional)
             for resource in SURVEYED
         ]
+
+        def changed(old: Raw | None, new: Raw | None) -> None:
+            if requoted is not None and (old is None or new is None or old.get("spec") != new.get("spec")):
+                requoted()
+
+        for queues in (self.caches.cluster_queues, self.caches.local_queues):
+            queues.listen(changed)
 
     async def run(self) -> None:
         """Follows the queues until cancelled."""

@@ -451,3 +451,33 @@ async def test_a_job_that_its_worker_does_not_take_is_queued_again_after_a_minut
     action = world.here()
     assert isinstance(action, rules_here.Update) and action.why == "refused"
     assert action.message == 'Worker cluster "w1" does not take the job: no jobs here, Previously: "Ready"'
+
+
+def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
+    """The quotas are summed over the queues of the survey, which tells of their changes."""
+    world, told = World("w1"), Mock()
+    remote = Remote(
+        "w1",
+        Connection("http://w1"),
+        world.multikueue.kinds,
+        "multikueue",
+        rows=world.caches.rows.values(),
+        may_write=lambda: True,
+        heard=Mock(),
+        turned=Mock(),
+        requoted=told,
+    )
+    assert set(remote.stores) == {resources.WORKLOADS, BATCH_JOB.resource}
+    queue: Raw = {"metadata": {"name": "cq", "uid": "u", "resourceVersion": "1"}, "spec": {}}
+    remote.survey.caches.cluster_queues.observe("ADDED", queue)
+    told.assert_called_once_with()
+    world.multikueue.clusters._known["w1"] = Cluster(remote=remote)
+    remote.lost_since = None
+    quotas = world.multikueue.quotas
+    of_check: Raw = {"spec": {"clusters": ["w1"]}}
+    assert quotas._queues("w1") is None and quotas._awaited(of_check) > 0
+    for store in (remote.survey.caches.cluster_queues, remote.survey.caches.local_queues):
+        store.synced = True
+    found = quotas._queues("w1")
+    assert quotas._awaited(of_check) == 0
+    assert found is not None and [each["metadata"]["name"] for each in found.cluster_queues] == ["cq"]
