@@ -231,8 +231,7 @@ class Clusters:
             cluster.lost_since = self.clock() if remote.lost_since is None else remote.lost_since
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task})  # to await the task itself would hide that this one was cancelled, too
 
     async def _drop(self, name: str) -> None:
         cluster = self._known.pop(name, None)

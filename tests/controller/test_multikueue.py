@@ -342,6 +342,27 @@ async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provi
         await clusters._drop("w1")
 
 
+async def test_a_cancelled_reconcile_connects_nothing_more() -> None:
+    """It waits for the end of the connection before, which is cancelled in the same moment."""
+    world, ending = World(), asyncio.Event()
+
+    async def connection() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ending.wait()
+
+    before = asyncio.create_task(connection())
+    world.multikueue.clusters._known["gone"] = Cluster(task=before)
+    await asyncio.sleep(0)
+    reconcile = asyncio.create_task(world.multikueue.clusters.reconcile("gone"))
+    await asyncio.sleep(0)
+    reconcile.cancel()
+    ending.set()
+    await asyncio.wait({before, reconcile})
+    assert (before.cancelled(), reconcile.cancelled()) == (True, True)
+
+
 async def test_a_replica_that_does_not_lead_follows_the_queues_of_workers_alone(tmp_path: Path) -> None:
     """Its webhooks use them; when it leads, a worker is lost from then on at the earliest."""
     path = tmp_path / "config"
