@@ -22,11 +22,12 @@ def worker_clusters(facts: Facts) -> Iterator[Finding]:
     for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS):
         name = raw["metadata"]["name"]
         worker, active = known.get(name), condition(raw, Condition.ACTIVE)
-        if worker is None or worker.trouble:
-            why = worker.trouble if worker is not None else "it could not be checked"
-            yield Finding("error" if worker is not None else "warning", _called(name), why, _connect(raw))
-        else:
+        if worker is not None and worker.trouble:
+            yield Finding("error", _called(name), worker.trouble, _connect(raw))
+        elif worker is not None:
             yield from _lacking(worker, queues.get(name, ()))
+        elif _in_secret(raw):  # others are known to Seiretsu's pods only, which report in the condition Active
+            yield Finding("warning", _called(name), "it could not be checked", _connect(raw))
         if active.get("status") == "False" and not (worker is not None and worker.trouble):
             message = f"is not active: {active.get('message') or active.get('reason')}"
             yield Finding("error", _called(name), message, _connect(raw))
@@ -109,9 +110,22 @@ def _called(name: str) -> str:
     return f"worker cluster {name}"
 
 
+def _source(raw: Raw) -> Raw:
+    found: Raw = (raw.get("spec") or {}).get("clusterSource") or {}
+    return found
+
+
+def _in_secret(raw: Raw) -> bool:
+    """Whether the kubeconfig of a cluster is in a Secret, which alone can be read from outside."""
+    source = _source(raw)
+    return not source.get("clusterProfileRef") and (source.get("kubeConfig") or {}).get("locationType") != "Path"
+
+
 def _connect(raw: Raw) -> str:
-    source = ((raw.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
-    kind, location = source.get("locationType", "Secret"), source.get("location", "")
-    if kind == "Secret":
+    source = _source(raw)
+    location = (source.get("kubeConfig") or {}).get("location", "")
+    if _in_secret(raw):
         return f"write a kubeconfig that works into key kubeconfig of Secret {location}, in Seiretsu's namespace"
+    if profile := source.get("clusterProfileRef"):
+        return f"see the status of ClusterProfile {profile['name']}, and its access provider in the Configuration"
     return f"see the kubeconfig file {location} in the pods of Seiretsu"

@@ -18,6 +18,10 @@ def named(name: str, namespace: str = "", *, active: str = "", **spec: object) -
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
+OF_PROFILE: Raw = {"clusterProfileRef": {"name": "spoke"}}
+OF_FILE: Raw = {"kubeConfig": {"locationType": "Path", "location": "/etc/east"}}
+
+
 def cluster(name: str, active: str = "True") -> Raw:
     return named(
         name, active=active, clusterSource={"kubeConfig": {"locationType": "Secret", "location": f"of-{name}"}}
@@ -60,6 +64,27 @@ CASES: dict[str, tuple[WorkerFacts | None, dict[str, list[Raw]], list[tuple[str,
         [("error", "https://east cannot be reached: refused", SECRET)],
     ),
     "the Secret may not be read": (None, {}, [("warning", "it could not be checked", SECRET)]),
+    "a cluster of a ClusterProfile": (
+        None,
+        {"multikueueclusters": [named("east", active="True", clusterSource=OF_PROFILE)]},
+        [],
+    ),
+    "a cluster of a ClusterProfile is not active": (
+        None,
+        {"multikueueclusters": [named("east", active="False", clusterSource=OF_PROFILE)]},
+        [
+            (
+                "error",
+                "is not active: because",
+                "see the status of ClusterProfile spoke, and its access provider in the Configuration",
+            )
+        ],
+    ),
+    "a kubeconfig in a file": (
+        None,
+        {"multikueueclusters": [named("east", active="True", clusterSource=OF_FILE)]},
+        [],
+    ),
     "it is not active": (
         EAST,
         {"multikueueclusters": [cluster("east", "False")]},
