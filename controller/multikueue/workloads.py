@@ -259,6 +259,8 @@ class MultiKueue:
         group = self.group(key)
         if group is None or self.caches.state.assumed(key):  # a reservation is being written
             return here.Wait()
+        if group.raw is not None and group.unassigned:  # not in ``group``, which each worker calls, and it costs much
+            group = replace(group, workers=self._never(group.raw, group.workers))
         return here.decide(group)
 
     async def _update(self, key: Key, action: here.Update) -> None:
@@ -368,7 +370,7 @@ class MultiKueue:
             return None
         state = next((each for each in local.checks if check and each.name == check["metadata"]["name"]), None)
         kind, owner, job, related = self._job(raw, local)
-        found = Group(
+        return Group(
             now=now,
             local=local,
             raw=raw,
@@ -382,7 +384,6 @@ class MultiKueue:
             policy=policy,
             round_began=self._rounds.get(key),
         )
-        return replace(found, workers=self._never(raw, found.workers)) if found.unassigned else found
 
     def _workers(self, key: Key, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
         """The configured workers, then others that were chosen or have something of the Workload."""

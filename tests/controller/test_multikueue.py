@@ -141,9 +141,7 @@ class World:
 
     def here(self) -> rules_here.Action:
         """What is written here."""
-        group = self.multikueue.group(KEY)
-        assert group is not None
-        return rules_here.decide(group)
+        return self.multikueue._here(KEY)
 
 
 def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
@@ -502,3 +500,16 @@ def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
     found = quotas._queues("w1")
     assert quotas._awaited(of_check) == 0
     assert found is not None and [each["metadata"]["name"] for each in found.cluster_queues] == ["cq"]
+
+
+async def test_why_workers_could_never_admit_a_workload_is_computed_for_this_cluster_alone() -> None:
+    """Each worker would compute it for all workers."""
+    world = World("w1", "w2")
+    world.workload(check=CheckState.PENDING, nominated=["w1", "w2"])
+    remotes = [world.worker("w1", copied=copy()), world.worker("w2", copied=copy())]
+    world.multikueue._never = Mock(side_effect=lambda raw, workers: workers)  # type: ignore[method-assign]
+    for remote in remotes:
+        await world.multikueue.reconcile_there(remote, KEY)
+    world.multikueue._never.assert_not_called()
+    await world.multikueue.reconcile(KEY)
+    world.multikueue._never.assert_called()
