@@ -78,8 +78,9 @@ class Provisioning:
         self._admission_checks.listen(self._check)
 
     def everything(self) -> Iterator[None]:
-        """Queues all objects, because this process leads from now on."""
-        self.all_checks()
+        """Queues all objects: this process leads from now on, or whether requests are served has changed."""
+        for raw in self._admission_checks:
+            self.checks.add(raw["metadata"]["name"])
         yield from self._each(self._concerned)
 
     async def run(self) -> None:
@@ -87,11 +88,6 @@ class Provisioning:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(WORKERS, self.reconcile))
             group.create_task(self.checks.run(1, self.reconcile_check))
-
-    def all_checks(self) -> None:
-        """Queues all AdmissionChecks: whether requests are served has changed."""
-        for raw in self._admission_checks:
-            self.checks.add(raw["metadata"]["name"])
 
     def reconfigured(self, name: str) -> None:
         """A ProvisioningRequestConfig changed: queues the checks that refer to it, and their Workloads."""
@@ -229,7 +225,8 @@ class Provisioning:
         raw, workload = self.caches.workloads.get(key), self.caches.get(key)
         if raw is None or workload is None or self.caches.state.assumed(key):
             return None
-        own = self._owned(self._requests, resources.WORKLOADS, key)
+        # Those that are just being listed, before they count as served, are not deleted for a check without a config.
+        own = self._owned(self._requests, resources.WORKLOADS, key) if self._served else ()
         return Situation(
             now=self.clock(),
             workload=workload,

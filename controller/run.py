@@ -313,7 +313,7 @@ class Controller:
         """The API server serves an optional resource, or does not."""
         (self.caches.absent.discard if served else self.caches.absent.add)(resource)
         if resource == resources.PROVISIONING_REQUESTS and self.leading.is_set():
-            self.provisioning.all_checks()
+            self.caches.in_steps(self.provisioning.everything())
 
     def _shows(self, key: Key) -> bool:
         """Whether there are series of this LocalQueue."""

@@ -35,6 +35,7 @@ CHECK: Raw = {
     },
 }
 FIRST = "w-nodes-1"
+OWNER: Raw = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": "u-w", "controller": True}
 GUARDS = ("uid", "resourceVersion")
 
 
@@ -288,5 +289,11 @@ def test_a_check_is_not_active_while_requests_are_not_served() -> None:
     asyncio.run(process.step())
     (state,) = api.objects[resources.WORKLOADS, KEY]["status"]["admissionChecks"]
     assert (state["state"], state["message"]) == ("Pending", "the check is not active")
+    made = {"metadata": {"name": FIRST, "namespace": "ns", "uid": "u-r", "ownerReferences": [OWNER]}, "spec": {}}
+    api.enter(resources.PROVISIONING_REQUESTS, made)
+    process.look()  # it is listed, but not all of its kind are yet
+    writes = len(api.writes)
+    asyncio.run(process.step())
+    assert len(api.writes) == writes
     process.caches.absent.clear()
     assert reason() == "Active"

@@ -13,7 +13,10 @@ from controller.kube.errors import ApiError, Unreachable
 from controller.kube.pressure import Pressure
 from controller.run import Controller
 from core.model import Key
+from core.wire.merge import merged
 from tests.controller.test_caches import made, workload
+from tests.controller.test_provisioning import CHECK
+from tests.core.provisioning.situations import workload as waits_for_nodes
 from tests.eventually import eventually
 
 
@@ -73,3 +76,19 @@ async def test_what_fails_when_it_is_done_in_steps_is_done_again_after_a_while(m
     Controller(cast(Client, Lists([]))).caches.later(again.set)
     assert not again.is_set()
     await eventually(again.is_set)
+
+
+async def test_workloads_that_wait_for_nodes_are_decided_again_when_requests_are_served() -> None:
+    controller = Controller(cast(Client, Lists([])))
+    stores = controller.caches.stores
+    stores[resources.ADMISSION_CHECKS].observe(
+        "ADDED", merged(CHECK, {"metadata": {"uid": "u-c", "resourceVersion": "1"}})
+    )
+    stores[resources.WORKLOADS].observe("ADDED", waits_for_nodes())
+    controller.caches.start()
+    controller.caches.in_steps = list[None]().extend
+    controller._served(resources.PROVISIONING_REQUESTS, False)
+    assert len(controller.provisioning.queue) == 0
+    controller.leading.set()
+    controller._served(resources.PROVISIONING_REQUESTS, True)
+    assert (len(controller.provisioning.queue), len(controller.provisioning.checks)) == (1, 1)
