@@ -235,6 +235,7 @@ class Provisioning:
             requests=tuple(each for each in own if _controls(workload.uid, each)),
             template=lambda name: self._templates.get((key.namespace, name)),
             own_templates=self._owned(self._templates, resources.WORKLOADS, key),
+            exists=lambda reference: self._exists(key.namespace, reference),
             flavors=self.caches.flavors,
             cleans_up=self._cleans_up,
         )
@@ -242,6 +243,13 @@ class Provisioning:
     @property
     def _served(self) -> bool:
         return resources.PROVISIONING_REQUESTS not in self.caches.absent
+
+    def _exists(self, namespace: str, reference: Raw) -> bool:
+        """Whether the Workload or request that an owner reference names is there."""
+        stores = {names.Kind.WORKLOAD: self.caches.workloads, names.Kind.PROVISIONING_REQUEST: self._requests}
+        store = stores.get(reference["kind"])
+        found = store.get((namespace, reference["name"])) if store is not None else None
+        return found is not None and bool(found["metadata"]["uid"] == reference["uid"])
 
     def _owned(self, store: Store[Raw], resource: Resource, key: Key) -> tuple[Raw, ...]:
         """The objects in a store that the object of this resource controls, by name."""

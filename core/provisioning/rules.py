@@ -40,8 +40,9 @@ AFTER_FAILURE, AFTER_EXPIRY = "Retrying after failure: ", "Retrying after bookin
 class Situation:
     """``checks`` has the checks of the Workload that ProvisioningRequests decide, None for one that is not active.
     ``requests`` are those that the Workload owns. ``template`` returns the PodTemplate with a name in its namespace;
-    ``own_templates`` are those that still belong to the Workload and not to a request. ``cleans_up`` is whether an
-    eviction removes requests (feature gate CleanupProvisioningRequestsOnEviction).
+    ``own_templates`` are those that still belong to the Workload and not to a request. ``exists`` is whether the
+    Workload or request that owns a PodTemplate is there. ``cleans_up`` is whether an eviction removes requests (feature
+    gate CleanupProvisioningRequestsOnEviction).
     """
 
     now: float
@@ -51,6 +52,7 @@ class Situation:
     requests: tuple[Raw, ...] = ()
     template: Callable[[str], Raw | None] = lambda name: None
     own_templates: tuple[Raw, ...] = ()
+    exists: Callable[[Raw], bool] = lambda reference: False
     flavors: Mapping[str, Raw] = field(default_factory=dict)
     cleans_up: bool = True
 
@@ -364,6 +366,12 @@ def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods])
         of_this = _controller(found) in (None, s.workload.uid, request["metadata"].get("uid"))
         if of_this and _placed(s, request["metadata"]["name"], each):
             continue
+        owner = meta.controller(found)
+        if owner is not None and not of_this and s.exists(owner):
+            message = refusal(
+                "PodTemplate", name, f'it exists already and belongs to {owner["kind"]} "{owner["name"]}"'
+            )
+            return Impossible(message, not_created(s, state.name, message))
         if not meta.deleting(found):
             return DeleteTemplate(found)  # of a request of the same name that is gone, or of an earlier admission
         waits = Wait(GONE_SECONDS)

@@ -275,6 +275,20 @@ def test_a_request_of_another_owner_is_reported_and_one_that_has_not_arrived_is_
         assert bool(process.told.events) is known
 
 
+@pytest.mark.parametrize("kind", ["Workload", "ProvisioningRequest"])
+@pytest.mark.parametrize("uid", ["u-other", "u-gone"])
+def test_a_template_is_deleted_only_if_its_owner_is_gone(kind: str, uid: str) -> None:
+    api = set_up()
+    resource = resources.WORKLOADS if kind == "Workload" else resources.PROVISIONING_REQUESTS
+    other = workload(held=False) if kind == "Workload" else {"metadata": {"namespace": "ns"}, "spec": {}}
+    api.enter(resource, merged(other, {"metadata": {"name": "other", "uid": "u-other"}}))
+    owner = {"apiVersion": "v1", "kind": kind, "name": "other", "uid": uid, "controller": True}
+    metadata = {"name": f"ppt-{FIRST}-main", "namespace": "ns", "uid": "u-t", "ownerReferences": [owner]}
+    api.enter(resources.POD_TEMPLATES, {"metadata": metadata, "template": {"spec": {}}})
+    asyncio.run(Process(api).step())
+    assert api.writes == ["delete podtemplates" if uid == "u-gone" else "patch workloads"]
+
+
 def test_a_check_is_not_active_while_requests_are_not_served() -> None:
     api = set_up()
     process = Process(api)

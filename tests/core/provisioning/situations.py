@@ -75,6 +75,7 @@ def workload(
 class Api:
     """Workload ``w``, its requests and PodTemplates. ``step`` applies one action; ``autoscaler`` answers as a stand-in
     for cluster-autoscaler. While it ``refuses``, nothing can be created.
+    ``others`` are the uids of other Workloads and of their requests.
     """
 
     raw: Raw = field(default_factory=workload)
@@ -87,6 +88,7 @@ class Api:
     events: list[str] = field(default_factory=list)
     made: int = 0
     refuses: bool = False
+    others: frozenset[str] = frozenset()
 
     @property
     def workload(self) -> Workload:
@@ -102,6 +104,7 @@ class Api:
             requests=tuple(self.requests[name] for name in sorted(self.requests)),
             template=self.templates.get,
             own_templates=tuple(each for each in self.templates.values() if controller(each) == "u-w"),
+            exists=lambda owner: owner["uid"] in self.others,
             flavors=self.flavors,
             cleans_up=self.cleans_up,
         )

@@ -337,6 +337,16 @@ def test_a_template_that_cannot_be_made_is_reported_once(fields: Any, flavors: A
     assert isinstance(action, rules.Impossible) and action.patch is None
 
 
+def test_a_template_of_another_workload_or_its_request_is_reported_and_not_deleted() -> None:
+    found = with_template(api(), by="u-other")
+    found.others = frozenset({"u-other"})
+    assert found.step() == "Impossible"
+    reason = 'it exists already and belongs to X "x"'
+    assert found.workload.checks[0].message == f'Error creating PodTemplate "{TEMPLATE}": {reason}'
+    action = found.decide()
+    assert isinstance(action, rules.Impossible) and action.patch is None
+
+
 def test_a_request_that_was_refused_is_reported_once() -> None:
     found = api()
     patch = rules.not_created(found.situation, "nodes", "refused")
