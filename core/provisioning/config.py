@@ -57,8 +57,8 @@ def read(raw: Raw) -> Config:
         node_selector=tuple((each["key"], each["valueFromProvisioningClassDetail"]) for each in updates),
         retries=number("backoffLimitCount", _RETRIES),
         backoff=Backoff(
-            number("backoffBaseSeconds", _BASE_SECONDS),
-            number("backoffMaxSeconds", _MOST_SECONDS) or _NO_LIMIT,
+            max(0, number("backoffBaseSeconds", _BASE_SECONDS)),
+            max(0, number("backoffMaxSeconds", _MOST_SECONDS)) or _NO_LIMIT,
         ),
     )
 

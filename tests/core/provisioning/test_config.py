@@ -33,6 +33,11 @@ def check(**parameters: Any) -> Raw:
             id="0 is no limit of the wait",
         ),
         pytest.param(
+            {"retryStrategy": {"backoffBaseSeconds": -5, "backoffMaxSeconds": -1}},
+            Config("class", backoff=Backoff(0, 2**31 - 1)),
+            id="no wait is negative",
+        ),
+        pytest.param(
             {
                 "parameters": {"a": "b"},
                 "managedResources": ["nvidia.com/gpu"],
