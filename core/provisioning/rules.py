@@ -31,6 +31,8 @@ INACTIVE = "the check is not active"
 NOT_NEEDED = "the provisioning request is not needed"
 GONE_SECONDS = 1.0
 """How often a PodTemplate is looked for that is being deleted: its name does not tell the Workload."""
+MOST_AHEAD = 1000
+"""So many attempts after the present one are recognized in names that were cut: each of them costs a hash."""
 NOT_CREATED = "Error creating "
 """The message of a check begins with this while an object for it is refused."""
 AFTER_FAILURE, AFTER_EXPIRY = "Retrying after failure: ", "Retrying after booking expired: "
@@ -212,19 +214,20 @@ RULES: tuple[Rule, ...] = (over, without_quota, answered, unused, adopted, reque
 
 def verdict(s: Situation, state: State, config: Config | None) -> State | None:
     """Returns the state of a check with a new state, message, delay and additions to pods; None to leave it."""
+    request = current(s, state, config)
+    if config is None and request is not None and _true(request, Answer.CAPACITY_REVOKED):
+        return _revoked(s, state, request)
     if config is None:
         return None if _settled(s, state, config) else _with(state, CheckState.PENDING, INACTIVE)
     if not pods.asked(s.workload, s.raw, config):
         ready = state.state == CheckState.READY
         return None if ready else _with(state, CheckState.READY, NOT_NEEDED, updates=())
-    request = current(s, state, config)
     if request is None:
         return None
     if _true(request, Answer.FAILED):
         return _again(s, state, config, request, Answer.FAILED, AFTER_FAILURE)
     if _true(request, Answer.CAPACITY_REVOKED):
-        revoked = _with(state, CheckState.REJECTED, _message(request, Answer.CAPACITY_REVOKED))
-        return revoked if s.workload.active else None
+        return _revoked(s, state, request)
     if _true(request, Answer.BOOKING_EXPIRED):
         if s.workload.holds(Condition.ADMITTED):
             return None
@@ -310,6 +313,12 @@ def _again(s: Situation, state: State, config: Config, request: Raw, answer: str
         return _with(state, state.state, f"{prefix}{message}")
     seconds = int(config.backoff.seconds(state.retry_count + 1))
     return _with(state, CheckState.RETRY, f"{prefix}{message}", after=seconds)
+
+
+def _revoked(s: Situation, state: State, request: Raw) -> State | None:
+    """Rejects the check, unless its Workload is being deactivated already."""
+    message = _message(request, Answer.CAPACITY_REVOKED)
+    return _with(state, CheckState.REJECTED, message) if s.workload.active else None
 
 
 def _with(
@@ -488,7 +497,7 @@ def _tried(s: Situation, request: Raw) -> bool:
 
 def _number(s: Situation, request: Raw, state: State, config: Config | None) -> int | None:
     """Which attempt of a check a request is; None if it is of another check."""
-    most = max(config.retries if config is not None else 0, state.retry_count) + 1
+    most = min(max(config.retries if config is not None else 0, state.retry_count), state.retry_count + MOST_AHEAD) + 1
     return naming.attempt(request["metadata"]["name"], s.workload.key.name, state.name, most)
 
 

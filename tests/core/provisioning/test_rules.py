@@ -195,6 +195,21 @@ def test_a_request_and_its_templates_are_made_once_quota_is_reserved() -> None:
     assert template["template"]["spec"]["nodeSelector"] == {"pool": "spot"}
 
 
+def test_the_capacity_of_a_request_is_revoked_when_the_config_is_missing() -> None:
+    revoked = request(FIRST, Provisioned="True", CapacityRevoked="True")
+    found = api(check(state=READY), owned=(revoked,), config=None, Admitted="True")
+    found.step()
+    assert (found.workload.checks[0].state, found.workload.checks[0].message) == (REJECTED, "CapacityRevoked it is")
+
+
+def test_few_names_are_compared_however_many_retries_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[int]()
+    monkeypatch.setattr("core.provisioning.naming.attempt", lambda *given: compared.append(given[-1]))
+    found = api(check(retryCount=3), owned=(request("x" * 253),), config=replace(CONFIG, retries=2**31 - 1))
+    found.decide()
+    assert max(compared) == 3 + rules.MOST_AHEAD + 1
+
+
 def test_each_check_has_its_own_request() -> None:
     found = Api(workload(check("a"), check("b")), {"a": CONFIG, "b": CONFIG})
     found.settle()
