@@ -59,14 +59,15 @@ def template(pods: Pods, flavors: Mapping[str, Raw]) -> Raw:
     given only as limits. Raises ConflictError or FlavorMissingError, as when the job starts.
     """
     made = inject(pods.pod_set.get("template") or {}, of_flavors(pods.assignment, flavors))
-    spec = {**made["spec"]}
+    spec = _with_requests(made["spec"])
     for part in _CONTAINERS:
         if spec.get(part):
-            spec[part] = [_with_requests(each) for each in spec[part]]
+            spec = {**spec, part: [_with_requests(each) for each in spec[part]]}
     return {**made, "spec": spec}
 
 
 def _with_requests(container: Raw) -> Raw:
+    """The container, or the pod, with requests for what it only limits."""
     resources = container.get("resources") or {}
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**container, "resources": {**resources, "requests": requests}} if requests else container

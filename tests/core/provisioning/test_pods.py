@@ -109,6 +109,13 @@ def test_a_limit_without_a_request_is_requested() -> None:
     assert container["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
 
 
+def test_a_limit_of_the_whole_pod_without_a_request_is_requested() -> None:
+    spec = made(pod_set(spec={"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}}))[
+        "spec"
+    ]
+    assert spec["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+
+
 def test_a_template_that_contradicts_its_flavor_cannot_be_made() -> None:
     with pytest.raises(ConflictError):
         made(pod_set(spec={"nodeSelector": {"pool": "mine"}}))
