@@ -39,6 +39,10 @@ log = structlog.get_logger(__name__)
 WORKERS = 5
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of an API server that does not take an object."""
+FAILURES = (400, 500)
+"""The status of a webhook that denies without a code, or fails. Its message may have a port or an id that differs each
+time, so it is reported once for each object: each report queues the Workload again.
+"""
 AGAIN_SECONDS = 30.0
 """After this time a PodTemplate that could not be made is tried again."""
 
@@ -198,8 +202,12 @@ class Provisioning:
         """
         try:
             await self.writer.create(resource, manifest)
-        except REFUSALS as error:
+        except ApiError as error:
             name = manifest["metadata"]["name"]
+            reported = rules.refusal(resource.kind, name, "")
+            again = any(each.name == check and each.message.startswith(reported) for each in s.workload.checks)
+            if not isinstance(error, REFUSALS) and (again or error.status not in FAILURES):
+                raise
             known = self.caches.stores[resource].get((s.workload.key.namespace, name)) is not None
             if known or not isinstance(error, AlreadyExists):
                 message = rules.refusal(resource.kind, name, error.message)

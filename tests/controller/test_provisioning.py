@@ -262,6 +262,23 @@ def test_a_request_that_is_refused_is_reported_on_the_check_and_as_an_event() ->
     assert process.told.events == [("FailedCreate", message)]
 
 
+@pytest.mark.parametrize(("status", "reports"), [(400, 1), (500, 1), (503, 0)])
+def test_an_object_that_a_webhook_denies_without_a_code_is_reported_once(status: int, reports: int) -> None:
+    api = set_up()
+    process = Process(api)
+
+    async def denied() -> None:
+        for number in range(3):
+            api.fails = ApiError(status, "Unknown", f"denied, id {number}"), False
+            assert await process.step() == "ApiError"
+            process.look()
+
+    asyncio.run(denied())
+    message = f'Error creating PodTemplate "ppt-{FIRST}-main": denied, id 0'
+    assert process.told.events == [("FailedCreate", message)] * reports
+    assert api.writes == ["patch workloads"] * reports
+
+
 def test_a_request_of_another_owner_is_reported_and_one_that_has_not_arrived_is_not() -> None:
     for known in (True, False):
         api = set_up()
