@@ -238,9 +238,9 @@ def _reset(check: State, now: float) -> State:
 
 
 def _retries(check: State) -> int:
-    """The retries after an eviction: one more after Retry, as many after Rejected, and none after Ready.
+    """The retries after an eviction: one more after Retry, as many after Rejected, otherwise none.
 
-    As in Kueue for the checks of its own controllers: an activated Workload has no more attempts than before.
+    Kept after Rejected so that a Workload that is activated again has no more attempts than before.
     """
     if check.state == CheckState.RETRY:
         return check.retry_count + 1
