@@ -254,6 +254,8 @@ class Dispatcher:
             self._workloads_of(user)
             for workload in self.caches.workloads.by_index("cluster-queue", user):
                 self._job_of(workload)  # it may not have started because its flavor was gone
+                if self.provisioning is not None:
+                    self.provisioning.look_at(key_of(workload))
         self.scheduler.wake()
 
     def admission_check(self, old: Raw | None, new: Raw | None) -> None:

@@ -109,8 +109,13 @@ class Provisioning:
             self.caches.in_steps(self._each(partial(self._has, raw["metadata"]["name"])))
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
-        if new is not None and self._concerned(key_of(new)):
-            self.queue.add(key_of(new))
+        if new is not None:
+            self.look_at(key_of(new))
+
+    def look_at(self, key: Key) -> None:
+        """Queues a Workload if it is one of those whose nodes are asked for."""
+        if self._concerned(key):
+            self.queue.add(key)
 
     def _each(self, selects: Callable[[Key], bool]) -> Iterator[None]:
         """Queues the Workloads that are selected."""

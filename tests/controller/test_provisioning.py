@@ -36,6 +36,7 @@ CHECK: Raw = {
 }
 FIRST = "w-nodes-1"
 OWNER: Raw = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": "u-w", "controller": True}
+GROUP: Raw = {"coveredResources": ["cpu"], "flavors": [{"name": "spot", "resources": []}]}
 GUARDS = ("uid", "resourceVersion")
 
 
@@ -243,6 +244,17 @@ def test_a_change_queues_the_workload_and_its_check() -> None:
     api.enter(resources.ADMISSION_CHECKS, merged(CHECK, {"spec": {"parameters": {"name": "gone"}}}))
     process.look()
     assert queued() == (1, 1)
+
+
+def test_a_change_of_a_flavor_queues_the_workloads_that_may_use_it() -> None:
+    api = set_up()
+    queue: Raw = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [GROUP]}}
+    api.enter(resources.CLUSTER_QUEUES, queue)
+    process = Process(api)
+    process.provisioning.queue.drop()
+    api.enter(resources.RESOURCE_FLAVORS, merged(FLAVORS["spot"], {"spec": {"nodeLabels": {"pool": "new"}}}))
+    process.look()
+    assert len(process.provisioning.queue) == 1
 
 
 def test_a_request_that_is_refused_is_reported_on_the_check_and_as_an_event() -> None:
