@@ -673,6 +673,7 @@ def test_every_rule_is_shown_in_kubectl() -> None:
     elsewhere = {
         ("jobs", "pods-not-ready"),  # test_pods_ready: it takes a Configuration with blockAdmission
         ("jobs", "only-some-replicas"),  # test_pods: it takes a Deployment
+        ("jobs", "no-worker-cluster"),  # test_multikueue: it takes worker clusters
     }
     on_a_first_day = {  # test_first_day
         *(
