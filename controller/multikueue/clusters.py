@@ -13,10 +13,10 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -199,7 +199,6 @@ class Clusters:
         self._forget_secrets()
 
     def _connect(self, name: str, cluster: Cluster, text: str, made: config.Connection) -> None:
-        assert self._group is not None
         remote = Remote(
             name,
             made,
@@ -215,8 +214,16 @@ class Clusters:
             clock=self.clock,
         )
         cluster.text, cluster.remote, cluster.trouble = text, remote, None
-        cluster.task = self._group.create_task(remote.run(self._reconcile), name=f"multikueue-{name}")
+        cluster.task = self._start(remote.run(self._reconcile), name)
         log.info("connecting worker cluster", cluster=name, server=made.server)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        assert self._group is not None
+        try:
+            return self._group.create_task(work, name=f"multikueue-{name}")
+        except RuntimeError:  # the group ends, and this task is not cancelled yet
+            work.close()
+            raise
 
     def _remote_turned(self, cluster: Cluster, remote: Remote) -> None:
         if cluster.remote is remote:
@@ -304,7 +311,6 @@ class Clusters:
 
     def _follow_profiles(self) -> Reflector[Raw]:
         """Follows the ClusterProfiles of the namespace, from the first MultiKueueCluster on that refers to one."""
-        assert self._group is not None
         store: Store[Raw] = Store(resources.CLUSTER_PROFILES.plural, verbatim)
         reflector = Reflector(
             self.client,
@@ -316,7 +322,7 @@ class Clusters:
             on_connection=self._profiles_read,
         )
         store.listen(lambda old, new: self.all_changed())
-        self._group.create_task(reflector.run(), name="multikueue-clusterprofiles")
+        self._start(reflector.run(), "clusterprofiles")
         return reflector
 
     def _profiles_read(self, error: ApiError | None) -> None:
@@ -340,7 +346,6 @@ class Clusters:
 
     def _follow(self, secret: str) -> None:
         """Follows one Secret; all others of the namespace are not read."""
-        assert self._group is not None
         store: Store[Raw] = Store(f"secret-{secret}", verbatim)
         reflector = Reflector(
             self.client,
@@ -352,7 +357,7 @@ class Clusters:
             on_connection=lambda error: self._secret_read(secret, error),
         )
         store.listen(lambda old, new: self.all_changed())
-        task = self._group.create_task(reflector.run(), name=f"multikueue-secret-{secret}")
+        task = self._start(reflector.run(), f"secret-{secret}")
         self._secrets[secret] = reflector, task
 
     def _secret_read(self, secret: str, error: ApiError | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -359,6 +360,14 @@ async def test_a_cancelled_reconcile_connects_nothing_more() -> None:
     ending.set()
     await asyncio.wait({before, reconcile})
     assert (before.cancelled(), reconcile.cancelled()) == (True, True)
+
+
+async def test_what_begins_while_the_controller_ends_is_closed() -> None:
+    world, ran = World(), asyncio.sleep(0)
+    world.multikueue.clusters._group = Mock(create_task=Mock(side_effect=RuntimeError("shutting down")))
+    with pytest.raises(RuntimeError):
+        world.multikueue.clusters._start(ran, "worker1")
+    assert inspect.getcoroutinestate(ran) == inspect.CORO_CLOSED
 
 
 async def test_a_replica_that_does_not_lead_follows_the_queues_of_workers_alone(tmp_path: Path) -> None:
