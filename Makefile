@@ -12,7 +12,7 @@ CYCLE ?= tests/recordings/cycles
 SCENARIOS ?= tests/recordings/scenarios
 
 # How many processes run the tests. Those on a control plane wait half of the time: four keep two cores busy, and need
-# about 5 GB.
+# about 8 GB.
 WORKERS ?= 4
 
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
@@ -41,7 +41,7 @@ up: tools ## The same, and leave it running to play with
 	@$(BIN)/seiretsu demo --stay
 
 test: tools ## Every test, those on the real control plane included
-	@$(BIN)/seiretsu cluster tools helm helm3 promtool >/dev/null
+	@$(BIN)/seiretsu cluster tools helm helm3 promtool kubeconform >/dev/null
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: export SEIRETSU_TESTS = long

@@ -117,9 +117,10 @@ def templates() -> dict[str, str]:
 def _template(kind: KindSpec) -> str:
     found = definition(kind, _IN_CHART)
     # otherwise helm uninstall would delete all queues and Workloads, whose finalizers nobody removes
-    annotations = {"helm.sh/resource-policy": "keep"}
+    annotations, annotated = {"helm.sh/resource-policy": "keep"}, ".Values.crds.keep"
     if "conversion" in found["spec"]:
         annotations["cert-manager.io/inject-ca-from"] = "zz-certificate"
+        annotated = "or .Values.crds.keep .Values.enableCertManager"
     found["metadata"] |= {"labels": "zz-labels", "annotations": annotations}
     for version in found["spec"]["versions"]:
         if not version["storage"]:
@@ -127,6 +128,8 @@ def _template(kind: KindSpec) -> str:
     text = yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=120)
     for stand_in, action in _ACTIONS.items():
         text = text.replace(stand_in, action)
+    text = text.replace("  annotations:\n", f"  {{{{- if {annotated} }}}}\n  annotations:\n", 1)
+    text = text.replace("\nspec:\n", "\n  {{- end }}\nspec:\n", 1)
     return _HEADER + text + _FOOTER
 
 

@@ -107,20 +107,36 @@ _LOCKED: Final = frozenset(
 
 _REMOVED: Final = frozenset(
     {
+        "AdmissionCheckValidationRules",
         "ConfigurableResourceTransformations",
+        "DRAExtendedResources",
+        "DynamicResourceAllocation",
+        "ExposeFlavorsInLocalQueue",
+        "FlavorFungibilityImplicitPreferenceDefault",
         "HierarchicalCohorts",
+        "KeepQuotaForProvReqRetry",
         "LendingLimit",
         "LocalQueueDefaulting",
         "ManagedJobsNamespaceSelector",
+        "MultiKueueAllowInsecureKubeconfigs",
         "MultiKueueBatchJobWithManagedBy",
+        "MultiKueueRedoAdmissionOnEvictionInWorker",
+        "MultiKueueWaitForWorkloadAdmitted",
         "MultiplePreemptions",
         "ObjectRetentionPolicies",
+        "PropagateBatchJobLabelsToWorkload",
         "ProvisioningACC",
         "QueueVisibility",
         "SanitizePodSets",
+        "SchedulerLongRequeueInterval",
+        "SchedulerTimestampPreemptionBuffer",
+        "SkipFinalizersForPodsSuspendedByParent",
+        "TASProfileLeastFreeCapacity",
+        "TASProfileMostFreeCapacity",
+        "WorkloadResourceRequestsSummary",
     }
 )
-"""Former gates whose behaviour is now always on (or removed): naming them has no effect."""
+"""Gates of earlier releases of Kueue: naming them causes a warning and has no effect."""
 
 
 _NOT_BUILT: Final = {
@@ -144,10 +160,6 @@ _NOT_BUILT: Final = {
             "TASReplaceNodeOnPodTermination",
             "TASRespectNodeAffinityPreferred",
         ),
-    ),
-    "MultiKueue": (
-        "that part of MultiKueue",
-        ("MultiKueueAdaptersForCustomJobs",),
     ),
     "DRA": (
         "quota for devices of dynamic resource allocation",
@@ -186,11 +198,6 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
         for name in names
     },
     "AssignQueueLabelsForPods": (True, "has no effect: pods always get the labels of their queues"),
-    "ConcurrentAdmission": (
-        False,
-        "only has concurrentAdmissionPolicy validated and preemption gates respected: concurrent admission is not part"
-        " of this release",
-    ),
     "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
     "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),
     "FlavorFungibilityPreserveScanProgress": (

@@ -261,6 +261,8 @@ class EvictedReason:
     DEACTIVATED: Final = "Deactivated"
     FLAVOR_MIGRATION: Final = "FlavorMigration"
     EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
+    VARIANT_EVICTED: Final = "VariantEvicted"
+    CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
     DUE_TO: Final = "DueTo"
 
 
@@ -382,6 +384,14 @@ class Event:
     DELETED_VARIANT: Final = "DeletedVariant"
     ACTIVATED_VARIANT: Final = "ActivatedVariant"
     DEACTIVATED_VARIANT: Final = "DeactivatedVariant"
+    PREEMPTION_UNGATED_VARIANT: Final = "PreemptionUngatedVariant"
+
+
+class MigrationMode:
+    """What becomes of variants for other flavors when one is admitted (concurrent admission)."""
+
+    TRY_PREFERRED_FLAVORS: Final = "TryPreferredFlavors"
+    RETAIN_FIRST_ADMISSION: Final = "RetainFirstAdmission"
 
 
 class QueueingStrategy:

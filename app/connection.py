@@ -105,6 +105,7 @@ class Connection:
         self._unsent: list[bytes] = []
         self._protocol: H11Protocol | None = None
         self.state = State.IDLE
+        self.used = False  # whether it has brought a call
         self.since = 0.0  # when it entered the state; the loop's own time has only milliseconds
 
     async def run(self) -> None:
@@ -213,6 +214,7 @@ class Connection:
         if self.state is State.CLOSING and self._deadline:
             return
         self.state, self.since = state, time.monotonic()
+        self.used = self.used or state is State.CALL
         self._deadline = self._loop.time() + self._allowed(state)
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()

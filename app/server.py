@@ -9,10 +9,12 @@ for the calls in flight.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -31,6 +33,10 @@ much as one or two calls. Hundreds of these steps in one pass would delay the ca
 """
 AGAIN_SECONDS = 0.1
 """The pause after a connection could not be accepted (no file descriptor is free, or the client has closed it)."""
+FIRST_CALL_SECONDS = 1.0
+"""After the listeners have closed: for so long the first call of a connection is waited for. A client connects when it
+has something to send.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +121,24 @@ class Server:
         self.draining = True
         self._protocol.drain()
         await asyncio.sleep(farewell.lame_duck)
+        end = time.monotonic() + farewell.calls
         await self._close_doors()
         await self._protocol.end()
-        for _, connection in self._open():
-            if connection is not None and connection.state is State.IDLE:
+        unused = [task for task, connection in self._open() if connection is None or not connection.used]
+        await _ended(unused, min(FIRST_CALL_SECONDS, farewell.calls))
+        for task, connection in self._open():
+            if connection is None:
+                task.cancel()
+            elif connection.state is State.IDLE:
                 connection.close()
-        await self._ended(farewell.calls)
+        await _ended([task for task, _ in self._open()], end - time.monotonic())
         for _, connection in self._open():
             if connection is not None:
                 connection.cut()
-        await self._ended(1)
+        await _ended([task for task, _ in self._open()], 1)
 
     def _open(self) -> list[tuple[asyncio.Task[None], Connection | None]]:
         return [each for listener in self.listeners for each in listener.open.items()]
-
-    async def _ended(self, seconds: float) -> None:
-        if tasks := [task for task, _ in self._open()]:
-            await asyncio.wait(tasks, timeout=seconds)
 
     async def _listen(self, listener: Listener) -> None:
         opened = _open(listener.address)
@@ -140,32 +147,39 @@ class Server:
         self._accepting.append(asyncio.create_task(self._accept(opened, listener)))
 
     async def _close_doors(self) -> None:
-        """Accepts no more connections. The event loop must release a socket before it is closed, because its descriptor
-        number is soon used again.
+        """Accepts what has connected already, and nothing more. The event loop must release a socket before it is
+        closed, because its descriptor number is soon used again.
         """
-        ending = [*self._accepting, *(task for task, connection in self._open() if connection is None)]
-        for task in ending:
+        for task in self._accepting:
             task.cancel()
-        if ending:
-            await asyncio.wait(ending, timeout=1)
-        for opened in self._sockets:
+        await _ended(self._accepting, 1)
+        for listener, opened in zip(self.listeners, self._sockets, strict=False):
+            with contextlib.suppress(OSError):  # none is left, incl. BlockingIOError
+                while True:
+                    self._take(opened, listener)
             opened.close()
 
     async def _accept(self, opened: socket.socket, listener: Listener) -> None:
-        loop = asyncio.get_running_loop()
         while True:
+            await _readable(opened)
             try:
-                accepted, _ = await loop.sock_accept(opened)
+                self._take(opened, listener)
+            except BlockingIOError:
+                continue  # the client has given up
             except OSError as error:
                 log.warning("A connection could not be accepted", error=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            if not self._room(listener):
-                accepted.close()
-                continue
-            task = asyncio.create_task(self._serve(listener, accepted))
-            listener.open[task] = None
-            task.add_done_callback(lambda ended: listener.open.pop(ended, None))
+
+    def _take(self, opened: socket.socket, listener: Listener) -> None:
+        """Accepts the next connection and serves it. Raises an `OSError` if there is none or it cannot be accepted."""
+        accepted, _ = opened.accept()
+        accepted.setblocking(False)
+        if not self._room(listener):
+            accepted.close()
+            return
+        task = asyncio.create_task(self._serve(listener, accepted))
+        listener.open[task] = None
+        task.add_done_callback(lambda ended: listener.open.pop(ended, None))
 
     def _room(self, listener: Listener) -> bool:
         """Makes room for one more connection: the oldest one without a handshake is closed, else the one that has done
@@ -243,8 +257,14 @@ class Server:
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
+async def _ended(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
+    """Waits until the tasks have ended, at most so many seconds."""
+    if tasks:
+        await asyncio.wait(tasks, timeout=max(seconds, 0.0))
+
+
 async def _readable(accepted: socket.socket) -> None:
-    """Waits until the socket has data, or its end."""
+    """Waits until the socket has data, its end, or a connection to accept."""
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
     loop.add_reader(accepted, arrived.set)

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from api import visibility
 from api.objects import Key, Raw, Resource
 from api.visibility import Asked, Page
+from api.visibility_openapi import openapi
 from app.access import Reviews, User
 from app.connection import CLIENT
 from app.limits import Limits, RefusedError, check_page
@@ -34,6 +35,7 @@ log = structlog.get_logger("seiretsu.visibility")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 AUTHENTICATION, SYSTEM = "extension-apiserver-authentication", "kube-system"
 READ_AGAIN_SECONDS, RETRY_SECONDS = 60.0, 5.0
+AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 UNREVIEWED: Final = frozenset({"system:masters"})
 """Groups that may do everything, as in every API server."""
 
@@ -89,6 +91,8 @@ class FrontProxy:
         groups = tuple(value for wanted in self.group for name, value in found if name == wanted)
         kept = tuple(sorted((key, tuple(values)) for key, values in extra.items()))
         name = first(self.user)
+        if name != "system:anonymous" and not {AUTHENTICATED, UNAUTHENTICATED}.intersection(groups):
+            groups += (AUTHENTICATED,)  # every API server adds it: its own requests come without
         return User(name, first(self.uid), groups, kept) if name else None
 
 
@@ -154,7 +158,7 @@ class Visibility:
         about = visibility.asked(scope["path"])
         await _check(reviews, user, about, scope["path"])
         if about is None:
-            found = visibility.discovery(scope["path"])
+            found = visibility.discovery(scope["path"]) or openapi(scope["path"])
             if found is None:
                 raise RefusedError(404, "the server could not find the requested resource")
             return found

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import uvloop
 
 from api.objects import Raw
+from app import logs
 from bench.measure import Latency, exit_on_sigterm
 from bench.report import save, table
 from core.wire.timestamps import stamp
@@ -130,10 +131,12 @@ async def fail(load: Load, faults: Faults, count: int, met: list[Met]) -> None:
             await fault(faults)
             began, before = time.monotonic(), await asyncio.to_thread(load.ended)
             await faults.revive()
-            while await asyncio.to_thread(load.ended) == before:
+            while (ended := await asyncio.to_thread(load.ended)) == before < count:
                 if time.monotonic() - began > PATIENCE_SECONDS:
                     raise TimeoutError(title(fault))
                 await asyncio.sleep(POLL_SECONDS)
+            if ended == before:
+                return  # all have ended: this fault met none
             met.append(Met(title(fault), time.monotonic() - began))
             print(f"{time.strftime('%H:%M:%S')} {met[-1].name}: next end {met[-1].next_end:.1f} s", flush=True)
             await asyncio.sleep(CALM_SECONDS)
@@ -204,6 +207,7 @@ async def soak(clusters: Fleet, chosen: argparse.Namespace) -> int:
 def main() -> None:
     """Runs the parts and prints their tables."""
     exit_on_sigterm()
+    logs.configure("error")  # of the controller that is killed in this process
     parser = argparse.ArgumentParser(description="Jobs of a manager, while it and its workers fail, with an observer.")
     parser.add_argument("--jobs", type=int, default=1000, help="through the manager (default: 1000)")
     parser.add_argument("--rate", type=float, default=5, help="Jobs created a second (default: 5)")

@@ -132,7 +132,7 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
         found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
         return _without_workload(kind, here, wanted, namespace)
-    world = World((Document(o, LIVE) for o in objects), chosen)
+    world = World((Document(o, LIVE) for o in objects), _as_marked(chosen, workloads))
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
@@ -142,6 +142,18 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
     done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
     assert done is not None
     return Explanation(key, "finished", reason=done.reason, message=done.message)
+
+
+def _as_marked(chosen: Rules | None, workloads: list[Raw]) -> Rules | None:
+    """The rules with concurrent admission if a Workload is marked as a parent: the feature gate is on in the
+    controller.
+    """
+    if not any(meta.labels(raw).get(Label.CONCURRENT_ADMISSION_PARENT) == "true" for raw in workloads):
+        return chosen
+    found = chosen or Rules()
+    policy = replace(found.controller.policy, concurrent_admission=True)
+    reading = replace(found.controller.reading, concurrent_admission=True, preemption_gates=True)
+    return replace(found, controller=replace(found.controller, policy=policy, reading=reading))
 
 
 def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | str:

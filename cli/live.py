@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from api.names import LEADER_ELECTION_ID
 from api.objects import Raw, Resource
+from cli import worker_clusters
 from controller.kube import config
 from controller.kube.client import Client
+from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Forbidden
 from controller.kube.events import EVENTS
+from controller.multikueue.survey import SURVEYED
+from controller.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from controller.watched import WATCHED
 
 KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)
@@ -41,11 +46,51 @@ def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -
     """Returns all objects of some kinds. Raises LiveError if the user may not read them or the API server does not
     answer.
     """
-    connection = _connection(kubeconfig)
-    found, unseen = asyncio.run(_read(connection, kinds, ""))
+    here = connection(kubeconfig)
+    found, unseen = asyncio.run(_read(here, kinds, ""))
     if unseen:
-        raise LiveError(f"you may not list {unseen[0]} in {connection.server}: ask for the right")
+        raise LiveError(f"you may not list {unseen[0]} in {here.server}: ask for the right")
     return found
+
+
+def worker(connection: config.Connection) -> Seen:
+    """Returns the objects of a worker cluster. Raises LiveError if its Workloads or queues may not be listed."""
+    found, unseen = asyncio.run(_read(connection, KINDS, ""))
+    needed = [each.plural for each in (*SURVEYED, WORKLOADS) if each.plural in unseen]
+    if needed:
+        raise LiveError(f"{connection.server}: its kubeconfig may not list {', '.join(needed)}")
+    return Seen(found, unseen)
+
+
+class Workers(NamedTuple):
+    """The MultiKueueConfigs of a cluster; how to connect to each worker cluster whose kubeconfig is in a Secret that
+    the user may read, or why that cannot be used; and the plurals of what the user may not list.
+    """
+
+    configs: list[Raw]
+    connections: dict[str, config.Connection | str]
+    unseen: tuple[str, ...] = ()
+
+
+def workers(kubeconfig: Path | None, namespace: str) -> Workers:
+    """Returns the worker clusters of a cluster. The Secrets are in the namespace of the leader's Lease, in
+    ``namespace`` if there is none that the user may list. Raises LiveError if the API server does not answer.
+    """
+    here = connection(kubeconfig)
+    objects, unseen = asyncio.run(_read(here, [MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS], ""))
+    configs = [raw for raw in objects if raw["kind"] == MULTIKUEUE_CONFIGS.kind]
+    clusters = [raw for raw in objects if raw["kind"] == MULTIKUEUE_CLUSTERS.kind]
+
+    async def found() -> dict[str, config.Connection | str]:
+        async with Client(here) as client:
+            leases = await _listed(client, LEASES, fields=f"metadata.name={LEADER_ELECTION_ID}") or ()
+            place = worker_clusters.release_namespace(leases, namespace)
+            return await worker_clusters.connections(client, clusters, place)
+
+    try:
+        return Workers(configs, asyncio.run(found()) if clusters else {}, unseen)
+    except ApiError as error:
+        raise LiveError(f"{here.server}: {error}") from None
 
 
 def seen(
@@ -61,10 +106,11 @@ def seen(
     If something is not readable, also the events about a job there (its kind and name). Raises LiveError if the API
     server does not answer.
     """
-    return asyncio.run(_read(_connection(kubeconfig), kinds, namespace, job, here))
+    return asyncio.run(_read(connection(kubeconfig), kinds, namespace, job, here))
 
 
-def _connection(kubeconfig: Path | None) -> config.Connection:
+def connection(kubeconfig: Path | None) -> config.Connection:
+    """Returns the connection that a kubeconfig describes. Raises LiveError if it cannot be used."""
     try:
         return config.load(kubeconfig)
     except (config.ConfigError, OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from api.objects import Raw
 from cli.bands import Band, bands, totals
 from cli.simulator import Played
 from core.model import Key
+from core.simulation.fleet import Choice
 from core.simulation.simulation import Attempt, Course
 
 MOST_ROWS = 40
@@ -45,12 +46,15 @@ def summary(played: Played, last: float | None = None) -> Raw:
         used[band.cluster_queue].append(band)
     return {
         "end": timeline.end,
-        "workloads": [_course(course, played, over) for course in timeline.courses.values()],
+        "workloads": [
+            _course(course, played, over) for key, course in timeline.courses.items() if key not in played.copies
+        ],
         "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
         "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
         "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(reservations.cluster_queues)],
         "flavors": [_used(band, over) for band in totals(every, reservations.cohorts)],
         "remarks": played.remarks,
+        **({"workers": {name: summary(one, over) for name, one in played.workers.items()}} if played.workers else {}),
     }
 
 
@@ -70,19 +74,43 @@ def _course(course: Course, played: Played, end: float) -> Raw:
         "arrived": course.arrival.at,
         "waited": course.waited(end),
         "finished": course.finished,
-        "attempts": [_attempt(attempt, played) for attempt in course.attempts],
+        "attempts": [_attempt(attempt, workload.key, played) for attempt in course.attempts],
         "waits": [{"at": at, "reason": reason, "message": message} for at, reason, message in course.waits],
+        **_dispatched(played.choices.get(workload.key, ())),
         **({"warnings": list(warnings)} if warnings else {}),
     }
 
 
-def _attempt(attempt: Attempt, played: Played) -> Raw:
+def _dispatched(choices: Sequence[Choice]) -> Raw:
+    """The worker clusters of a workload, one after the other; None is that it waits at the end."""
+    found = [{"at": each.at, "worker": each.worker or None, "notIn": each.others} for each in choices]
+    return {"dispatched": found} if found else {}
+
+
+def _in_worker(key: Key, started: float, played: Played) -> Raw:
+    """The worker cluster in which an attempt runs, with its queue and flavors."""
+    name = next((each.worker for each in played.choices.get(key, ()) if each.at == started), "")
+    if not name:
+        return {}
+    course = played.workers[name].timeline.courses.get(key) if name in played.workers else None
+    there = next((each for each in course.attempts if each.started == started), None) if course else None
+    if there is None:
+        return {"worker": {"name": name}}
+    return {"worker": {"name": name, "clusterQueue": there.cluster_queue, "flavors": _flavors(there)}}
+
+
+def _flavors(attempt: Attempt) -> list[str]:
+    return sorted({flavor for pod_set in attempt.admission.pod_sets for flavor in pod_set.flavors.values()})
+
+
+def _attempt(attempt: Attempt, key: Key, played: Played) -> Raw:
     told: Raw = {
         "clusterQueue": attempt.cluster_queue,
-        "flavors": sorted({f for p in attempt.admission.pod_sets for f in p.flavors.values()}),
+        "flavors": _flavors(attempt),
         "pods": sum(p.count for p in attempt.admission.pod_sets),
         "started": attempt.started,
         "ended": attempt.ended,
+        **_in_worker(key, attempt.started, played),
     }
     if attempt.preemptor is not None:
         told |= {"preempted": attempt.stopped, "reason": attempt.reason, "by": str(played.jobs[attempt.preemptor])}
@@ -125,10 +153,20 @@ def _at(ordered: Sequence[float], share: float) -> float:
 
 
 def table(told: Raw, *, most: int = MOST_ROWS) -> str:
-    """The summary: workloads in order of arrival (the first ``most``), notes about them, ClusterQueues, quotas."""
+    """The summary: workloads in order of arrival (the first ``most``), notes about them, ClusterQueues, quotas; then
+    the same of each worker cluster, with its own workloads.
+    """
+    parts = _parts(told, most, or_else="No Job waited in a queue.\n")
+    for name, one in told.get("workers", {}).items():
+        parts += [f"Worker cluster {name}\n", *_parts(one, most)]
+    return "\n".join([*parts, f"The simulation ends at {seconds(told['end'])}.\n"])
+
+
+def _parts(told: Raw, most: int, or_else: str = "") -> list[str]:
+    """The tables of one cluster; ``or_else`` replaces that of its workloads if it has none."""
     rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON")]
     rows += [_workload_row(w) for w in told["workloads"][:most]]
-    text = columns(rows) if len(rows) > 1 else "No Job waited in a queue.\n"
+    text = columns(rows) if len(rows) > 1 else or_else
     if len(told["workloads"]) > most:
         text += f"and {len(told['workloads']) - most} more workloads (-o json shows all)\n"
     text += _notes(told)
@@ -142,8 +180,11 @@ def table(told: Raw, *, most: int = MOST_ROWS) -> str:
     quotas += [_used_row(q["name"], u) for q in told["clusterQueues"] for u in q["used"]]
     if len(told["clusterQueues"]) > 1:
         quotas += [_used_row("(all)", u) for u in told["flavors"]]
-    parts = [columns(each) for each in (queues, quotas) if len(each) > 1]
-    return "\n".join([text, *parts, f"The simulation ends at {seconds(told['end'])}.\n"])
+    return (
+        [text, *(columns(each) for each in (queues, quotas) if len(each) > 1)]
+        if text
+        else [columns(each) for each in (queues, quotas) if len(each) > 1]
+    )
 
 
 def _workload_row(told: Raw) -> tuple[str, ...]:
@@ -155,8 +196,15 @@ def _workload_row(told: Raw) -> tuple[str, ...]:
         "-" if told["waited"] is None else seconds(told["waited"]),
         "-" if last is None else seconds(last["started"]),
         "-" if told["finished"] is None else seconds(told["finished"]),
-        "-" if last is None else f"{last['clusterQueue']} {','.join(last['flavors'])}".strip(),
+        "-" if last is None else _ran_on(last),
     )
+
+
+def _ran_on(attempt: Raw) -> str:
+    worker = attempt.get("worker")
+    if worker is None:
+        return f"{attempt['clusterQueue']} {','.join(attempt['flavors'])}".strip()
+    return f"{worker['name']}: {worker.get('clusterQueue', '')} {','.join(worker.get('flavors', ()))}".strip(": ")
 
 
 def _notes(told: Raw) -> str:
@@ -168,6 +216,7 @@ def _notes(told: Raw) -> str:
     for notes in (
         _notes_of,
         _stops_of,
+        _elsewhere_of,
     ):  # the first of many notes are shown: what never starts is more important than what is requeued
         for one in told["workloads"]:
             for note in notes(one):
@@ -195,6 +244,12 @@ def _stops_of(told: Raw) -> Iterable[str]:
             yield f"preempted at {seconds(attempt['ended'])} for {attempt['by']} ({attempt['reason']})"
         elif "evicted" in attempt:
             yield f"evicted at {seconds(attempt['ended'])} ({attempt['reason']}): {attempt['evicted']}"
+
+
+def _elsewhere_of(told: Raw) -> Iterable[str]:
+    """Why the workload did not run in the other worker clusters, the last time."""
+    for name, why in told["dispatched"][-1]["notIn"].items() if "dispatched" in told else ():
+        yield f"not in worker cluster {name}: {why}"
 
 
 def _names(names: Sequence[str]) -> str:

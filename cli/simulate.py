@@ -12,14 +12,15 @@ import typer
 import yaml
 
 from api.objects import Raw
-from cli import live, report, scenario
+from cli import fleet, live, report, scenario
 from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
-from cli.simulator import Played, play
-from cli.world import rules
+from cli.simulator import Played
+from cli.world import rules, without_variants
 
 Format = Literal["table", "json", "yaml"]
+NO_VARIANTS = "concurrent admission is not played: each workload waits itself, for all flavors of its ClusterQueue"
 
 
 def command(
@@ -36,25 +37,42 @@ def command(
     until: Annotated[str, typer.Option(help="Stop at this time, e.g. 8h.")] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = "table",
     plot: Annotated[Path | None, typer.Option(help="Draw it: out.html or out.svg.")] = None,
-    what_if: Annotated[Path | None, typer.Option(help="Manifests to merge in; both outcomes are shown.")] = None,
+    what_if: Annotated[
+        Path | None,
+        typer.Option(
+            help="Manifests to merge in; both outcomes are shown. With --worker they change the manager alone."
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A Configuration, as of seiretsu serve.")] = None,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="A worker cluster of MultiKueue: its manifests, or a kubeconfig."),
+    ] = None,
 ) -> None:
     """Play Jobs on queues with a virtual clock, by the very rules of the controller."""
     gc.disable()  # a short life, and nearly all that is made in it stays: to look for garbage is a fifth of the time
     try:
         chosen = rules(config)
+        if chosen.controller.policy.concurrent_admission:
+            chosen = without_variants(chosen)
+            typer.echo(f"seiretsu simulate: {NO_VARIANTS}", err=True)
         end = scenario.duration(until) if until else None
         rest = scenario.duration(run_for)
         if not files and not from_cluster:
             raise ScenarioError("name files to simulate, or --from-cluster")
-        base = scenario.read(files or [])
+        base, now = scenario.read(files or []), float(int(time.time()))
+        workers = fleet.read(worker or [], now)
+        given = tuple(workers)
         if from_cluster:
-            base = scenario.live(base, live.objects(kubeconfig), float(int(time.time())))
+            base = scenario.live(base, live.objects(kubeconfig), now)
+            if fleet.dispatches(base):
+                base, workers = fleet.live_workers(base, workers, kubeconfig, chosen, now)
         scenarios = {"as it is": base}
         if what_if is not None:
             scenarios[f"with {what_if.name}"] = scenario.changed(base, what_if)
+        fleet.check(given, scenarios.values(), chosen)
         _can_draw(plot, len(scenarios))
-        played = {title: play(one, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
+        played = {title: fleet.play(one, workers, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
     except (ScenarioError, ValueError, live.LiveError) as error:
         for line in str(error).splitlines():
             typer.echo(f"seiretsu simulate: {line}", err=True)

@@ -5,12 +5,14 @@ Separate from ``cli.simulate``, which is the command: tests and other commands c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 import orjson
 from msgspec.structs import replace
 
+from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
 from cli.manifests import Mistakes
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
@@ -18,18 +20,23 @@ from cli.world import Rules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.actions import Problem
+from core.jobs.fields import changed
 from core.jobs.kind import JobKind, owner_of
-from core.jobs.kinds import kind_of
-from core.jobs.pod_owners import STATEFUL_SET, PodOwner, pod_owner_of
+from core.jobs.kinds import ALL, POD, kind_of
+from core.jobs.mirrored import Mirrored
+from core.jobs.mirrored_owners import MIRRORED_OWNERS
+from core.jobs.pod_owners import DEPLOYMENT, STATEFUL_SET, PodOwner, pod_owner_of
 from core.model import Key, Workload
 from core.model.owner import Owner
 from core.quota.usage import finished
+from core.simulation.fleet import Choice, Origin
 from core.simulation.simulation import Arrival, Timeline, simulate
 from core.state.state import State
 from core.wire.timestamps import stamp
 from core.workload.priority import Missing
 from webhook.review import Response
 
+MIRRORED: Final[tuple[Mirrored, ...]] = (*ALL, *MIRRORED_OWNERS)
 Fate = Literal["refused", "not queued", "not managed"]
 
 
@@ -56,6 +63,12 @@ class Played:
     """The warnings of kubectl when the Job is created."""
     remarks: list[str] = field(default_factory=list)
     """Other remarks: warnings about queues, and objects that are not simulated."""
+    choices: Mapping[Key, list[Choice]] = field(default_factory=dict)
+    """The worker clusters in which each Workload runs."""
+    copies: frozenset[Key] = frozenset()
+    """The Workloads that are copies from the manager."""
+    workers: dict[str, Played] = field(default_factory=dict)
+    """The worker clusters by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,9 @@ class _Judged:
     """The result for the first of all Jobs that differ only in name and times."""
 
     response: Response
-    made: Workload | Missing | None
+    job: Raw
+    raw: Raw | None = None
+    made: Workload | Missing | None = None
 
 
 def play(
@@ -74,15 +89,70 @@ def play(
     Workloads among its objects (those of a live cluster) are there from the start; each runs for ``run_for`` more.
     """
     world = World(scenario.objects, rules)
+    entered = enter(scenario, world, run_for)
+    entered.played.remarks += [
+        f"AdmissionCheck {name} of MultiKueue passes immediately: --worker NAME=FILES names its worker clusters"
+        for name in world.dispatched
+        if (world.checks[name].takes, world.checks[name].verdict) == (0, CheckState.READY)
+    ]
+    entered.played.timeline = simulate(
+        world.state,
+        entered.arrivals,
+        until=until,
+        start=scenario.start,
+        life=world.rules.controller.life,
+        checks=world.checks,
+    )
+    return entered.played
+
+
+@dataclass(slots=True)
+class Entered:
+    """A cluster with all that will arrive in it. ``origins`` are its Workloads with their objects and jobs."""
+
+    played: Played
+    arrivals: list[Arrival]
+    origins: dict[Key, Origin]
+
+
+def enter(scenario: Scenario, world: World, run_for: float, cluster: str = "") -> Entered:
+    """Takes the Workloads and Jobs of a scenario into a world; ScenarioError where they cannot be.
+
+    ``cluster`` is the name of a worker cluster: no Job of it has the uid of a Job in another cluster.
+    """
     played = Played(world.state, remarks=[*world.warnings, *scenario.remarks])
     arrivals = [Arrival(0.0, workload, run_for) for workload in world.workloads if not finished(workload)]
     played.jobs = {a.workload.key: _job_of(a.workload) for a in arrivals}
-    entrance = _Entrance(world, played, scenario.start)
+    entrance = _Entrance(world, played, scenario.start, cluster)
+    for arrival in arrivals:
+        entrance.origins[arrival.workload.key] = _origin_of(arrival.workload, world.raws[arrival.workload.key])
     arrivals += [arrival for number, one in enumerate(scenario.submissions) for arrival in entrance.take(one, number)]
     entrance.mistakes.raise_any()
-    life = world.rules.controller.life
-    played.timeline = simulate(world.state, arrivals, until=until, start=scenario.start, life=life, checks=world.checks)
-    return played
+    return Entered(played, arrivals, entrance.origins)
+
+
+def _origin_of(workload: Workload, raw: Raw) -> Origin:
+    """The job of a live Workload, which is not read: it is taken to be left to the worker clusters."""
+    owner = workload.owner
+    kind = next((each for each in MIRRORED if owner and (each.group, each.kind) == (owner.group, owner.kind)), None)
+    named = {"metadata": {"namespace": workload.key.namespace, "name": owner.name if owner else workload.key.name}}
+    if kind is None:
+        return Origin(raw, None, owner.kind if owner else "", named)
+    path = kind.managed_by
+    return _origin(kind, raw, changed(named, path, MULTIKUEUE_CONTROLLER) if path is not None else named)
+
+
+def _origin(kind: Mirrored, raw: Raw, job: Raw) -> Origin:
+    version = kind.api_version if "/" in kind.api_version else f"/{kind.api_version}"
+    return Origin(raw, kind if kind.elsewhere else None, f"{version}, Kind={kind.kind}", job)
+
+
+def _origin_of_pods(owner: PodOwner, raw: Raw, job: Raw) -> Origin:
+    """What is created in a worker cluster for an object whose pods are queued: the object, or each of its pods."""
+    mirrored = next((each for each in MIRRORED_OWNERS if each.resource == owner.resource), None)
+    if mirrored is None and owner is not DEPLOYMENT:
+        return Origin(raw, None, f"{owner.resource.api_version}, Kind={owner.resource.kind}", job)
+    return _origin(mirrored or POD, raw, job)
 
 
 def _job_of(workload: Workload) -> Key:
@@ -101,12 +171,14 @@ class _Entrance:
     world: World
     played: Played
     start: float
+    cluster: str
     known: dict[bytes, _Judged] = field(default_factory=dict)
+    origins: dict[Key, Origin] = field(default_factory=dict)
     mistakes: Mistakes = field(default_factory=Mistakes)
 
     def take(self, submission: Submission, number: int) -> tuple[Arrival, ...]:
         """The arrival of a Job's Workload; none where it never has one."""
-        given = {"uid": f"{number:08d}", "creationTimestamp": stamp(self.start + submission.at)}
+        given = {"uid": f"{self.cluster}{number:08d}", "creationTimestamp": stamp(self.start + submission.at)}
         job = submission.job | {"metadata": submission.job["metadata"] | given}
         key = workloads.key(job)
         if key.namespace not in self.world.state.namespaces:
@@ -127,7 +199,7 @@ class _Entrance:
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             self.mistakes.add(submission.origin, f"{kind.kind} {key}: cannot be read: {type(error).__name__}: {error}")
             return ()
-        return self._arrive(submission, owner_of(kind, key), judged, name, job)
+        return self._arrive(submission, kind, owner_of(kind, key), judged, name, job)
 
     def _parts(self, submission: Submission, kind: PodOwner, key: Key, job: Raw) -> tuple[Arrival, ...]:
         """The arrivals of the Workloads of an object whose pods are queued, each named as its pod or group."""
@@ -139,6 +211,7 @@ class _Entrance:
         if isinstance(made, Problem):
             self._pass(submission, key, "not queued", f"{made.message}: its pods wait until there is one")
             return ()
+        template = self.world.read(made)
         owner = Owner(kind.resource.group, kind.resource.kind, key.namespace, key.name)
         whole, arrivals = kind.resource.kind == STATEFUL_SET.resource.kind, []
         for place in range(count):
@@ -146,15 +219,16 @@ class _Entrance:
             uid = f"{job['metadata']['uid']}-{place}"
             name = Key(key.namespace, f"{kind.resource.kind.lower()}-{part.name}")
             created = float(int(self.start + submission.at))
-            workload = replace(made, key=name, uid=uid, created=created, job_uid=uid, owner=owner)
+            workload = replace(template, key=name, uid=uid, created=created, job_uid=uid, owner=owner)
             self.played.jobs[name] = part
+            self._came(workload, kind, made, job)
             if response.warnings and not place:
                 self.played.warnings[part] = response.warnings
             arrivals.append(Arrival(submission.at, workload, submission.run_for, submission.ready_after))
         return tuple(arrivals)
 
     def _arrive(
-        self, submission: Submission, owner: Owner, judged: _Judged, name: str, job: Raw
+        self, submission: Submission, kind: JobKind, owner: Owner, judged: _Judged, name: str, job: Raw
     ) -> tuple[Arrival, ...]:
         key = Key(owner.namespace, owner.name)
         if not judged.response.allowed:
@@ -184,6 +258,8 @@ class _Entrance:
             owner=owner,
         )
         self.played.jobs[workload.key] = key
+        assert judged.raw is not None
+        self._came(workload, kind, judged.raw, judged.job)
         return (Arrival(submission.at, workload, submission.run_for, submission.ready_after),)
 
     def _judged(self, kind: JobKind, job: Raw) -> tuple[_Judged, str]:
@@ -199,7 +275,20 @@ class _Entrance:
     def _judge(self, kind: JobKind, job: Raw) -> _Judged:
         job, response = admitted(job, self.world.admission)
         mine = meta.queue_name(job) or self.world.rules.controller.manage_jobs_without_queue_name
-        return _Judged(response, self.world.workload(kind, job) if response.allowed and mine else None)
+        made = self.world.workload(kind, job) if response.allowed and mine else None
+        if made is None or isinstance(made, Missing):
+            return _Judged(response, job, made=made)
+        return _Judged(response, job, made, self.world.read(made))
+
+    def _came(self, workload: Workload, kind: JobKind | PodOwner, raw: Raw, job: Raw) -> None:
+        """Keeps the object of a Workload that may be dispatched; equal ones share their spec."""
+        if self.world.dispatched:
+            metadata = raw["metadata"] | {"namespace": workload.key.namespace, "name": workload.key.name}
+            found = raw | {"metadata": metadata}
+            if isinstance(kind, PodOwner):
+                self.origins[workload.key] = _origin_of_pods(kind, found, job)
+            else:
+                self.origins[workload.key] = _origin(kind, found, job)
 
     def _pass(self, submission: Submission, key: Key, fate: Fate, message: str) -> None:
         self.played.unplayed.append(Unplayed(submission.at, key, fate, message))

@@ -1,21 +1,25 @@
-"""Reads what ``seiretsu doctor`` looks at in the worker clusters of MultiKueue, by the kubeconfigs of the manager."""
+"""The worker clusters of MultiKueue, by the kubeconfigs of the manager: how to connect to them, and what ``seiretsu
+doctor`` looks at there.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from api.names import NAMESPACE
 from api.objects import Raw, Resource
 from app.cluster import SECRETS
 from controller import resources
 from controller.kube.client import Client
+from controller.kube.config import Connection
 from controller.kube.discovery import serves
 from controller.kube.errors import ApiError, Forbidden
 from controller.multikueue.clusters import SECRET_KEY, UnusableError, connection
 from core.diagnosis.facts import WorkerFacts
 from core.jobs.kinds import BATCH_JOB, KINDS
+from core.multikueue.kubeconfig import source
 
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
@@ -27,37 +31,54 @@ SECONDS = 10.0
 
 async def read(client: Client, objects: Mapping[str, Sequence[Raw]]) -> list[WorkerFacts]:
     """Returns the facts of each worker whose kubeconfig is in a Secret that may be read."""
-    leases = objects.get("leases", ())
-    namespace = next((str(raw["metadata"]["namespace"]) for raw in leases), NAMESPACE)
+    namespace = release_namespace(objects.get("leases", ()), NAMESPACE)
     kinds = [BATCH_JOB.resource]
     clusters = objects.get(resources.MULTIKUEUE_CLUSTERS.plural, ())
     if clusters:
         others = (kind.resource for kind in KINDS.values() if kind.optional and kind.managed_by is not None)
         kinds += [resource for resource in dict.fromkeys(others) if await serves(client, resource)]
-    found = []
+    found = await connections(client, clusters, namespace)
+    return [await _worker(name, made, kinds) for name, made in found.items()]
+
+
+def release_namespace(leases: Iterable[Raw], default: str) -> str:
+    """Returns the namespace of the release, which is that of the leader's Lease; a default where there is none."""
+    return next((str(raw["metadata"]["namespace"]) for raw in leases), default)
+
+
+async def connections(client: Client, clusters: Iterable[Raw], namespace: str) -> dict[str, Connection | str]:
+    """Returns how to connect to each worker whose kubeconfig is in a Secret that may be read, or why it cannot be used;
+    by the name of its MultiKueueCluster.
+    """
+    found: dict[str, Connection | str] = {}
     for raw in clusters:
-        source = ((raw.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
-        if source.get("locationType", "Secret") == "Secret" and source.get("location"):
-            facts = await _worker(client, raw["metadata"]["name"], source["location"], namespace, kinds)
-            found += [facts] if facts is not None else []
+        place = source(raw).get("kubeConfig") or {}
+        if place.get("locationType", "Secret") == "Secret" and place.get("location"):
+            name = raw["metadata"]["name"]
+            made = await _connection(client, name, place["location"], namespace)
+            if made is not None:
+                found[name] = made
     return found
 
 
-async def _worker(
-    client: Client, name: str, secret: str, namespace: str, kinds: Sequence[Resource]
-) -> WorkerFacts | None:
+async def _connection(client: Client, name: str, secret: str, namespace: str) -> Connection | str | None:
     """None if the Secret may not be read."""
     try:
         data = (await client.get(SECRETS, secret, namespace)).get("data") or {}
-        made = connection(name, base64.b64decode(data[SECRET_KEY]).decode())
+        return connection(name, base64.b64decode(data[SECRET_KEY]).decode())
     except Forbidden:
         return None
     except ApiError as error:
-        return WorkerFacts(name=name, trouble=f"Secret {namespace}/{secret}: {error.message}")
+        return f"Secret {namespace}/{secret}: {error.message}"
     except (KeyError, binascii.Error, UnicodeDecodeError):
-        return WorkerFacts(name=name, trouble=f"Secret {namespace}/{secret} has no readable key {SECRET_KEY}")
+        return f"Secret {namespace}/{secret} has no readable key {SECRET_KEY}"
     except UnusableError as error:
-        return WorkerFacts(name=name, trouble=f"its kubeconfig may not be used: {error}")
+        return f"its kubeconfig may not be used: {error}"
+
+
+async def _worker(name: str, made: Connection | str, kinds: Sequence[Resource]) -> WorkerFacts:
+    if isinstance(made, str):
+        return WorkerFacts(name=name, trouble=made)
     async with Client(made, deadline_seconds=SECONDS) as there:
         try:
             return await seen(there, name, kinds)
@@ -87,7 +108,7 @@ async def seen(client: Client, name: str, kinds: Sequence[Resource]) -> WorkerFa
 def rights(resource: Resource) -> list[tuple[str, str]]:
     """The subresources and verbs that MultiKueue uses of a resource of which it writes objects."""
     found = [("", verb) for verb in ("list", "watch", "create", "delete")]
-    if any(kind.forwarded for kind in KINDS.values() if kind.resource == resource):
+    if any(kind.forwarded or kind.resizable for kind in KINDS.values() if kind.resource == resource):
         found += [("", "patch")]
     if resource == resources.WORKLOADS:
         found += [("", "patch"), ("status", "update"), ("status", "patch")]

@@ -5,8 +5,8 @@ Separate from ``cli.simulator``, which runs Jobs on it, because ``explain`` uses
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from api import names
@@ -19,7 +19,7 @@ from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
 from controller.caches import Caches
 from controller.lookup import cache_lookup
 from controller.owners import Owners
-from controller.resources import NAMESPACES
+from controller.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, NAMESPACES
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from controller.usage import consumed_of
@@ -34,8 +34,10 @@ from core.jobs.kinds import ALL, supported
 from core.jobs.pod_owner_groups import created
 from core.jobs.pod_owners import POD_OWNERS, PodOwner
 from core.matching.namespaces import managed
-from core.model import Workload
+from core.model import Key, Workload
+from core.multikueue import conditions
 from core.simulation.simulation import Check
+from core.state.lookup import Lookup
 from core.state.state import State
 from core.wire import decode
 from core.workload import priority
@@ -80,19 +82,40 @@ def rules(config: Path | None = None) -> Rules:
     return Rules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
 
 
+def without_variants(chosen: Rules) -> Rules:
+    """The rules with the feature gate ConcurrentAdmission off: nobody creates variants where no controller runs."""
+    policy = replace(chosen.controller.policy, concurrent_admission=False)
+    reading = replace(chosen.controller.reading, concurrent_admission=False)
+    return replace(chosen, controller=replace(chosen.controller, policy=policy, reading=reading))
+
+
 class World:
     """The objects, in State. All mistakes in those of files are raised together, as ScenarioError."""
 
-    def __init__(self, objects: Iterable[Document], rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        objects: Iterable[Document],
+        rules: Rules | None = None,
+        workers: Mapping[str, Lookup] | None = None,
+    ) -> None:
+        """``workers`` are the queues of the worker clusters of MultiKueue by name."""
         self.rules = rules or Rules()
         self.caches = Caches(State(self.rules.controller.policy), WATCHED, self.rules.controller.reading)
         self.caches.started = True
         self.state = self.caches.state
         self.workloads: list[Workload] = []
+        self.raws: dict[Key, Raw] = {}
+        """The objects of the workloads."""
         self.warnings: list[str] = []
         self.checks: dict[str, Check] = {}
         """How AdmissionChecks decide, by name."""
-        self.admission = Context(self.rules.admission, cache_lookup(self.caches, Owners(self.caches)))
+        known = workers or {}
+
+        def workers_of(check: str) -> dict[str, Lookup | None]:
+            return {name: known.get(name) for name in self.dispatched.get(check, ())}
+
+        self.lookup = cache_lookup(self.caches, Owners(self.caches), workers_of)
+        self.admission = Context(self.rules.admission, self.lookup)
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
 
     def _fill(self, objects: list[Document]) -> None:
@@ -119,6 +142,7 @@ class World:
         resource = _PLAYED.get(kind)
         if kind == names.Kind.WORKLOAD:
             self.workloads.append(self.read(raw))
+            self.raws[self.workloads[-1].key] = raw
         elif kind == NAMESPACES.kind:
             self.namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
         elif resource is not None:
@@ -167,7 +191,17 @@ class World:
             namespace, self.state.namespaces.get(namespace, {}), selector, own=self.rules.controller.namespace
         )
 
-    def workload(self, kind: JobKind, job: Raw) -> Workload | priority.Missing:
+    @property
+    def dispatched(self) -> dict[str, tuple[str, ...]]:
+        """The worker clusters of each AdmissionCheck of MultiKueue, in the order of its MultiKueueConfig."""
+        found = {}
+        for raw in self.caches.stores[ADMISSION_CHECKS] if self.rules.controller.multikueue.enabled else ():
+            if conditions.is_ours(raw):
+                config = self.caches.parameters(raw, MULTIKUEUE_CONFIGS)
+                found[raw["metadata"]["name"]] = conditions.clusters_of(config)
+        return found
+
+    def workload(self, kind: JobKind, job: Raw) -> Raw | priority.Missing:
         """The Workload that the controller would make of a job, or the class without which it makes none."""
         pod_sets, of_pods = kind.pod_sets(job), kind.priority_class(job)
         asked = priority.of_job(meta.priority_class(job), pod_sets, self.caches.classes, of_pods=of_pods)
@@ -175,9 +209,9 @@ class World:
             return asked
         raw = workloads.manifest(kind, job, asked, self.rules.controller.copied)
         raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
-        return self.read(raw)
+        return raw
 
-    def workload_of_pods(self, kind: PodOwner, owner: Raw) -> Workload | Problem:
+    def workload_of_pods(self, kind: PodOwner, owner: Raw) -> Raw | Problem:
         """A Workload of the pods of an object, or why there is none."""
         templates = [({"spec": at(owner, (*slot.path, "spec")) or {}}, slot) for slot in kind.slots(owner)]
         pod_sets = [
@@ -189,7 +223,7 @@ class World:
         if isinstance(made, Problem):
             return made
         made.manifest["metadata"] |= {key: metadata[key] for key in ("uid", "creationTimestamp")}
-        return self.read(made.manifest)
+        return made.manifest
 
     def read(self, raw: Raw) -> Workload:
         """A Workload object."""

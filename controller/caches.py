@@ -28,6 +28,7 @@ from core.model.owner import Owner, owner
 from core.quota.active import ActiveCondition
 from core.state.state import State
 from core.wire import decode, pod_requests
+from core.wire.active import parameters_name
 from core.wire.decode import WorkloadContext
 from core.wire.resource_quotas import ResourceQuota
 from core.workload.priority import PriorityClasses, value_of
@@ -48,6 +49,7 @@ class Reading:
     reclaimable_pods: bool = True
     elastic_jobs: bool = True
     preemption_gates: bool = False
+    concurrent_admission: bool = False
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """The context in which Workloads are decoded with these rules of their namespace."""
@@ -58,6 +60,7 @@ class Reading:
             self.reclaimable_pods,
             self.elastic_jobs,
             self.preemption_gates,
+            self.concurrent_admission,
         )
 
 
@@ -230,6 +233,13 @@ class Caches:
             sorted(found, key=lambda raw: (raw["metadata"].get("creationTimestamp", ""), raw["metadata"]["uid"]))
         )
 
+    def variants_of(self, parent: Workload) -> list[Workload]:
+        """The variants of a Workload that is admitted through variants."""
+        found = self.workloads.by_index("owner", Owner(names.GROUP, names.Kind.WORKLOAD, *parent.key))
+        return [
+            value for raw in found if (value := self.get(key_of(raw))) is not None and value.variant_of == parent.uid
+        ]
+
     def job_objects(self, kind: JobKind, key: Key) -> tuple[Raw, ...]:
         """The objects of which the job with this key consists."""
         store = self.stores[kind.resource]
@@ -242,6 +252,12 @@ class Caches:
         """The objects of other kinds that belong to a job of this kind, by name."""
         found = (raw for served in kind.related for raw in self.stores[served].by_index(kind.framework, job))
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
+
+    def parameters(self, check: Raw, resource: Resource) -> Raw | None:
+        """The object of this resource that an AdmissionCheck refers to; None if there is none."""
+        name, wrong = parameters_name(check, resource.kind)
+        found: Raw | None = None if wrong else self.stores[resource].get(("", name))
+        return found
 
     def controlled(self, workload: Raw) -> bool:
         """Whether an existing job of a supported kind controls the Workload."""

@@ -14,7 +14,7 @@ from api.names import Annotation
 from api.objects import Resource, key_of
 from controller import resources
 from controller.caches import Caches
-from controller.indexes import check_names, flavor_names, leader_worker_set_of
+from controller.indexes import flavor_names, leader_worker_set_of
 from controller.jobs import JobReconciler
 from controller.mirror import QueueMirror
 from controller.multikueue.workloads import MultiKueue
@@ -32,6 +32,7 @@ from core.model import Key, Raw, StopPolicy
 from core.model.owner import Owner, owner
 from core.quota.tree import above
 from core.state.queue_status import shows
+from core.wire.active import check_names
 
 AT_ONCE = 200
 """So many objects are visited before other tasks may run."""
@@ -117,6 +118,7 @@ class Dispatcher:
             value = self.caches.get(key_of(raw))
             if value is not None and value.replaces is not None:
                 self.workloads.changed(value.replaces)
+                self._jobs_naming(value.replaces)
             key = Key(raw["metadata"]["namespace"], (raw.get("spec") or {}).get("queueName") or "")
             self._status_of_queues(key)
             admission = (raw.get("status") or {}).get("admission")
@@ -135,8 +137,12 @@ class Dispatcher:
             reconciler.changed(Key(by.namespace, by.name))
         if by is not None:
             self.jobs_below(by)
+        self._jobs_naming(key_of(raw))
+
+    def _jobs_naming(self, workload: Key) -> None:
+        """Queues the jobs that name a Workload."""
         for each in self.jobs.values():
-            for job in each.store.by_index("prebuilt", key_of(raw)):
+            for job in each.store.by_index("prebuilt", workload):
                 each.changed(each.kind.key(job))
 
     def jobs_below(self, by: Owner, levels: int = MOST_LEVELS) -> None:

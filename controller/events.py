@@ -16,8 +16,9 @@ from core.model import Key, Victim, Workload
 SCHEDULER: Final = "kueue-admission"
 WORKLOADS: Final = "kueue-workload-controller"
 PROVISIONING: Final = "kueue-provisioning-request-controller"
-"""The reporters of events, with Kueue's names: its scheduler, its controllers of Workloads and of ProvisioningRequests;
-for jobs see ``job_component``.
+VARIANTS: Final = "concurrent-admission-controller"
+"""The reporters of events, with Kueue's names: its scheduler, its controllers of Workloads, of ProvisioningRequests and
+of variants; for jobs see ``job_component``.
 """
 
 NORMAL: Final = "Normal"
@@ -122,6 +123,11 @@ def job_waits(cluster_queue: str, reason: str, message: str) -> Event:
     """On the Job: why it does not start yet; a warning where waiting alone will not help."""
     where = f"{WAITS} in ClusterQueue {cluster_queue}" if cluster_queue else WAITS
     return Event(WARNING if reason in _NEEDS_A_CHANGE else NORMAL, reason, f"{where}: {message}")
+
+
+def updated_checks(message: str) -> Event:
+    """On the Job, which has quota: what the admission checks say for which it waits."""
+    return Event(NORMAL, names.Event.UPDATED_ADMISSION_CHECK, message)
 
 
 def quota_reserved(cluster_queue: str, waited: float, considered: str = "") -> Event:

@@ -79,12 +79,6 @@ def flavor_names(raw: Raw) -> Iterable[str]:
     return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
 
 
-def check_names(raw: Raw) -> Iterable[str]:
-    """The AdmissionChecks that a ClusterQueue refers to."""
-    checks = ((raw.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-    return tuple(check["name"] for check in checks)
-
-
 def belongs_to(kind: JobKind, raw: Raw) -> Iterable[Key]:
     """The job of this kind that an object is part of."""
     name = kind.belongs_to(raw)

@@ -55,8 +55,9 @@ from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
-from core.model import Key, Raw
+from core.model import Key, Raw, Workload
 from core.quota.usage import holds_quota
+from core.variants.rules import running
 from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
@@ -192,11 +193,13 @@ class JobReconciler:
             above = self.managed.above(job)
         except NestingError as error:
             nested_wrongly = str(error)
+        workloads = self.caches.workloads_of(owner_of(self.kind, key))
         return Situation(
             kind=kind,
             job=job,
             now=self.clock(),
-            workloads=self.caches.workloads_of(owner_of(self.kind, key)),
+            workloads=workloads,
+            variants=self._variants(workloads) if self.settings.policy.concurrent_admission else {},
             decoded=self.caches.decoded,
             managed=self.managed.selects(job) and kind.covers(job, self.settings.frameworks) and not kind.skip(job),
             ancestor_admitted=self.managed.admitted(above.ancestor, key.namespace),
@@ -214,7 +217,20 @@ class JobReconciler:
             related=self.caches.related(self.kind, key),
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
+            successor=self._successor(Key(key.namespace, brought)) if brought else None,
         )
+
+    def _successor(self, workload: Key) -> Raw | None:
+        """The slice without owner that is to replace this one."""
+        found = self.caches.state.successor(workload)
+        return self.caches.workloads.get(found) if found is not None else None
+
+    def _variants(self, workloads: Iterable[Raw]) -> dict[Key, Workload]:
+        """The variants with which these Workloads run, by the key of their parent."""
+        values = (self.caches.get(key_of(raw)) for raw in workloads)
+        parents = [each for each in values if each is not None and each.parent]
+        found = ((each.key, running(each, self.caches.variants_of(each))) for each in parents)
+        return {key: variant for key, variant in found if variant is not None}
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
         """Lists the pods of a deleted job; the rules are called again immediately if there are none."""

@@ -22,6 +22,7 @@ from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE, Store
 from controller.kube.workqueue import WorkQueue
+from controller.refusals import Refusals
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import meta
@@ -32,7 +33,7 @@ from core.provisioning.config import Config
 from core.provisioning.rules import Situation
 from core.quota.checks import checks_of
 from core.wire import active
-from core.wire.active import parameters_name
+from core.wire.active import decided_by, parameters_name
 
 log = structlog.get_logger(__name__)
 
@@ -40,9 +41,7 @@ WORKERS = 5
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of an API server that does not take an object."""
 FAILURES = (400, 500)
-"""The status of a webhook that denies without a code, or fails. Its message may have a port or an id that differs each
-time, so it is reported once for each object: each report queues the Workload again.
-"""
+"""The status of a webhook that denies without a code, or fails."""
 AGAIN_SECONDS = 30.0
 """After this time a PodTemplate that could not be made is tried again."""
 
@@ -70,9 +69,9 @@ class Provisioning:
         self.clock = clock
         self.queue = WorkQueue[Key]("provisioning", longest_seconds=30.0)
         self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
+        self._refusals = Refusals(clock)
         self._cleans_up = settings.cleans_up_requests
         self._admission_checks = caches.stores[resources.ADMISSION_CHECKS]
-        self._configs = caches.stores[resources.PROVISIONING_REQUEST_CONFIGS]
         self._requests = caches.stores[resources.PROVISIONING_REQUESTS]
         self._templates = caches.stores[resources.POD_TEMPLATES]
 
@@ -104,13 +103,15 @@ class Provisioning:
         if old is not None and new is not None and old.get("spec") == new.get("spec"):
             self.checks.add(raw["metadata"]["name"])
             return
-        if any(each is not None and _is_ours(each) for each in (old, new)):
+        if any(each is not None and decided_by(each, PROVISIONING_REQUEST_CONTROLLER) for each in (old, new)):
             self.checks.add(raw["metadata"]["name"])
             self.caches.in_steps(self._each(partial(self._has, raw["metadata"]["name"])))
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         if new is not None:
             self.look_at(key_of(new))
+        elif old is not None:
+            self._refusals.forget(key_of(old))
 
     def look_at(self, key: Key) -> None:
         """Queues a Workload if it is one of those whose nodes are asked for."""
@@ -126,8 +127,9 @@ class Provisioning:
                 yield
 
     def _concerned(self, key: Key) -> bool:
-        """Whether a Workload has a check of this controller, or requests of one that it had."""
-        return bool(self._states(key)) or bool(self._owned(self._requests, resources.WORKLOADS, key))
+        """Whether a Workload has a check of this controller, or requests or PodTemplates of one that it had."""
+        stores = self._requests, self._templates
+        return bool(self._states(key)) or any(self._owned(store, resources.WORKLOADS, key) for store in stores)
 
     def _has(self, check: str, key: Key) -> bool:
         """Whether a Workload has this check."""
@@ -142,9 +144,10 @@ class Provisioning:
     async def reconcile_check(self, name: str) -> None:
         """Writes the condition Active of an AdmissionCheck."""
         raw = self._admission_checks.get(("", name))
-        if raw is None or not _is_ours(raw):
+        if raw is None or not decided_by(raw, PROVISIONING_REQUEST_CONTROLLER):
             return
-        found = config.of_check(raw, self._config(raw), served=self._served)
+        parameters = self.caches.parameters(raw, resources.PROVISIONING_REQUEST_CONFIGS)
+        found = config.of_check(raw, parameters, served=self._served)
         patch = active.patch(raw, found, self.clock())
         if patch is not None:
             with contextlib.suppress(NotFound):
@@ -200,7 +203,8 @@ class Provisioning:
                 assert_never(action)
 
     async def _create(self, s: Situation, resource: Resource, manifest: Raw, check: str) -> None:
-        """Creates an object; a refusal is reported on the check, and tried again with backoff.
+        """Creates an object; a refusal is reported on the check, and tried again with backoff. Its message may have a
+        port or an id that differs each time, and each report queues the Workload again.
 
         An object that exists but has not arrived by watch is not a refusal: a write of this process or of the one
         before was interrupted, and the object is used as soon as it arrives.
@@ -208,16 +212,18 @@ class Provisioning:
         try:
             await self.writer.create(resource, manifest)
         except ApiError as error:
-            name = manifest["metadata"]["name"]
-            reported = rules.refusal(resource.kind, name, "")
-            again = any(each.name == check and each.message.startswith(reported) for each in s.workload.checks)
-            if not isinstance(error, REFUSALS) and (again or error.status not in FAILURES):
+            if not isinstance(error, REFUSALS) and error.status not in FAILURES:
                 raise
-            known = self.caches.stores[resource].get((s.workload.key.namespace, name)) is not None
-            if known or not isinstance(error, AlreadyExists):
-                message = rules.refusal(resource.kind, name, error.message)
+            key, name = s.workload.key, manifest["metadata"]["name"]
+            known = self.caches.stores[resource].get((key.namespace, name)) is not None
+            message = rules.refusal(resource.kind, name, error.message)
+            if (known or not isinstance(error, AlreadyExists)) and (
+                self._refusals.due(key, (resource.kind, name, error.status, error.reason))
+                or not rules.is_reported(s, check, resource.kind, name)
+            ):
                 await self._report(s, message, rules.not_created(s, check, message))
             raise
+        self._refusals.forget(s.workload.key)
         self.queue.add(s.workload.key)
 
     async def _report(self, s: Situation, message: str, patch: Raw | None) -> None:
@@ -245,7 +251,7 @@ class Provisioning:
             workload=workload,
             raw=raw,
             checks={state.name: self._config_of(state.name) for state in self._states(key)},
-            requests=tuple(each for each in own if _controls(workload.uid, each)),
+            requests=tuple(each for each in own if meta.controller_uid(each) == workload.uid),
             template=lambda name: self._templates.get((key.namespace, name)),
             own_templates=self._owned(self._templates, resources.WORKLOADS, key),
             exists=lambda reference: self._exists(key.namespace, reference),
@@ -272,18 +278,7 @@ class Provisioning:
     def _config_of(self, check: str) -> Config | None:
         """The config of a check; None if it is missing, or there are no ProvisioningRequests."""
         raw = self._admission_checks.get(("", check))
-        found = self._config(raw) if raw is not None and self._served else None
+        if raw is None or not self._served:
+            return None
+        found = self.caches.parameters(raw, resources.PROVISIONING_REQUEST_CONFIGS)
         return config.read(found) if found is not None else None
-
-    def _config(self, check: Raw) -> Raw | None:
-        name, wrong = parameters_name(check, names.Kind.PROVISIONING_REQUEST_CONFIG)
-        return None if wrong else self._configs.get(("", name))
-
-
-def _is_ours(check: Raw) -> bool:
-    return bool((check.get("spec") or {}).get("controllerName") == PROVISIONING_REQUEST_CONTROLLER)
-
-
-def _controls(uid: str, raw: Raw) -> bool:
-    reference = meta.controller(raw)
-    return reference is not None and reference["uid"] == uid

@@ -88,7 +88,8 @@ def template() -> str:
     """The chart's template of these rules: those of a kind of job are there if it is enabled, those that only a setting
     needs if it is set.
     """
-    text = HEAD + _lines(rules(WATCHED)) + _lines(unwatched())
+    text = HEAD + _lines(rules(row for row in WATCHED if not row.multikueue)) + _lines(unwatched())
+    text += _if(MULTIKUEUE, rules(row for row in WATCHED if row.multikueue))
     text += _if(ELASTIC, [_rule(*UNGATED)]) + _if(OWN_CERTIFICATE, [DEFINITIONS])
     for kind in kinds.ALL:
         text += _if(kind.enabled_in_helm, rules(rows([kind])[len(WATCHED) :]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 
 import structlog
@@ -21,7 +21,7 @@ from controller import families, resources
 from controller.caches import Caches
 from controller.custom_labels import CustomLabels
 from controller.dispatch import Dispatcher
-from controller.events import PROVISIONING, SCHEDULER, WORKLOADS, Events, job_component
+from controller.events import PROVISIONING, SCHEDULER, VARIANTS, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
@@ -43,10 +43,13 @@ from controller.scheduler import Scheduler
 from controller.series import Series
 from controller.settings import Settings
 from controller.usage import UsageSampler
+from controller.variants import Variants
 from controller.waiting import WaitEvents
 from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
+from core.jobs.external import External
+from core.jobs.kind import JobKind
 from core.jobs.kinds import enabled_kinds
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.matching.placement import matches
@@ -85,7 +88,8 @@ class Controller:
         self.leading = asyncio.Event()
         kinds = enabled_kinds(self.settings.frameworks)
         owners = [each for each in GROUP_OWNERS if each.framework in self.settings.frameworks]
-        self._rows = rows(kinds, owners)
+        externals = self._externals(kinds)
+        self._rows = rows(kinds, owners, externals)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
         self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
         self.caches.in_steps = self._long.put_nowait
@@ -115,6 +119,11 @@ class Controller:
             hidden=hidden,
         )
         self._series = Series(self.caches, self.metrics)
+        federated = self.settings.multikueue.enabled
+        followed = [row for row in self._rows if federated or not row.multikueue]
+        for row in self._rows:
+            if row not in followed:  # known to be empty: nothing waits for its first list
+                self.caches.stores[row.resource].replace([], "")
         self.reflectors = [
             Reflector(
                 client,
@@ -124,7 +133,7 @@ class Controller:
                 optional=row.optional,
                 on_served=partial(self._served, row.resource),
             )
-            for row in self._rows
+            for row in followed
         ]
         self.budget = Budget(client.pressure, crowded=lambda: client.precedence.crowded)
         self._recorder = Recorder(client, budget=self.budget)
@@ -141,9 +150,12 @@ class Controller:
         self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
-        self.multikueue = MultiKueue(self.caches, writer, client, told, self.metrics, self.settings)
+        self.multikueue = MultiKueue(
+            self.caches, writer, client, told, self.metrics, self.settings, externals=externals
+        )
         told = Events(self._recorder, PROVISIONING)
         self.provisioning = Provisioning(self.caches, writer, told, self.settings)
+        self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS))
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
         self.jobs = [
@@ -186,6 +198,13 @@ class Controller:
             self.provisioning,
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
+
+    def _externals(self, kinds: Iterable[JobKind]) -> list[External]:
+        """The kinds of other vendors that may run in worker clusters, without those that are queued here."""
+        queued = {(kind.group, kind.kind) for kind in kinds}
+        multikueue = self.settings.multikueue
+        found = map(External, multikueue.externals if multikueue.enabled else ())
+        return [each for each in found if (each.group, each.kind) not in queued]
 
     @property
     def complaint(self) -> str:
@@ -293,6 +312,10 @@ class Controller:
             await asyncio.sleep(0)
         for _ in self.waiting.everything():
             await asyncio.sleep(0)
+        if self.settings.policy.concurrent_admission:
+            self.variants.connect()
+            for _ in self.variants.everything():
+                await asyncio.sleep(0)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run(), name="events")
             group.create_task(self.scheduler.run(), name="scheduler")
@@ -302,6 +325,8 @@ class Controller:
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.provisioning.run(), name="provisioning")
+            if self.settings.policy.concurrent_admission:
+                group.create_task(self.variants.run(), name="variants")
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
             for owners in self.pod_owners:

@@ -336,9 +336,14 @@ class Scheduler:
         ended = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)
         if workload.uid != victim.workload.uid or workload.admission is None or ended:
             return None
-        after = transitions.preempted(workload, victim.reason, victim.message, self.clock())
+        migrates = victim.reason == names.EvictedReason.FLAVOR_MIGRATION
+        change = transitions.evicted if migrates else transitions.preempted
+        after = change(workload, victim.reason, victim.message, self.clock())
 
         def tell() -> None:
+            if migrates:
+                self._event(workload, events.evicted(victim.reason, victim.message))
+                return
             log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)
             self._event(workload, events.evicted_by_preemption(victim))
             self._event(workload, events.preempted(victim, preemptor.workload))

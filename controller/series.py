@@ -35,7 +35,7 @@ class Series:
         self.caches.cohorts.listen(partial(self._gone, COHORT))
 
     def _workload(self, old: Workload | None, new: Workload | None) -> None:
-        if old is None or new is None:
+        if old is None or new is None or new.parent:  # its variants are counted
             return
         for milestone in milestones(old, new, self.clock()):
             self.metrics.happened(new, milestone)

@@ -39,7 +39,7 @@ class LeaderElection:
 @dataclass(frozen=True, slots=True)
 class MultiKueueSettings:
     """The section ``multiKueue``. ``gc_interval`` is in seconds, 0 collects nothing; ``any_path`` is whether kubeconfig
-    files may be anywhere.
+    files may be anywhere. ``externals`` are kinds of other vendors, as Kind.version.group.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -48,6 +48,7 @@ class MultiKueueSettings:
     enabled: bool = True
     profiles: tuple[Provider, ...] | None = None
     automates_quota: bool = False
+    externals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
             elastic_jobs=enabled("ElasticJobsViaWorkloadSlices", gates),
             preemption_gates=enabled("ConcurrentAdmission", gates)
             or enabled("MultiKueueOrchestratedPreemption", gates),
+            concurrent_admission=enabled("ConcurrentAdmission", gates),
         ),
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),
@@ -145,6 +147,9 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
         any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),
         enabled=enabled("MultiKueue", gates),
         automates_quota=enabled("MultiKueueManagerQuotaAutomation", gates),
+        externals=tuple(each.name for each in section.external_frameworks)
+        if enabled("MultiKueueAdaptersForCustomJobs", gates)
+        else (),
         profiles=_providers(section.cluster_profile) if enabled("MultiKueueClusterProfile", gates) else None,
     )
 
@@ -213,6 +218,7 @@ def _policy(configuration: Configuration) -> SchedulingPolicy:
         preempt_within_nominal=enabled("FairSharingPreemptWithinNominal", gates),
         prioritize_non_borrowing=enabled("FairSharingPrioritizeNonBorrowing", gates),
         prioritize_preemptors=enabled("PrioritizePreemptorWorkloads", gates),
+        concurrent_admission=enabled("ConcurrentAdmission", gates),
         partial_admission=enabled("PartialAdmission", gates),
         recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
         requeue_by_eviction=waiting is None or waiting.requeuing_strategy.timestamp == "Eviction",

@@ -34,7 +34,7 @@ class Tallies:
 
     def _count(self, workload: Workload, difference: int) -> None:
         queue = local_queue_of(workload)
-        if workload.holds(Condition.FINISHED):
+        if workload.holds(Condition.FINISHED) and not workload.variant_of:
             self.finished[queue] += difference
             if not self.finished[queue]:
                 del self.finished[queue]

@@ -1,4 +1,4 @@
-"""Emits an event on a Job when it starts to wait, and when the reason changes.
+"""Emits an event on a Job when it starts to wait for quota or admission checks, and when the reason changes.
 
 Separate from the scheduler, which writes the status of workloads that it decided: behind a workload that did not fit
 there are others that are never decided, and as in Kueue their status has no reason. These events are for people and
@@ -23,6 +23,7 @@ from controller.caches import Caches
 from controller.events import Recorder
 from core.jobs.kind import JobKind
 from core.model import Key, Raw, Workload
+from core.quota.checks import awaited
 from core.state.queue_status import why_waiting
 
 SETTLE_SECONDS = 1.0
@@ -39,7 +40,7 @@ LOOKS_AT_ONCE = 100
 
 
 class _Told(NamedTuple):
-    """The last event of a Job, and its time."""
+    """The last event of a Job, and its time. ``reason`` is the message where it waits for admission checks."""
 
     reason: str
     at: float
@@ -133,7 +134,8 @@ class WaitEvents:
 
     def _changed(self, old: Raw | None, new: Raw | None) -> None:
         key = key_of(new or old or {})
-        if new is None or (new.get("status") or {}).get("admission"):
+        status = (new or {}).get("status") or {}
+        if new is None or (status.get("admission") and not status.get("admissionChecks")):
             for known in (self._later, self._again, self._news, self._told):
                 known.pop(key, None)
             return
@@ -145,28 +147,41 @@ class WaitEvents:
     def _tell(self, key: Key, now: float) -> bool:
         """Emits the event why the workload waits, unless the Job has it; returns whether there was a reason."""
         workload, raw = self.caches.get(key), self.caches.workloads.get(key)
-        if workload is None or raw is None or not _pending(workload):
+        checks = awaited(workload) if workload is not None else ""
+        if workload is None or raw is None or not (checks or _pending(workload)):
             self._told.pop(key, None)
             return False
+        if checks:
+            return self._news_of(key, checks, now) and self._tell_job(key, raw, events.updated_checks(checks))
         state = self.caches.state
         reason, message = ("", "") if state.assumed(key) else why_waiting(state, workload)
         if not reason:
             if state.assumed(key) or state.pending.where(key) is not None:
                 self._again[key] = now + AGAIN_SECONDS
             return False
+        if not self._news_of(key, reason, now):
+            return False
+        self._tell_job(key, raw, events.job_waits(state.pending.where(key) or "", reason, message))
+        if workload.condition(names.Condition.QUOTA_RESERVED) is None:
+            self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))
+        return True
+
+    def _news_of(self, key: Key, reason: str, now: float) -> bool:
+        """Whether a Job was not told this yet; from now on it is."""
         known = self._told.get(key)
         if known is not None and known.reason == reason:
             return False
         self._told[key] = _Told(reason, now)
         self._told.move_to_end(key)
+        return True
+
+    def _tell_job(self, key: Key, raw: Raw, event: events.Event) -> bool:
+        """Emits an event on the job of a Workload; returns whether it has one."""
         job = self._job(raw)
         if job is not None:
             resource, name, uid = job
-            event = events.job_waits(state.pending.where(key) or "", reason, message)
             self.recorder.tell(resource, Key(key.namespace, name), uid, event)
-        if workload.condition(names.Condition.QUOTA_RESERVED) is None:
-            self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))
-        return True
+        return job is not None
 
     def _job(self, raw: Raw) -> tuple[Resource, str, str] | None:
         """Returns the resource, name and uid of the supported job that controls a Workload."""

@@ -20,12 +20,14 @@ from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
 from core.jobs import meta
+from core.jobs.external import External
 from core.jobs.kind import JobKind
 from core.jobs.kinds import POD
 from core.jobs.pod_owners import PodOwner
 from core.model import Key, Labels, Raw
 from core.state.state import State
 from core.wire import decode, pod_requests, resource_quotas
+from core.wire.active import check_names
 from core.workload import priority
 
 T = TypeVar("T")
@@ -40,13 +42,14 @@ class Watched(Cached):
     watch, by subresource ('' is the object itself).
 
     ``read_anew``: a new leader lists it by quorum read before its first cycle, because cycles depend on it. ``played``:
-    ``simulate`` reads objects of it from files.
+    ``simulate`` reads objects of it from files. ``multikueue``: it is watched only if MultiKueue is enabled.
     """
 
     wakes: Wake | None = None
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read_anew: bool = False
     played: bool = True
+    multikueue: bool = False
 
 
 def labels_of(raw: Raw) -> Labels:
@@ -118,11 +121,12 @@ WATCHED: tuple[Watched, ...] = (
         gets_finalizer=True,
         writes={"": ("patch",), STATUS: ("patch",)},
     ),
-    Watched(resource=resources.MULTIKUEUE_CONFIGS, optional=True, wakes=Dispatcher.multikueue_config),
+    Watched(resource=resources.MULTIKUEUE_CONFIGS, optional=True, wakes=Dispatcher.multikueue_config, multikueue=True),
     Watched(
         resource=resources.MULTIKUEUE_CLUSTERS,
         optional=True,
         wakes=Dispatcher.multikueue_cluster,
+        multikueue=True,
         writes={STATUS: ("patch",)},
     ),
     Watched(
@@ -154,7 +158,7 @@ WATCHED: tuple[Watched, ...] = (
     ),
     Watched(
         resource=resources.CLUSTER_QUEUES,
-        indexes={"cohort": indexes.cohort_of, "flavor": indexes.flavor_names, "check": indexes.check_names},
+        indexes={"cohort": indexes.cohort_of, "flavor": indexes.flavor_names, "check": check_names},
         enters=by_name(State.set_cluster_queue, decode.cluster_queue),
         wakes=Dispatcher.cluster_queue,
         status=queues.cluster_queue_status,
@@ -257,6 +261,11 @@ def of_pod_owner(kind: PodOwner) -> Watched:
     )
 
 
+def of_external(kind: External) -> Watched:
+    """Returns the row of a kind of another vendor; nothing waits for it. Only MultiKueue reads it."""
+    return Watched(resource=kind.resource, optional=True, awaited=False, played=False)
+
+
 def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     """Returns the row of a kind that is not queued itself, whose objects belong to jobs of these kinds."""
     return Watched(
@@ -268,7 +277,9 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     )
 
 
-def rows(kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = ()) -> tuple[Watched, ...]:
+def rows(
+    kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = (), externals: Iterable[External] = ()
+) -> tuple[Watched, ...]:
     """Returns the table with a row for each of these kinds of jobs, and for the kinds of which their jobs consist."""
     kinds = tuple(kinds)
     queued = [kind.resource for kind in kinds]
@@ -278,6 +289,7 @@ def rows(kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = ()) -> tuple
         *map(of_pod_owner, pod_owners),
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
+        *map(of_external, externals),
     )
 
 

@@ -125,6 +125,35 @@ PROMTOOL = Module(
     tags="remove_all_sd",  # without the clients of all clouds, which service discovery needs
 )
 KIND = Module("kind", MODULES / "kind", (Tool("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),), minutes=1)
+_KUBECONFORM = "github.com/yannh/kubeconform"
+_PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
+_PROMETHEUS_CRDS = "example/prometheus-operator-crd/monitoring.coreos.com"
+_CERT_MANAGER = "github.com/cert-manager/cert-manager"
+KUBECONFORM = Module(
+    "kubeconform",
+    MODULES / "kubeconform",
+    (Tool("kubeconform", f"{_KUBECONFORM}/cmd/kubeconform", _KUBECONFORM),),
+    minutes=1,
+    manifests=(
+        Manifest("swagger.json", _KUBERNETES, "api/openapi-spec/swagger.json"),
+        *(
+            Manifest(f"{each}.yaml", _PROMETHEUS_OPERATOR, f"{_PROMETHEUS_CRDS}_{each}.yaml")
+            for each in ("servicemonitors", "prometheusrules")
+        ),
+        *(
+            Manifest(f"{each}.yaml", _CERT_MANAGER, f"deploy/crds/cert-manager.io_{each}.yaml")
+            for each in ("certificates", "certificaterequests", "issuers", "clusterissuers")
+        ),
+    ),
+)
+"""With what it compares: the schemas of Kubernetes, and of the kinds of the Prometheus operator and cert-manager."""
+CERT_MANAGER = Module(
+    "cert-manager",
+    MODULES / "certmanager",
+    (Tool("cert-manager", "seiretsu.dev/devcluster/tools/certmanager", _CERT_MANAGER),),
+    minutes=5,
+)
+"""Its controllers and its CA injector in one program of our own, `main.go`: their own ones cannot be required."""
 _JOBSET = "sigs.k8s.io/jobset"
 _MPI = "github.com/kubeflow/mpi-operator"
 _TRAINING = "github.com/kubeflow/training-operator"
@@ -196,7 +225,19 @@ AUTOSCALER = Module(
     manifests=_crds(_AUTOSCALER, "config/crd", "autoscaling.x-k8s.io", "provisioningrequests"),
 )
 """As cluster-autoscaler publishes it; its program has a stand-in in the tests."""
-ALL = (CONTROL_PLANE, HELM, HELM3, PROMTOOL, KIND, OPERATORS, KUBERAY, SPARK, AUTOSCALER)
+ALL = (
+    CONTROL_PLANE,
+    HELM,
+    HELM3,
+    PROMTOOL,
+    KUBECONFORM,
+    CERT_MANAGER,
+    KIND,
+    OPERATORS,
+    KUBERAY,
+    SPARK,
+    AUTOSCALER,
+)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
@@ -226,8 +267,8 @@ def stamps(tool: Tool, directory: Path) -> dict[str, str]:
 def module_hash(module: Module) -> str:
     """Everything that decides the programs of a module: pinned sources, packages, stamps, tags, platform."""
     digest = hashlib.sha256()
-    for file in ("go.mod", "go.sum"):
-        digest.update((module.directory / file).read_bytes())
+    for file in (module.directory / "go.mod", module.directory / "go.sum", *sorted(module.directory.glob("*.go"))):
+        digest.update(file.read_bytes())
     for tool in module.tools:
         digest.update(repr(tool).encode())
     for manifest in module.manifests:

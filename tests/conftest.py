@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.effort import cases
+from tests.effort import LONG, cases
 
 if TYPE_CHECKING:
     from devcluster.controlplane import ControlPlane
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=cases(50, 1_000))
 settings.load_profile("suite")
 
+
+# Hundreds of programs are started: those in Go collect garbage less often, those in Python are compiled once.
+os.environ.setdefault("GOGC", "400")
+os.environ.setdefault("GOMEMLIMIT", "700MiB")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+collect_ignore = [] if LONG else ["cluster/test_cert_manager.py"]
+"""Only in `make test-long`: the program that it needs takes minutes to build."""
 
 LONGEST = ("kinds_life", "life", "crash", "pods", "documented_manifests", "scenarios", "life_of_queues", "demo")
 """The modules in tests/cluster that take longest. The last modules should be short: few others run beside them."""

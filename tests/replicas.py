@@ -24,7 +24,7 @@ from controller.kube.errors import NotFound
 from tests.app.http import Wire, get
 from tests.effort import cases
 from tests.eventually import eventually
-from tests.faults import FaultProxy, proxied
+from tests.faults import FaultProxy, Request, proxied
 from tests.serving import Served
 from tests.write_points import Killer
 from webhook.configurations import Endpoint, Options, mutating, validating
@@ -40,6 +40,8 @@ metrics: {{bindAddress: '{metrics}'}}
 QUICK, QUICK_DEADLINE = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s", 6.0
 """As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
 ENDPOINT_DELAY = 0.5
+UNANSWERED = 3
+"""So many probes in a row without an answer make a replica unready, as for kubelet; a refusal does so at once."""
 LAME_DUCK_SECONDS = cases(4, 10)
 """For how long a replica serves on after SIGTERM: with many tests at once on a machine, and in the chart."""
 
@@ -58,13 +60,27 @@ class Balancer:
         self.ready: list[Address] = []
         self._turn = 0
         self._open: set[asyncio.StreamWriter] = set()
+        self._unanswered: dict[Served, int] = {}
 
     async def watch(self) -> None:
-        """Follow readiness, late."""
+        """Follow readiness, late. All are asked at once: how late must not depend on how many there are."""
         while True:
-            now = [one.address for one in self.replicas if "ready" in one.lines and await _is_ready(one)]
+            asked = [one for one in self.replicas if "ready" in one.lines]
+            ready = await asyncio.gather(*(self._is_ready(one) for one in asked))
             await asyncio.sleep(ENDPOINT_DELAY)
-            self.ready = now
+            self.ready = [one.address for one, yes in zip(asked, ready, strict=True) if yes]
+
+    async def _is_ready(self, replica: Served) -> bool:
+        try:
+            async with asyncio.timeout(2), Wire(replica.address, ANYBODY) as wire:
+                yes = (await wire.call(get("/readyz"))).status == 200
+        except TimeoutError:
+            self._unanswered[replica] = self._unanswered.get(replica, 0) + 1
+            return replica.address in self.ready and self._unanswered[replica] < UNANSWERED
+        except OSError:
+            yes = False
+        self._unanswered[replica] = 0
+        return yes
 
     async def splice(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of the API server."""
@@ -100,18 +116,11 @@ ANYBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 ANYBODY.check_hostname, ANYBODY.verify_mode = False, ssl.CERT_NONE
 
 
-async def _is_ready(replica: Served) -> bool:
-    try:
-        async with asyncio.timeout(2), Wire(replica.address, ANYBODY) as wire:
-            return (await wire.call(get("/readyz"))).status == 200
-    except (OSError, TimeoutError):
-        return False
-
-
 @asynccontextmanager
-async def balanced() -> AsyncIterator[tuple[Balancer, int]]:
+async def balanced(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tuple[Balancer, int]]:
+    """A balancer that listens, and its port; its replicas are killed at the end."""
     balancer = Balancer()
-    server = await asyncio.start_server(balancer.splice, "127.0.0.1", 0)
+    server = await asyncio.start_server(balancer.splice, host, port)
     watching = asyncio.create_task(balancer.watch())
     try:
         yield balancer, server.sockets[0].getsockname()[1]
@@ -156,6 +165,15 @@ async def release(client: Client) -> None:
     """Delete the lease: the next leader need not wait until it ends."""
     with contextlib.suppress(NotFound):
         await client.delete(LEASES, "rollout", "default")
+
+
+OF_ALL = ("/leases", "reviews", "/secrets", "webhookconfigurations", "/customresourcedefinitions", "/apiservices")
+"""Every replica tries to get the lease, asks who calls, and keeps its certificates and configurations in order."""
+
+
+def of_the_leader(request: Request) -> bool:
+    """Whether a request changes something that the leader alone may change."""
+    return request.method != "GET" and not any(part in request.path for part in OF_ALL)
 
 
 class Candidate:

@@ -11,6 +11,7 @@ from cli.worker_clusters import rights
 from controller import resources
 from controller.multikueue.survey import SURVEYED
 from core.jobs.kinds import KINDS
+from core.jobs.mirrored_owners import MIRRORED_OWNERS
 
 ROLE = Path(__file__).parents[1] / "examples" / "multikueue" / "worker.yaml"
 Right = tuple[str, str, str]
@@ -33,7 +34,8 @@ def test_the_account_has_the_rights_that_are_used_and_no_others() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    written = [resources.WORKLOADS, *(kind.resource for kind in KINDS.values() if kind.elsewhere)]
+    kinds = (*(kind for kind in KINDS.values() if kind.elsewhere), *MIRRORED_OWNERS)
+    written = [resources.WORKLOADS, *(kind.resource for kind in kinds)]
     wanted = {right for resource in written for right in needed(resource)}
     wanted |= {(each.group, each.plural, verb) for each in SURVEYED for verb in ("list", "watch")}
     assert granted == wanted

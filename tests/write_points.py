@@ -151,7 +151,9 @@ WORKER_POINTS: Mapping[str, Matches] = {
 }
 """Its writes in a worker cluster."""
 SELDOM = frozenset({"open the preemption gate", "change the job"})
-"""Points where the manager is not killed: one needs a feature gate that is off by default, the other a RayService."""
+"""Points where the manager is not killed: one needs a feature gate that is off by default, the other a RayService or an
+elastic job.
+"""
 HERE: Mapping[here.Why, str] = {
     "nominate": "nominate",
     "admit": "choose the worker",
@@ -212,6 +214,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/provisioning.py:Provisioning._report": PROVISIONING,
     "controller/provisioning.py:Provisioning._write": PROVISIONING,
     "controller/provisioning.py:Provisioning.reconcile_check": PROVISIONING,
+    "controller/variants.py:Variants._apply": "concurrent admission, off by default: tests/controller/test_variants.py",
     "controller/workloads.py:WorkloadReconciler._apply": "deletes finished Workloads when their retention has ended",
 }
 """The points that each function writes, or why the leader is not killed there."""

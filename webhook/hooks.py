@@ -16,9 +16,10 @@ from typing import Final, Literal
 
 from api import names
 from api.names import Kind, Resource
+from api.structural import Form
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
-from core.jobs.pod_owners import POD_OWNERS, PodOwner
+from core.jobs.pod_owners import FORM, POD_OWNERS, PodOwner
 from webhook import advice, jobs, kinds, pod_owners, strangers
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
@@ -51,7 +52,8 @@ class Reach(enum.Enum):
 class Hook:
     """One webhook. ``job_kind`` and ``framework`` must be enabled for it, and ``instead_of`` must not be;
     ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows; if it
-    fails, the request is allowed all the same.
+    fails, the request is allowed all the same. ``form`` is the schema that an object must still have when the handler's
+    patch is applied to it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Hook:
     handler: Handler
     failure_policy: FailurePolicy = "Fail"
     advice: Handler | None = None
+    form: Form = kinds.FORM
     job_kind: JobKind | None = None
     framework: str = ""
     instead_of: str = ""
@@ -99,6 +102,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
+        form=kind.form,
         job_kind=kind,
     )
     unqueued = replace(
@@ -211,6 +215,7 @@ def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
         kind=owner.resource.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(pod_owners.mutate, owner),
+        form=FORM,
         framework=owner.framework,
     )
     unqueued = replace(

@@ -16,7 +16,7 @@ from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 
-_FORM: Final = Form(fields(metadata=METADATA))
+FORM: Final = Form(fields(metadata=METADATA))
 _PARTIAL: Final = Form(fields(spec=fields(podSets=list_of(fields(minCount=INTEGER)))))
 
 
@@ -25,7 +25,7 @@ def keep_while_in_use(request: Request, context: Context) -> Response:
     if request.operation != "CREATE":
         return allow()
     created = request.new()
-    errors = _FORM.errors(created)
+    errors = FORM.errors(created)
     if errors:
         return bad_request("; ".join(map(str, errors)))
     return allow(patch=patch.append(created, ("metadata", "finalizers"), Finalizer.RESOURCE_IN_USE))
@@ -48,7 +48,7 @@ def drop_min_counts(request: Request, context: Context) -> Response:
 
 def malformed(raw: Raw) -> str:
     """Returns the error of the metadata that every object has, as a sentence; empty if there is none."""
-    errors = _FORM.errors(raw) if raw.get("metadata") else [required("metadata")]
+    errors = FORM.errors(raw) if raw.get("metadata") else [required("metadata")]
     return "; ".join(map(str, errors))
 
 
@@ -77,6 +77,6 @@ def _errors(old: Raw | None, new: Raw, gates: Gates) -> list[FieldError]:
         return rules.create_rules(new, gates) if old is None else rules.update_rules(old, new, gates)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
         for found in (new,) if old is None else (new, old):
-            if errors := _FORM.errors(found) or rules.create(found, gates):
+            if errors := FORM.errors(found) or rules.create(found, gates):
                 return errors
         return [] if old is None else rules.update(old, new, gates)

@@ -24,8 +24,10 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MAX_UID: Final = 253
 MAX_WARNINGS: Final = 5
 MAX_WARNING: Final = 120
-MAX_MESSAGE: Final = 4096
-"""Kueue has no limit; objects can have long lists of errors, which should not fill a terminal."""
+MAX_MESSAGE: Final = 1024
+"""Kueue has no limit; objects can have long lists of errors, which should not fill a terminal. ``details.causes`` has
+each error with its field.
+"""
 
 
 class BadReviewError(ValueError):

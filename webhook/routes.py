@@ -12,7 +12,10 @@ from typing import Final, TypeAlias
 import structlog
 
 from api import validate
+from core.model import Raw
+from webhook import patch
 from webhook.hooks import HOOKS, Hook
+from webhook.patch import PatchError
 from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
 from webhook.settings import Context
 
@@ -79,6 +82,8 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     own = context.for_one()
     try:
         response = hook.handler(request, own)
+        if response.patch:
+            _check_patch(hook, request.new(), response)
     except Exception:
         _failed("admission", hook, request)
         return _INTERNAL if hook.failure_policy == "Fail" else allow()
@@ -89,6 +94,24 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     except Exception:
         _failed("advice", hook, request)
         return response
+
+
+def _check_patch(hook: Hook, sent: Raw, response: Response) -> None:
+    """Raises PatchError for a patch that does not apply to the object, or whose result is another object or malformed.
+
+    The API server refuses the user's object for such a patch, even where it may skip the hook (``Ignore``).
+    """
+    patched = patch.apply(sent, response.patch)
+    if errors := hook.form.errors(patched):
+        raise PatchError("; ".join(map(str, errors)))
+    before, after = _identity(sent), _identity(patched)
+    if before != after:
+        raise PatchError(f"the patch of {before} makes it {after}")
+
+
+def _identity(raw: Raw) -> tuple[object, ...]:
+    read = (raw.get("metadata") or {}).get
+    return raw.get("apiVersion"), raw.get("kind"), read("namespace"), read("name"), read("generateName"), read("uid")
 
 
 def _failed(what: str, hook: Hook, request: Request) -> None:

@@ -244,15 +244,18 @@ def _suggestion(name: str, known: Collection[str]) -> str:
 
 
 def _gates(asked: Mapping[str, bool]) -> tuple[dict[str, bool], list[FieldError], list[str]]:
-    """All gates; switching a locked one is an error, an unknown one a warning: a newer Kueue's file still starts."""
+    """Returns all gates. An unknown one is an error, as in Kueue: a typo would leave the gate at its default.
+
+    So is a locked one that is switched; one of an earlier release of Kueue causes a warning.
+    """
     gates = dict(feature_gates.DEFAULTS)
     errors, warnings = [], []
     for name, value in asked.items():
         path = f"featureGates.{name}"
-        if name not in gates:
-            told = "is no gate any more" if feature_gates.is_removed(name) else "unknown feature gate"
-            hint = "" if feature_gates.is_removed(name) else _suggestion(name, gates)
-            warnings.append(f"{path}: {told}, ignored{hint}")
+        if feature_gates.is_removed(name):
+            warnings.append(f"{path}: is no gate any more, ignored")
+        elif name not in gates:
+            errors.append(forbidden(path, f"unknown feature gate{_suggestion(name, gates)}"))
         elif feature_gates.is_locked(name) and value is not gates[name]:
             locked = str(gates[name]).lower()
             errors.append(invalid(path, value, f"cannot set feature gate {name}, feature is locked to {locked}"))

@@ -14,17 +14,23 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import yaml
 
 from api.objects import Raw
 from controller.kube import command
 from controller.kube.errors import Unreachable
+from core.wire.timestamps import maybe_epoch
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFE_SECONDS = 60.0
 PLUGIN_LIFE_SECONDS = 300.0
+"""How long the credentials of a plugin are used if it gives no end of them."""
+LEAST_LIFE_SECONDS = 10.0
+"""A plugin whose clock is wrong, or that gives credentials that have ended, is run no more often than this, and after a
+401.
+"""
 
 
 class ConfigError(Exception):
@@ -71,33 +77,42 @@ class FileToken:
         return self._header
 
 
+class Renewed(NamedTuple):
+    """The header that a plugin gives, and for how many seconds it is used."""
+
+    header: str | None
+    seconds: float = PLUGIN_LIFE_SECONDS
+
+
 @dataclass(slots=True)
 class PluginCredentials:
-    """What the ``exec`` or ``auth-provider`` plugin of a kubeconfig user gives: ``renew`` returns the header."""
+    """What the ``exec`` or ``auth-provider`` plugin of a kubeconfig user gives: ``renew`` runs it."""
 
-    renew: Callable[[], Awaitable[str | None]]
+    renew: Callable[[], Awaitable[Renewed]]
     clock: Callable[[], float] = time.monotonic
     _header: str | None = None
     _read_at: float = float("-inf")
+    _ends_at: float = float("-inf")
     _failed_at: float = float("-inf")
     _failure: str = ""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def authorization(self, *, fresh: bool = False) -> str | None:
-        """Returns the plugin's token, which is renewed after a 401 and every five minutes. Raises ``Unreachable`` if
-        the plugin fails; requests that waited for the same run share its result.
+        """Returns the plugin's token, which is renewed when it ends and after a 401. Raises ``Unreachable`` if the
+        plugin fails; requests that waited for the same run share its result.
         """
         asked = self.clock()
         async with self._lock:
             if asked < self._failed_at:
                 raise Unreachable(0, "Credentials", self._failure)
-            if asked - self._read_at >= PLUGIN_LIFE_SECONDS or (fresh and asked >= self._read_at):
+            if asked >= self._ends_at or (fresh and asked >= self._read_at):
                 try:
-                    self._header = await self.renew()
+                    self._header, seconds = await self.renew()
                 except Exception as error:
                     self._failed_at, self._failure = self.clock(), f"no credentials: {error or type(error).__name__}"
                     raise Unreachable(0, "Credentials", self._failure) from error
                 self._read_at = self.clock()
+                self._ends_at = self._read_at + max(seconds, LEAST_LIFE_SECONDS)
             return self._header
 
 
@@ -255,7 +270,7 @@ def _credentials(
     return StaticCredentials()
 
 
-async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl.SSLContext | None) -> str | None:
+async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl.SSLContext | None) -> Renewed:
     """Runs the ``exec`` command of a user. A certificate that it prints is added to ``tls``."""
     told = command.cluster_info(cluster, origin.parent) | ({"config": run["config"]} if run.get("config") else {})
     found = await command.credential(run, told, home.parent)
@@ -264,10 +279,11 @@ async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl
         raise command.CommandError(f"{run['command']}: printed no token, and no certificate with its key")
     if certificate and key and tls is not None:
         _load_certificate(tls, None, None, certificate.encode(), key.encode())
-    return f"Bearer {token}" if token else None
+    header, ends = f"Bearer {token}" if token else None, maybe_epoch(found.get("expirationTimestamp"))
+    return Renewed(header) if ends is None else Renewed(header, ends - time.time())
 
 
-async def _of_auth_provider(files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None) -> str | None:
+async def _of_auth_provider(files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None) -> Renewed:
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import kube_config
 
@@ -276,8 +292,7 @@ async def _of_auth_provider(files: tuple[Path, ...], context: str, tls: ssl.SSLC
     await kube_config.load_kube_config(names, context, found, persist_config=False)  # type: ignore[no-untyped-call]
     if found.cert_file and tls is not None:
         tls.load_cert_chain(found.cert_file, found.key_file)
-    header: str | None = found.api_key.get("authorization") or found.api_key.get("BearerToken")
-    return header
+    return Renewed(found.api_key.get("authorization") or found.api_key.get("BearerToken"))
 
 
 def _beside(origin: Path, name: str | None) -> Path | None:

@@ -184,7 +184,7 @@ class Clusters:
         try:
             text = self._kubeconfig(raw)
             if text != cluster.text:
-                made = connection(name, text, commands=bool(_source(raw).get("clusterProfileRef")))
+                made = connection(name, text, commands=bool(kubeconfig.source(raw).get("clusterProfileRef")))
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, made)
         except UnknownError:
@@ -260,10 +260,10 @@ class Clusters:
                 await self.writer.patch(resources.MULTIKUEUE_CLUSTERS, key, patch, subresource="status")
 
     def _kubeconfig(self, raw: Raw) -> str:
-        source = _source(raw)
-        if source.get("clusterProfileRef"):
-            return self._of_profile(source["clusterProfileRef"]["name"])
-        found = source.get("kubeConfig")
+        place = kubeconfig.source(raw)
+        if place.get("clusterProfileRef"):
+            return self._of_profile(place["clusterProfileRef"]["name"])
+        found = place.get("kubeConfig")
         if not found:
             raise UnusableError("BadKubeConfig", "kubeconfig reference is nil")
         if found.get("locationType", "Secret") == "Secret":
@@ -368,7 +368,7 @@ class Clusters:
             self._unreadable.pop(secret, None)
 
     def _forget_secrets(self) -> None:
-        used = {(_source(raw).get("kubeConfig") or {}).get("location") for raw in self.store}
+        used = {(kubeconfig.source(raw).get("kubeConfig") or {}).get("location") for raw in self.store}
         for name in [name for name in self._secrets if name not in used]:
             _, task = self._secrets.pop(name)
             self._unreadable.pop(name, None)
@@ -378,14 +378,8 @@ class Clusters:
         while True:
             await asyncio.sleep(FILES_SECONDS)
             for raw in self.store:
-                if (_source(raw).get("kubeConfig") or {}).get("locationType") == "Path":
+                if (kubeconfig.source(raw).get("kubeConfig") or {}).get("locationType") == "Path":
                     self.queue.add(raw["metadata"]["name"])
-
-
-def _source(raw: Raw) -> Raw:
-    """Where a MultiKueueCluster says that its kubeconfig is."""
-    found: Raw = (raw.get("spec") or {}).get("clusterSource") or {}
-    return found
 
 
 def connection(name: str, text: str, *, commands: bool = False) -> config.Connection:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Final
 
 from api import names
-from api.names import Kind
 from api.objects import Key, Raw, key_of
 from controller import resources
 from controller.caches import Caches
@@ -21,7 +20,7 @@ from controller.writes import Writer
 from core.multikueue import conditions, quota
 from core.multikueue.quota import Queues
 from core.wire import active
-from core.wire.active import condition_of, parameters_name
+from core.wire.active import check_names, condition_of
 
 SETTLE_SECONDS: Final = 0.3
 """How long a change waits for others that follow it immediately."""
@@ -85,7 +84,7 @@ class Quotas:
         left = 0.0
         with contextlib.suppress(NotFound):
             check = self._check(raw)
-            config = self._config(check) if check is not None else None
+            config = self.caches.parameters(check, resources.MULTIKUEUE_CONFIGS) if check is not None else None
             left = self._awaited(config)
             found = self._result(raw, config, awaited=left > 0) if check is not None else None
             if found is not None and found.patch is not None:
@@ -95,10 +94,6 @@ class Quotas:
             if patch := active.patch(raw, wanted, self.clock(), kind=CONDITION):
                 await self.writer.patch(resources.CLUSTER_QUEUES, key, patch, subresource="status")
         return left if left > 0 else None
-
-    def _config(self, check: Raw) -> Raw | None:
-        name, wrong = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
-        return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
 
     def _awaited(self, config: Raw | None) -> float:
         """For how many seconds a worker is awaited; 0 if the queues of all are known, or they are lost for long."""
@@ -124,7 +119,6 @@ class Quotas:
 
     def _check(self, queue: Raw) -> Raw | None:
         """The MultiKueue check that a ClusterQueue names, None if it names none."""
-        rules = ((queue.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
         store = self.caches.stores[resources.ADMISSION_CHECKS]
-        found = (store.get(("", each["name"])) for each in rules)
+        found = (store.get(("", name)) for name in check_names(queue))
         return next((each for each in found if each is not None and conditions.is_ours(each)), None)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from api.names import Label
+from api.names import GROUP, Kind, Label
 from api.objects import Key, Raw, Resource, key_of
 from controller import resources
 from controller.caches import Cached
@@ -20,8 +20,11 @@ from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.survey import Survey
+from controller.refusals import Refusals
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
+from core.model.owner import reference
+from core.multikueue import shape
 from core.multikueue.group import Worker
 
 WORKERS = 10
@@ -58,7 +61,7 @@ class Remote:
         """``leading`` is set when this process leads: before, only the queues of the worker are followed."""
         self.name = name
         self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
-        self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, verbatim)}
+        self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, _copy)}
         self._kinds = {kind.resource: kind for kind in kinds}
         for resource, kind in self._kinds.items():
             self.stores[resource] = Store(resource.plural, verbatim, {"workloads": kind.workloads_of})
@@ -69,6 +72,7 @@ class Remote:
         self.attempts = 0
         self.refused: dict[Key, str] = {}
         """Why the worker's API server does not take these Workloads."""
+        self._refusals = Refusals(clock)
         self.again: dict[Key, float] = {}
         """When Workloads are offered again whose copy the worker changed."""
         self.refused_jobs: dict[Key, tuple[str, float]] = {}
@@ -102,23 +106,30 @@ class Remote:
             return Worker(self.name, connected=False, lost_since=self.lost_since)
         found = self.stores[resources.WORKLOADS].get(key)
         why, since = self.refused_jobs.get(key, ("", 0.0))
+        wrong = found.get(shape.MALFORMED) if found is not None else None
+        refused = self.refused.get(key, "") if found is None or key in self.again else ""
         return Worker(
             self.name,
             workload=found,
             jobs=self.jobs(key),
-            refused=self.refused.get(key, "") if found is None or key in self.again else "",
+            refused=f"serves a malformed Workload: {wrong}" if wrong else refused,
             job_refused=why,
             job_refused_since=since,
         )
 
-    def refuses(self, key: Key, why: str) -> bool:
-        """Keeps why the Workload is not taken. Returns whether that is news."""
-        before, self.refused[key] = self.refused.get(key), why
-        return before != why
+    def refuses(self, key: Key, why: str, *, kind: str) -> bool:
+        """Keeps why the Workload is not taken, unless a refusal of the same kind was kept shortly before: its message
+        may differ each time. Returns whether another text is kept.
+        """
+        before = self.refused.get(key)
+        if self._refusals.due(key, kind):
+            self.refused[key] = why
+        return self.refused.get(key) != before
 
     def forget(self, key: Key) -> None:
         """Forgets why a Workload and its job were not taken."""
         self.refused.pop(key, None)
+        self._refusals.forget(key)
         self.again.pop(key, None)
         self.refused_jobs.pop(key, None)
 
@@ -128,8 +139,11 @@ class Remote:
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def keys(self) -> set[Key]:
-        """The keys of all Workloads that the worker has, or has a job of."""
-        found = set(self.stores[resources.WORKLOADS].keys())
+        """The keys of all Workloads that the worker has, or has a job of. The worker itself makes those that belong to
+        another Workload (concurrent admission); Kueue gives them the label ``origin``, too.
+        """
+        copies = (raw for raw in self.stores[resources.WORKLOADS] if not _made_there(raw))
+        found = {key_of(raw) for raw in copies}
         for resource, kind in self._kinds.items():
             found.update(key for raw in self.stores[resource] for key in kind.workloads_of(raw))
         return found
@@ -164,3 +178,13 @@ class Remote:
         elif all(self._followed.values()) and not self.connected:
             self.lost_since, self.trouble, self.attempts = None, "", 0
             self._turned(self)
+
+
+def _copy(raw: Raw) -> Raw:
+    return shape.checked(verbatim(raw))
+
+
+def _made_there(workload: Raw) -> bool:
+    """Whether another Workload controls this one."""
+    by = reference(workload)
+    return by is not None and (by.group, by.kind) == (GROUP, Kind.WORKLOAD)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
 from api import names
-from api.names import Kind
 from api.objects import Key, Raw, key_of
 from controller import events, resources
 from controller.caches import Caches
@@ -35,19 +34,23 @@ from core.feedback.rules import plain
 from core.feedback.submission import of_workload
 from core.feedback.workers import why_never
 from core.jobs import meta
+from core.jobs.external import External
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
+from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
 from core.state.lookup import Lookup
 from core.wire import active
-from core.wire.active import condition_of, is_active, parameters_name
+from core.wire.active import condition_of, is_active
 
 log = structlog.get_logger(__name__)
 
 WORKERS = 20
+TAKE_OVER_SECONDS = 5.0
+"""After how long it is looked again whether a slice has taken over the job of one that was deleted."""
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of a worker that does not take an object."""
 
@@ -64,6 +67,7 @@ class MultiKueue:
         metrics: QueueingMetrics,
         settings: Settings,
         *,
+        externals: Iterable[External] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.caches = caches
@@ -72,7 +76,10 @@ class MultiKueue:
         self.metrics = metrics
         self.settings = settings.multikueue
         self.clock = clock
-        self.kinds = tuple(kind for kind in caches.kinds if kind.elsewhere)
+        self.owners = tuple(each for each in MIRRORED_OWNERS if each.resource in caches.stores)
+        self.jobs = tuple(kind for kind in caches.kinds if kind.elsewhere)
+        self.externals = tuple(externals)
+        self.kinds: tuple[Mirrored, ...] = (*self.jobs, *self.owners, *self.externals)
         self.queue = WorkQueue[Key]("multikueue", longest_seconds=30.0)
         self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
         self.turned = WorkQueue[str]("multikueue-turned", longest_seconds=30.0)
@@ -110,8 +117,10 @@ class MultiKueue:
         stores = self.caches.stores
         self.caches.workloads.listen(self._workload)
         stores[resources.ADMISSION_CHECKS].listen(self.respecified)
-        for kind in self.kinds:
+        for kind in (*self.jobs, *self.externals):
             stores[kind.resource].listen(self._job_changed(kind))
+        for owner in self.owners:
+            stores[owner.resource].listen(self._owner_changed)
         if self.settings.automates_quota:
             self.quotas.connect()
 
@@ -171,7 +180,7 @@ class MultiKueue:
             self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
         self.changed(key)
 
-    def _job_changed(self, kind: JobKind) -> Callable[[Raw | None, Raw | None], None]:
+    def _job_changed(self, kind: Mirrored) -> Callable[[Raw | None, Raw | None], None]:
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
             if kind.left(raw):
@@ -180,6 +189,11 @@ class MultiKueue:
                         self.changed(key_of(workload))
 
         return changed
+
+    def _owner_changed(self, old: Raw | None, new: Raw | None) -> None:
+        for workload in self.caches.workloads.by_index("job-uid", (new or old or {})["metadata"]["uid"]):
+            if self._concerned(workload):
+                self.changed(key_of(workload))
 
     def _heard(self, remote: Remote, key: Key) -> None:
         """Something of a Workload changed in a worker."""
@@ -231,7 +245,8 @@ class MultiKueue:
         if raw is None or not conditions.is_ours(raw):
             return
         clusters = {raw["metadata"]["name"]: raw for raw in self.clusters.store}
-        patch = active.patch(raw, conditions.of_check(raw, self._config(raw), clusters), self.clock())
+        config = self.caches.parameters(raw, resources.MULTIKUEUE_CONFIGS)
+        patch = active.patch(raw, conditions.of_check(raw, config, clusters), self.clock())
         if patch is not None:
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
@@ -257,7 +272,7 @@ class MultiKueue:
 
     def _here(self, key: Key) -> here.Action:
         group = self.group(key)
-        if group is None or self.caches.state.assumed(key):  # a reservation is being written
+        if self.caches.state.assumed(key):  # a reservation is being written
             return here.Wait()
         if group.raw is not None and group.unassigned:  # not in ``group``, which each worker calls, and it costs much
             group = replace(group, workers=self._never(group.raw, group.workers))
@@ -283,9 +298,11 @@ class MultiKueue:
     async def reconcile_there(self, remote: Remote, key: Key) -> float | None:
         """Makes the next write about a Workload in one worker."""
         group = self.group(key)
-        if group is None or (group.raw is None and (remote.name, key) not in self._orphans):
+        if group.raw is None and (remote.name, key) not in self._orphans:
             return None
-        worker = remote.seen(key)
+        worker = self._with_former(key, group, remote)
+        if group.raw is None and any(self._taken_over(job, remote.name) for job in worker.jobs):
+            return TAKE_OVER_SECONDS
         action = there.decide(group, worker)
         if action is None:
             if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
@@ -335,7 +352,7 @@ class MultiKueue:
         try:
             answer = await remote.writer.create(resources.WORKLOADS, manifest)
         except REFUSALS as error:
-            if remote.refuses(key, _why(error)):
+            if remote.refuses(key, _why(error), kind=f"{error.status} {error.reason}"):
                 self.queue.add(key)
             raise
         changed = sorted(mirror.differing(manifest["spec"], answer["spec"]) - there.IN_PLACE)
@@ -343,7 +360,8 @@ class MultiKueue:
             remote.forget(key)
             return
         remote.again[key] = self.clock() + CHANGED_SECONDS
-        if remote.refuses(key, f"worker changed {', '.join(f'spec.{field}' for field in changed)}"):
+        why = f"worker changed {', '.join(f'spec.{field}' for field in changed)}"
+        if remote.refuses(key, why, kind=why):
             self.queue.add(key)
 
     async def _withdraw(self, remote: Remote, key: Key, action: there.Withdraw) -> None:
@@ -358,16 +376,16 @@ class MultiKueue:
         if action.workload is not None:
             await remote.writer.delete(resources.WORKLOADS, key, action.workload["metadata"]["uid"])
 
-    def group(self, key: Key) -> Group | None:
-        """Returns what is known of a Workload here and in its workers; None while its MultiKueueConfig is missing."""
+    def group(self, key: Key) -> Group:
+        """Returns what is known of a Workload here and in its workers. None of these is configured while its
+        MultiKueueConfig is missing.
+        """
         now, policy = self.clock(), self.settings.policy
         raw, local = self.caches.workloads.get(key), self.caches.get(key)
         if raw is None or local is None:
             return Group(now, policy=policy)
         check = self._check(raw)
-        config = self._config(check) if check is not None else None
-        if check is not None and config is None:
-            return None
+        config = self.caches.parameters(check, resources.MULTIKUEUE_CONFIGS) if check is not None else None
         state = next((each for each in local.checks if check and each.name == check["metadata"]["name"]), None)
         kind, owner, job, related = self._job(raw, local)
         return Group(
@@ -382,8 +400,37 @@ class MultiKueue:
             workers=self._workers(key, conditions.clusters_of(config), local.cluster_name or self._ran.get(key, "")),
             ran=self._ran.get(key, ""),
             policy=policy,
+            replaced=self._replaced(local),
+            successor=self.caches.state.replacement(local),
             round_began=self._rounds.get(key),
         )
+
+    def _replaced(self, local: Workload) -> Workload | None:
+        """The slice of the same job that this one replaces."""
+        found = self.caches.get(local.replaces) if local.replaces is not None else None
+        return found if found is not None and found.owner == local.owner else None
+
+    def _with_former(self, key: Key, group: Group, remote: Remote) -> Worker:
+        """What a worker has of a Workload; of a slice of an elastic job also the job that names an earlier one."""
+        found = group.worker(remote.name) or replace(remote.seen(key), configured=False)
+        kind, job = group.kind, group.job
+        if not group.elastic or found.jobs or kind is None or job is None or not found.connected:
+            return found
+        former = remote.stores[kind.resource].get(key_of(job))
+        made = former is not None and meta.controller(former) is None and kind.made_for(job, former)
+        return replace(found, former=former) if made else found
+
+    def _taken_over(self, remote: Raw, cluster: str) -> bool:
+        """Whether a slice of the same job that was admitted in this worker will take over an object there, which still
+        names a slice that was deleted here.
+        """
+        named = (remote["apiVersion"], remote["kind"])
+        kind = next((each for each in self.jobs if (each.api_version, each.kind) == named), None)
+        key = key_of(remote)
+        if kind is None or not kind.made_for(self.caches.stores[kind.resource].get(key), remote):
+            return False
+        slices = self.caches.workloads.by_index("owner", owner_of(kind, kind.key(remote)))
+        return any(self.group(key_of(each)).runs_in(cluster) for each in slices if meta.elastic(each))
 
     def _workers(self, key: Key, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
         """The configured workers, then others that were chosen or have something of the Workload."""
@@ -409,18 +456,31 @@ class MultiKueue:
         """
         by, references = local.owner, raw["metadata"].get("ownerReferences") or ()
         if made := meta.annotations(raw).get(names.Annotation.JOB_OWNER_GVK):
-            return None, made, None, ()  # of an object that creates the pods: its pods alone would not find each other
+            return *self._owner(raw, made), ()
         if by is None or not references:
             return None, "", None, ()
         reference = meta.controller(raw) or references[0]
         version, named = reference["apiVersion"], reference["kind"]
         owner = f"{version if '/' in version else f'/{version}'}, Kind={named}"
-        served = next((each for each in self.kinds if (each.group, each.kind) == (by.group, by.kind)), None)
-        if served is None:
-            return None, owner, None, ()
+        known = (*self.jobs, *self.externals)
+        served = next((each for each in known if (each.group, each.kind) == (by.group, by.kind)), None)
         key = Key(by.namespace, by.name)
+        if not isinstance(served, JobKind):
+            return served, owner, self.caches.stores[served.resource].get(key) if served is not None else None, ()
         kind, found = kind_at(served, key), self.caches.job_objects(served, key)
         return kind, owner, kind.whole(found, self.clock()) if found else None, self.caches.related(kind, key)
+
+    def _owner(self, raw: Raw, made: str) -> tuple[Mirrored | None, str, Raw | None]:
+        """As ``_job``, of the object that creates the pods of a group: ``made`` is how its Workload names its kind."""
+        kind = next((each for each in self.owners if f"{each.api_version}, Kind={each.kind}" == made), None)
+        name = meta.annotations(raw).get(names.Annotation.JOB_OWNER_NAME)
+        if kind is None or not name:
+            return None, made, None
+        found = self.caches.stores[kind.resource].get(Key(raw["metadata"]["namespace"], name))
+        ours = found is not None and meta.uid(found) in {
+            each["uid"] for each in raw["metadata"].get("ownerReferences") or ()
+        }
+        return kind, made, found if ours else None
 
     def _concerned(self, raw: Raw) -> bool:
         """Whether a Workload has a check of MultiKueue, or runs in a worker since it had one."""
@@ -434,7 +494,8 @@ class MultiKueue:
         raw: Raw | None = self.caches.stores[resources.ADMISSION_CHECKS].get(("", check))
         if raw is None or not self.settings.enabled or not conditions.is_ours(raw):
             return {}
-        remotes = {name: self.clusters.remote(name) for name in conditions.clusters_of(self._config(raw))}
+        config = self.caches.parameters(raw, resources.MULTIKUEUE_CONFIGS)
+        remotes = {name: self.clusters.remote(name) for name in conditions.clusters_of(config)}
         return {name: remote.survey.lookup if remote is not None else None for name, remote in remotes.items()}
 
     def _never(self, raw: Raw, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
@@ -454,10 +515,6 @@ class MultiKueue:
             if check is not None and conditions.is_ours(check):
                 return check
         return None
-
-    def _config(self, check: Raw) -> Raw | None:
-        name, wrong = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
-        return None if wrong else self.caches.stores[resources.MULTIKUEUE_CONFIGS].get(("", name))
 
 
 def _why(error: ApiError) -> str:

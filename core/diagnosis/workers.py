@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from api.names import MULTIKUEUE_CONTROLLER, Condition, Kind, Resource
+from api.names import Condition, Kind, Resource
+from api.quantity import exact
 from core.diagnosis.facts import Facts, WorkerFacts, condition
 from core.diagnosis.finding import Finding
 from core.model import Raw
-from core.multikueue.conditions import clusters_of
-from core.wire.active import parameters_name
+from core.multikueue.conditions import clusters_of, is_ours
+from core.multikueue.kubeconfig import source
+from core.wire.active import check_names, parameters_name
 
 ROLE = "grant it with the ClusterRole in docs/multikueue.md"
 VERSION = "install Seiretsu there, or Kueue v0.14 or newer"
@@ -18,6 +20,7 @@ VERSION = "install Seiretsu there, or Kueue v0.14 or newer"
 def worker_clusters(facts: Facts) -> Iterator[Finding]:
     """Worker clusters that cannot be used, or cannot take the jobs of a LocalQueue."""
     queues = _queues(facts)
+    here = {_key(raw): _resources(raw, facts) for raw in facts.of(Resource.LOCAL_QUEUES)}
     known = {each.name: each for each in facts.workers}
     for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS):
         name = raw["metadata"]["name"]
@@ -25,7 +28,7 @@ def worker_clusters(facts: Facts) -> Iterator[Finding]:
         if worker is not None and worker.trouble:
             yield Finding("error", _called(name), worker.trouble, _connect(raw))
         elif worker is not None:
-            yield from _lacking(worker, queues.get(name, ()))
+            yield from _lacking(worker, queues.get(name, ()), here)
         elif _in_secret(raw):  # others are known to Seiretsu's pods only, which report in the condition Active
             yield Finding("warning", _called(name), "it could not be checked", _connect(raw))
         if active.get("status") == "False" and not (worker is not None and worker.trouble):
@@ -37,7 +40,9 @@ def worker_clusters(facts: Facts) -> Iterator[Finding]:
         yield Finding("error", _called(name), "does not exist, and a MultiKueueConfig names it", fix)
 
 
-def _lacking(worker: WorkerFacts, queues: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def _lacking(
+    worker: WorkerFacts, queues: Sequence[tuple[str, str]], here: Mapping[tuple[str, str], Collection[str]]
+) -> Iterator[Finding]:
     subject = _called(worker.name)
     for resource in worker.not_served:
         required = resource.startswith(Resource.WORKLOADS)
@@ -54,16 +59,25 @@ def _lacking(worker: WorkerFacts, queues: Sequence[tuple[str, str]]) -> Iterator
     for namespace, name in queues:
         if (why := _misses(worker, namespace, name)) is not None:
             yield Finding("error", subject, f"{why[0]}: jobs of LocalQueue {namespace}/{name} cannot run there", why[1])
+        elif lacks := sorted(set(here.get((namespace, name), ())) - _with_quota(worker, namespace, name)):
+            queue = _target(worker, namespace, name)
+            text = f"ClusterQueue {queue} has no quota for {', '.join(lacks)}"
+            fix = "add it to spec.resourceGroups there, unless no such job is to run there"
+            yield Finding(
+                "warning",
+                subject,
+                f"{text}: jobs of LocalQueue {namespace}/{name} that ask for it cannot run there",
+                fix,
+            )
 
 
 def _misses(worker: WorkerFacts, namespace: str, name: str) -> tuple[str, str] | None:
     """What a worker lacks for a LocalQueue, and the fix."""
     if not any(raw["metadata"]["name"] == namespace for raw in worker.objects["namespaces"]):
         return f"has no namespace {namespace}", f"kubectl create namespace {namespace}"
-    local = _named(worker, Resource.LOCAL_QUEUES, name, namespace)
-    if local is None:
+    if _named(worker, Resource.LOCAL_QUEUES, name, namespace) is None:
         return f"has no LocalQueue {namespace}/{name}", "create it there with the same name"
-    queue = str((local.get("spec") or {}).get("clusterQueue") or "")
+    queue = _target(worker, namespace, name)
     found = _named(worker, Resource.CLUSTER_QUEUES, queue)
     if found is None:
         return f"has no ClusterQueue {queue}", "create it there, or change the LocalQueue there"
@@ -74,27 +88,52 @@ def _misses(worker: WorkerFacts, namespace: str, name: str) -> tuple[str, str] |
     return None
 
 
+def _target(worker: WorkerFacts, namespace: str, name: str) -> str:
+    """The ClusterQueue of a LocalQueue in a worker."""
+    local = _named(worker, Resource.LOCAL_QUEUES, name, namespace)
+    return str(((local or {}).get("spec") or {}).get("clusterQueue") or "")
+
+
+def _with_quota(worker: WorkerFacts, namespace: str, name: str) -> set[str]:
+    """The resources of which a job of a LocalQueue may get any in a worker: in a cohort it may borrow all that is
+    covered.
+    """
+    spec = (_named(worker, Resource.CLUSTER_QUEUES, _target(worker, namespace, name)) or {}).get("spec") or {}
+    return {
+        each["name"]
+        for group in spec.get("resourceGroups") or ()
+        for flavor in group.get("flavors") or ()
+        for each in flavor.get("resources") or ()
+        if spec.get("cohortName") or exact(each.get("nominalQuota", 0)) > 0
+    }
+
+
+def _resources(local: Raw, facts: Facts) -> list[str]:
+    """The resources that the ClusterQueue of a LocalQueue covers here."""
+    queue = facts.named(Resource.CLUSTER_QUEUES, (local.get("spec") or {}).get("clusterQueue", ""))
+    groups = ((queue or {}).get("spec") or {}).get("resourceGroups") or ()
+    return [str(name) for group in groups for name in group.get("coveredResources") or ()]
+
+
+def _key(raw: Raw) -> tuple[str, str]:
+    return raw["metadata"]["namespace"], raw["metadata"]["name"]
+
+
 def _queues(facts: Facts) -> Mapping[str, list[tuple[str, str]]]:
     """The LocalQueues whose jobs run in other clusters, by the clusters that their checks name."""
     configs = {raw["metadata"]["name"]: clusters_of(raw) for raw in facts.of(Resource.MULTIKUEUE_CONFIGS)}
     clusters = {
         raw["metadata"]["name"]: configs.get(parameters_name(raw, Kind.MULTIKUEUE_CONFIG)[0], ())
         for raw in facts.of(Resource.ADMISSION_CHECKS)
-        if (raw.get("spec") or {}).get("controllerName") == MULTIKUEUE_CONTROLLER
+        if is_ours(raw)
     }
-    of_queue = {raw["metadata"]["name"]: _checks(raw) for raw in facts.of(Resource.CLUSTER_QUEUES)}
+    of_queue = {raw["metadata"]["name"]: check_names(raw) for raw in facts.of(Resource.CLUSTER_QUEUES)}
     found: dict[str, list[tuple[str, str]]] = {name: [] for names in configs.values() for name in names}
     for raw in facts.of(Resource.LOCAL_QUEUES):
-        key = raw["metadata"]["namespace"], raw["metadata"]["name"]
         checks = of_queue.get((raw.get("spec") or {}).get("clusterQueue", ""), ())
         for name in dict.fromkeys(name for check in checks for name in clusters.get(check, ())):
-            found[name].append(key)
+            found[name].append(_key(raw))
     return found
-
-
-def _checks(queue: Raw) -> list[str]:
-    strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
-    return [str(each["name"]) for each in strategy.get("admissionChecks") or ()]
 
 
 def _named(worker: WorkerFacts, plural: str, name: str, namespace: str = "") -> Raw | None:
@@ -110,22 +149,17 @@ def _called(name: str) -> str:
     return f"worker cluster {name}"
 
 
-def _source(raw: Raw) -> Raw:
-    found: Raw = (raw.get("spec") or {}).get("clusterSource") or {}
-    return found
-
-
 def _in_secret(raw: Raw) -> bool:
     """Whether the kubeconfig of a cluster is in a Secret, which alone can be read from outside."""
-    source = _source(raw)
-    return not source.get("clusterProfileRef") and (source.get("kubeConfig") or {}).get("locationType") != "Path"
+    place = source(raw)
+    return not place.get("clusterProfileRef") and (place.get("kubeConfig") or {}).get("locationType") != "Path"
 
 
 def _connect(raw: Raw) -> str:
-    source = _source(raw)
-    location = (source.get("kubeConfig") or {}).get("location", "")
+    place = source(raw)
+    location = (place.get("kubeConfig") or {}).get("location", "")
     if _in_secret(raw):
         return f"write a kubeconfig that works into key kubeconfig of Secret {location}, in Seiretsu's namespace"
-    if profile := source.get("clusterProfileRef"):
+    if profile := place.get("clusterProfileRef"):
         return f"see the status of ClusterProfile {profile['name']}, and its access provider in the Configuration"
     return f"see the kubeconfig file {location} in the pods of Seiretsu"

@@ -37,6 +37,7 @@ from core.quota.tree import Tree
 from core.quota.usage import Reservation, totals
 from core.scheduling.cycle import replaced_slice, schedule
 from core.scheduling.snapshot import Head, Snapshot
+from core.scheduling.variants import preference
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.wire.timestamps import stamp
@@ -51,6 +52,8 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
     workload = state.workloads.get(key)
     if workload is None:
         return None
+    if workload.parent:
+        return _parent(state, workload, now)
     held = state.reservations.get(key)
     if held is not None:
         return _running(state, held, now)
@@ -91,6 +94,29 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         return replace(told, reason="Behind", message=before.message, ways=(before.way, *before.ways))
     text = "It fits now and starts after the workloads ahead of it are scheduled." if place > 1 else "It fits now."
     return replace(told, reason="Fits", message=text)
+
+
+def _parent(state: State, parent: Workload, now: float) -> Explanation:
+    """The explanation of a workload that is admitted through variants: that of each variant. Costs the number of
+    workloads.
+    """
+    queue = surroundings(state, parent, now).cluster_queue
+    variants = [each for each in state.workloads.values() if each.variant_of == parent.uid]
+    variants.sort(key=lambda each: (preference(each, queue) if queue is not None else 0, each.key))
+    told = [(each, found) for each in variants if (found := explain(state, each.key, now)) is not None]
+    parts = [f"{', '.join(each.allowed_flavors)}: {found.state} ({found.message})" for each, found in told]
+    reason, message = _not_queued(state, parent, now)
+    shown = "; ".join(parts) or message or "no variant was created yet"
+    return Explanation(
+        parent.key,
+        "admitted" if parent.holds(Condition.ADMITTED) else "waiting",
+        queue.name if queue is not None else "",
+        reason=reason,
+        message=f"it has a variant for each flavor, and runs with the one that is admitted: {shown}",
+        before=_before(parent),
+        priority=parent.priority,
+        ways=tuple(f"for {each.key.name}: {way}" for each, found in told if each.active for way in found.ways),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import FinishedReason
-from core.jobs import meta, owners, template, workload
+from core.jobs import meta, owners, workload
 from core.jobs.actions import (
     Action,
     AwaitPods,
@@ -237,7 +237,7 @@ def _let_go(s: Situation) -> LetGo | None:
 def _could_start(s: Situation) -> bool:
     """Whether a start with the assignment that the Workload had would succeed now."""
     try:
-        return s.found.admission is not None and bool(s.start(template.injections(s.found, s.flavors)))
+        return s.found.admission is not None and bool(s.start(s.injections(s.found)))
     except (FlavorMissingError, ConflictError):
         return False
 
@@ -354,7 +354,7 @@ def suspended_job(s: Situation) -> Action | None:
         if not s.pod_sets:
             return Nothing()  # as in no_workload
         try:
-            writes = s.start(template.injections(s.found, s.flavors))
+            writes = s.start(s.injections(s.found))
         except FlavorMissingError as missing:
             return Problem(names.Event.ERR_WORKLOAD_COMPOSE, str(missing))
         except ConflictError as conflict:

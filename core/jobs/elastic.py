@@ -35,9 +35,10 @@ def resized(s: Situation) -> Action | None:
     """The slices of the job follow its size.
 
     Without quota, and for fewer pods, the counts of the Workload are changed. For more pods there is a replacement,
-    unless the job has ended or is evicted. The replacement of a preempted slice stays: it is queued instead.
+    unless the job has ended or is evicted. The replacement of a preempted slice stays: it is queued instead. The slices
+    of a job that runs here for another cluster follow the job that is there.
     """
-    if not s.elastic or not s.pod_sets or s.match is None or s.found.holds(names.Condition.FINISHED):
+    if not s.elastic or s.prebuilt_name or not s.pod_sets or s.match is None or s.found.holds(names.Condition.FINISHED):
         return None
     wanted, mine = _counts(s.pod_sets), _counts(s.match["spec"]["podSets"])
     reserved, evicted = s.found.holds(names.Condition.QUOTA_RESERVED), s.found.holds(names.Condition.EVICTED)
@@ -90,6 +91,8 @@ def _counts(pod_sets: Iterable[Raw]) -> dict[str, int]:
 def gated_pods(s: Situation) -> Action | None:
     """The pods of an admitted job are released from their gate, as many as are admitted."""
     admitted = s.elastic and s.match is not None and s.found.holds(names.Condition.ADMITTED)
+    if s.match is not None and s.found.cluster_name:
+        return None  # they are in another cluster
     if not admitted or s.suspended or s.outcome is not None or not s.kind.awaits_pods(s.job, s.related):
         return None
     granted = granted_pods(s)

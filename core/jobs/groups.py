@@ -40,7 +40,8 @@ def members(s: Situation) -> Action | None:
 def _composed(s: Situation) -> Action | None:
     """What is to be done or is wrong before the group can have a Workload; None if it can."""
     if meta.prebuilt_workload(s.job, annotation_first=True)[0]:
-        return Nothing()  # its owner creates the Workload
+        gone = [pod for pod in _ended(s) if meta.deleting(pod)]  # e.g. evicted, before the Workload was withdrawn
+        return _released(gone) or Nothing()  # its owner creates the Workload
     if done := _released(_ended(s)):
         return done
     if why := _incomplete(s):

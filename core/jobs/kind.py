@@ -213,10 +213,6 @@ class JobKind(Mirrored):
         """Whether this job is managed with these frameworks."""
         return True
 
-    def key(self, raw: Raw) -> Key:
-        """Returns the key by which the job of an object is reconciled; if ``grouped``, several objects may have it."""
-        return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
-
     def whole(self, objects: Sequence[Raw], now: float) -> Raw:
         """Returns the job that consists of the objects with one key."""
         return objects[0]
@@ -372,6 +368,17 @@ class JobKind(Mirrored):
         held = changed(self.restored(job, pod_sets, related), *self.hold(job))
         return held if self.managed_by is None else without(held, self.managed_by)
 
+    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> tuple[Path, ...]:
+        """Returns the fields with the numbers of pods of an elastic job; none unless its Workload, which has these pod
+        sets, is for as many.
+        """
+        wanted = {slot.name: slot.count for slot in self.slots(job)} if self.resizable else {}
+        return self.size_fields(job) if wanted == {each["name"]: each["count"] for each in pod_sets} else ()
+
+    def size_fields(self, job: Raw) -> tuple[Path, ...]:
+        """The fields with the numbers of pods of a job, if the kind is ``resizable``."""
+        return ()
+
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
         """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
         return remote.get("status") or {}
@@ -497,6 +504,6 @@ def outcome(job: Raw, *, success: str, failure: str) -> Outcome | None:
     return None
 
 
-def owner_of(kind: JobKind, job: Key) -> Owner:
+def owner_of(kind: Mirrored, job: Key) -> Owner:
     """A job of this kind as the owner of its Workload."""
     return Owner(kind.group, kind.kind, job.namespace, job.name)

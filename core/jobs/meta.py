@@ -81,6 +81,19 @@ def controller(job: Raw) -> Raw | None:
     return None
 
 
+def controller_uid(job: Raw) -> str | None:
+    """The uid of the object that controls the job."""
+    found = controller(job)
+    return found["uid"] if found else None
+
+
+def owner_reference(api_version: str, kind: str, owner: Raw) -> Raw:
+    """The reference by which an object of this kind controls another."""
+    metadata = owner["metadata"]
+    named = {"apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
+    return {**named, "controller": True, "blockOwnerDeletion": True}
+
+
 def deleting(job: Raw) -> bool:
     """Whether the job is on its way out."""
     return bool((job.get("metadata") or {}).get("deletionTimestamp"))

@@ -1,13 +1,13 @@
 """Objects that may run in another cluster: how one is created there, and how its status comes back.
 
-``Mirrored`` is all that MultiKueue knows of a kind. Every kind of job is one (``core.jobs.kind``), and so are the kinds
+``Mirrored`` is all that MultiKueue knows of a kind. Every kind of job is one (``core.jobs.kind``), and so are kinds
 whose pods form groups (``core.jobs.mirrored_owners``). There are three ways to leave a job to another cluster:
 
 * A field of the job names the controller that runs it (``managed_by``). The job here is started when it is admitted,
   but no controller of this cluster runs it, and it gets the status of the job in the worker.
 * Pods have no such field: the pod here keeps its scheduling gate, and gets the status of the pod in the worker.
-* StatefulSets and LeaderWorkerSets are created in the worker, too, and their pods here keep their gates. Their own
-  controllers here write their status, so none comes back.
+* StatefulSets are created in the worker, too, and their pods here keep their gates. Their own controller here writes
+  their status, so none comes back.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Mirrored(ABC):
     forwarded: tuple[Path, ...] = ()
     """The fields whose changes reach the job in the worker while it runs: those that change neither pods nor quota."""
 
+    resizable: bool = False
+    """Whether the number of pods of an elastic job may change in another cluster."""
+
     @property
     def elsewhere(self) -> bool:
         """Whether objects of this kind can run in another cluster at all."""
@@ -50,6 +53,10 @@ class Mirrored(ABC):
     def api_version(self) -> str:
         """The ``apiVersion`` of the objects."""
         return self.resource.api_version
+
+    def key(self, raw: Raw) -> Key:
+        """Returns the key by which the job of an object is reconciled; of a group of objects all have the same."""
+        return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
 
     def manager(self, job: Raw) -> str | None:
         """The controller that runs the job, '' for that of its own kind; None if its kind has no such field."""
@@ -87,16 +94,28 @@ class Mirrored(ABC):
         origin = meta.annotations(remote).get(Annotation.MULTIKUEUE_ORIGIN_UID)
         return part is not None and origin in (None, meta.uid(part))
 
+    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> tuple[Path, ...]:
+        """Returns the fields with the numbers of pods of an elastic job; none unless its Workload, which has these pod
+        sets, is for as many.
+        """
+        return ()
+
     @abstractmethod
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
         """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
 
     @abstractmethod
-    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
-        """Whether the status of the objects in a worker shows that the job has ended."""
+    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool | None:
+        """Whether the status of the objects in a worker shows that the job has ended; None if it cannot be told."""
 
     def stopped_there(self, remote: Raw) -> bool:
         """Whether an object in a worker ends because it was stopped there, so that its end is not that of the job."""
+        return False
+
+    def idle_there(self, remotes: Sequence[Raw], now: float) -> bool:
+        """Whether the objects of an evicted job in a worker run no pods and stay there until they are withdrawn; other
+        kinds report their end by the status of the job here.
+        """
         return False
 
     def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:

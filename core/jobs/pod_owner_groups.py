@@ -56,6 +56,17 @@ def created(
     )
 
 
+def of_another_cluster(owner: Raw) -> bool:
+    """Whether the object runs here for another cluster, which makes its Workload."""
+    return Label.MULTIKUEUE_ORIGIN in meta.labels(owner)
+
+
+def naming_uid(owner: Raw) -> str:
+    """The uid in the names of its Workloads: its own, or that of the object in the other cluster."""
+    there = meta.annotations(owner).get(Annotation.MULTIKUEUE_ORIGIN_UID)
+    return str(there) if there and of_another_cluster(owner) else meta.uid(owner)
+
+
 def with_topology(kind: PodOwner, owner: Raw, pod_sets: Sequence[Raw]) -> list[Raw]:
     """Returns the pod sets with the topology requests that the annotations of the pod templates make."""
     asked = {

@@ -25,7 +25,8 @@ def prebuilt(s: Situation) -> Action | None:
     """Adopts the Workload that the job names; None if that is done and it matches the job.
 
     While it does not exist, or has another owner, the job waits, as it does for a Workload whose quota pods of an
-    earlier job may use (if that job was deleted without them). A Workload that differs from the job is finished.
+    earlier job may use (if that job was deleted without them). A Workload that differs from the job is finished. The
+    job adopts the slice that replaces it, too.
     """
     if not s.prebuilt_name:
         return None
@@ -36,8 +37,10 @@ def prebuilt(s: Situation) -> Action | None:
         others = uid_of(s.prebuilt) != s.job["metadata"]["uid"]
         in_use = others and awaits_pods(s.prebuilt, s.value(s.prebuilt), ()) is not None
         return _waits(s) if in_use or "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
+    if s.handed_over:
+        return Nothing()
     if s.stands(s.prebuilt):
-        return None
+        return _adopted(s, s.joining) if s.joining is not None else None
     value = s.value(s.prebuilt)
     if value.holds(names.Condition.FINISHED):
         return without_finalizer(s.prebuilt) or _waits(s)
@@ -63,7 +66,7 @@ def _waits(s: Situation) -> Action:
 def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:
     """One write: the job controls the Workload, and its label has the job's uid."""
     metadata, job = raw["metadata"], s.job["metadata"]
-    owners = [*(metadata.get("ownerReferences") or ()), workload.owner_reference(s.kind, s.job)]
+    owners = [*(metadata.get("ownerReferences") or ()), meta.owner_reference(s.kind.api_version, s.kind.kind, s.job)]
     patch: Raw = {"ownerReferences": owners}
     if not label_value(job["uid"]):
         patch["labels"] = {names.Label.JOB_UID: job["uid"]}

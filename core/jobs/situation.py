@@ -9,6 +9,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from api import names
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
@@ -31,9 +33,10 @@ class Situation:
     whether that is admitted, and ``ancestor_uid`` its uid. ``owner_unread``: whether it has an owner that was not read
     yet; ``nested_wrongly`` is what is wrong with its owners. ``reclaimable_pods`` and ``elastic_jobs``: the feature
     gates ReclaimablePods and ElasticJobsViaWorkloadSlices. ``prebuilt_name`` is the Workload that the job names by
-    label or annotation, and ``prebuilt`` that Workload. ``related``: the objects of other kinds that belong to the job
-    (``JobKind.related``). ``pods_gone``: uids of deleted jobs of which no pod is left, if that was checked
-    (``AwaitPods``).
+    label or annotation, ``prebuilt`` that Workload, and ``successor`` one without owner that is to replace it.
+    ``related``: the objects of other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted
+    jobs of which no pod is left, if that was checked (``AwaitPods``). ``variants``: those with which
+    parents among the Workloads run, by the key of the parent.
     """
 
     kind: JobKind
@@ -56,7 +59,9 @@ class Situation:
     related: tuple[Raw, ...] = ()
     prebuilt_name: str = ""
     prebuilt: Raw | None = None
+    successor: Raw | None = None
     elastic_jobs: bool = True
+    variants: Mapping[Key, Workload] = field(default_factory=dict)
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -117,8 +122,11 @@ class Situation:
 
     @cached_property
     def elastic(self) -> bool:
-        """Whether the job is resized by slices while it runs: its pods wait with a scheduling gate."""
-        if not (self.elastic_jobs and self.kind.elastic and meta.elastic(self.job)) or self.prebuilt_name:
+        """Whether the job is resized by slices while it runs: its pods wait with a scheduling gate. The slices of a job
+        that runs here for another cluster are made there.
+        """
+        made_here = not self.prebuilt_name or names.Label.MULTIKUEUE_ORIGIN in meta.labels(self.job)
+        if not (self.elastic_jobs and self.kind.elastic and meta.elastic(self.job) and made_here):
             return False
         return any(template.is_gated(each["template"]["spec"].get("schedulingGates") or ()) for each in self.pod_sets)
 
@@ -136,8 +144,34 @@ class Situation:
         """The slice of an elastic job that is to replace the matching one, None if there is none."""
         if not self.elastic or self.match is None:
             return None
-        found = [raw for raw in self._standing if raw is not self.match and self.value(raw).replaces == self.found.key]
-        return next((raw for raw in found if not self.value(raw).holds(names.Condition.FINISHED)), None)
+        return self._replacing(self.found.key)
+
+    def _replacing(self, slice_key: Key) -> Raw | None:
+        """The slice that is to replace this one, or has replaced it, unless it has finished."""
+        found = [raw for raw in self.workloads if self.value(raw).replaces == slice_key and raw not in self.replaced]
+        standing = (raw for raw in found if not self.value(raw).holds(names.Condition.FINISHED) and self.stands(raw))
+        return next(standing, None)
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether the slice that the job names was replaced by another one, which holds the quota now: the cluster that
+        made both will change the name.
+        """
+        if not self.elastic or self.prebuilt is None or not self._was_replaced(self.prebuilt):
+            return False
+        by = self._replacing(workload.key(self.prebuilt))
+        return by is not None and self.value(by).holds(names.Condition.QUOTA_RESERVED)
+
+    @property
+    def joining(self) -> Raw | None:
+        """The slice without owner that another cluster made to replace the one that the job names; None for none."""
+        made, old = self.successor, self.prebuilt
+        if not self.elastic or made is None or old is None or meta.controller(made) is not None or meta.deleting(made):
+            return None
+        origin = meta.labels(old).get(names.Label.MULTIKUEUE_ORIGIN)
+        same = workload.slice_name(made) == workload.slice_name(old)
+        ours = origin is not None and meta.labels(made).get(names.Label.MULTIKUEUE_ORIGIN) == origin
+        return made if same and ours else None
 
     @cached_property
     def others(self) -> tuple[Raw, ...]:
@@ -164,6 +198,11 @@ class Situation:
         """What was decoded from a Workload."""
         return self.decoded[workload.key(raw)]
 
+    def injections(self, value: Workload) -> list[Injection]:
+        """Returns what the pods of a Workload with quota get; a parent has no checks, its variant has."""
+        variant = self.variants.get(value.key)
+        return template.injections(value if variant is None else replace(value, checks=variant.checks), self.flavors)
+
     def awaits_pods(self, raw: Raw) -> AwaitPods | None:
         """What to wait for before a Workload gives up the quota of a job that is gone."""
         return awaits_pods(raw, self.value(raw), self.pods_gone)
@@ -176,7 +215,7 @@ class Situation:
         """Whether this Workload is that of the job as the job is now."""
         value = self.value(raw)
         admitted = value.holds(names.Condition.ADMITTED)
-        running = _running(value, self.flavors)
+        running = self._running(value)
         return workload.stands_for(
             raw,
             self.kind,
@@ -191,15 +230,14 @@ class Situation:
         """Whether the job's pod templates still are as a start with this Workload left them."""
         return workload.as_started(raw, self.kind, self.job, self.related)
 
+    def _running(self, value: Workload) -> list[Injection] | None:
+        """Returns what the pods of a Workload with quota look like; None if it has none.
 
-def _running(value: Workload, flavors: Mapping[str, Raw]) -> list[Injection] | None:
-    """Returns what the pods of a Workload with quota look like; None if it has none.
-
-    A flavor that was changed or deleted since gives only the number of pods: the job continues to run.
-    """
-    if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
-        return None
-    try:
-        return template.injections(value, flavors)
-    except (FlavorMissingError, ConflictError):
-        return [Injection(given.name, given.count) for given in value.admission.pod_sets]
+        A flavor that was changed or deleted since gives only the number of pods: the job continues to run.
+        """
+        if value.admission is None or not value.holds(names.Condition.QUOTA_RESERVED):
+            return None
+        try:
+            return self.injections(value)
+        except (FlavorMissingError, ConflictError):
+            return [Injection(given.name, given.count) for given in value.admission.pod_sets]

@@ -18,7 +18,16 @@ from core.jobs.fields import at
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left
-from core.jobs.pod_owner_groups import Step, created, followed, marked, ownership, with_topology
+from core.jobs.pod_owner_groups import (
+    Step,
+    created,
+    followed,
+    marked,
+    naming_uid,
+    of_another_cluster,
+    ownership,
+    with_topology,
+)
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
 from core.wire.conditions import status_patch
@@ -65,7 +74,7 @@ def is_workload_of(owner: Raw, raw: Raw) -> bool:
 def name(owner: Raw) -> str:
     """The name of a new Workload."""
     metadata = owner["metadata"]
-    return workload.name_of(STATEFUL_SET.resource, metadata["name"], metadata["uid"])
+    return workload.name_of(STATEFUL_SET.resource, metadata["name"], naming_uid(owner))
 
 
 def steps(s: Situation) -> Iterator[Step | None]:
@@ -89,6 +98,8 @@ def settles_in(s: Situation) -> float | None:
 def _workload(s: Situation) -> Step | None:
     count = replicas(s.owner)
     if s.raw is None or s.value is None:
+        if of_another_cluster(s.owner):
+            return None
         return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s), s.classes) if count else None
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
@@ -190,6 +201,8 @@ def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
     if status.get("currentRevision") != status.get("updateRevision") and revision == status.get("currentRevision"):
         if not gated(pod):
             return []
+        if value is not None and value.cluster_name:
+            return []  # it waits here as long as the others do
         if value is not None and value.holds(Condition.ADMITTED) and not value.holds(Condition.EVICTED):
             return _ungated(pod)
         if not at(owner, ("spec", "updateStrategy", "rollingUpdate", "partition")):

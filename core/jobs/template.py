@@ -21,13 +21,14 @@ _OURS = frozenset(
             names.Label.CLUSTER_QUEUE,
             names.Label.LOCAL_QUEUE,
             names.Label.JOB_UID,
+            names.Label.MULTIKUEUE_WORKER_WORKLOAD_POD,
             names.JobControllerLabel.CONTROLLER_UID,
         ),
         names.Annotation.WORKLOAD,
         names.Annotation.WORKLOAD_SLICE_NAME,
     }
 )
-"""Keys that Seiretsu sets: an old value, for example from a copied manifest, is no conflict."""
+"""Keys that Seiretsu sets: an old value in a job, for example from a copied manifest, is no conflict."""
 
 
 class ConflictError(ValueError):
@@ -40,7 +41,9 @@ class FlavorMissingError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """The injection for one pod set; ``count`` is the number of admitted pods."""
+    """The injection for one pod set; ``count`` is the number of admitted pods. ``checks`` has the admission check that
+    added a key to a part, for messages.
+    """
 
     name: str
     count: int
@@ -48,6 +51,7 @@ class Injection:
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Raw] = ()
+    checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection]:
@@ -103,9 +107,10 @@ def is_gated(gates: Iterable[Raw]) -> bool:
 def inject(template: Raw, injection: Injection) -> Raw:
     """Returns the template with the injection; raises ConflictError if it has another value already."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
-    labels = _united("labels", metadata.get("labels"), injection.labels)
-    annotations = _united("annotations", metadata.get("annotations"), injection.annotations)
-    selector = _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector)
+    by = injection.checks
+    labels = _united("labels", metadata.get("labels"), injection.labels, by, _OURS)
+    annotations = _united("annotations", metadata.get("annotations"), injection.annotations, by, _OURS)
+    selector = _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector, by)
     tolerations = _appended(spec.get("tolerations") or [], injection.tolerations)
     return {
         **template,
@@ -177,35 +182,53 @@ def _labels(workload: Workload, pod_set: str) -> dict[str, str]:
         names.Label.LOCAL_QUEUE: workload.queue,
         names.Label.CLUSTER_QUEUE: workload.admission.cluster_queue,
     }
+    if workload.from_manager:
+        labels[names.Label.MULTIKUEUE_WORKER_WORKLOAD_POD] = "true"
     return {key: value for key, value in labels.items() if not label_value(value)}  # names may be longer than labels
 
 
 def _with_updates(injection: Injection, workload: Workload) -> Injection:
     """Returns the injection with the additions of the admission checks for this pod set."""
+    parts: dict[str, Mapping[str, str]] = {
+        "labels": injection.labels,
+        "annotations": injection.annotations,
+        "nodeSelector": injection.node_selector,
+    }
+    tolerations, by = injection.tolerations, dict(injection.checks)
     for check in workload.checks:
         for update in check.pod_set_updates:
             if update.get("name") != injection.name:
                 continue
-            try:
-                injection = Injection(
-                    name=injection.name,
-                    count=injection.count,
-                    labels=_united("labels", injection.labels, update.get("labels") or {}),
-                    annotations=_united("annotations", injection.annotations, update.get("annotations") or {}),
-                    node_selector=_united("nodeSelector", injection.node_selector, update.get("nodeSelector") or {}),
-                    tolerations=_appended(injection.tolerations, update.get("tolerations") or []),
-                )
-            except ConflictError as conflict:
-                raise ConflictError(f'in admission check "{check.name}": {conflict}') from conflict
-    return injection
+            for part in parts:
+                added = update.get(part) or {}
+                by |= {(part, key): check.name for key in added}
+                parts[part] = _united(part, parts[part], added, by)
+            tolerations = _appended(tolerations, update.get("tolerations") or [])
+    return replace(
+        injection,
+        labels=parts["labels"],
+        annotations=parts["annotations"],
+        node_selector=parts["nodeSelector"],
+        tolerations=tolerations,
+        checks=by,
+    )
 
 
-def _united(what: str, these: Mapping[str, str] | None, those: Mapping[str, str]) -> dict[str, str]:
+def _united(
+    part: str,
+    these: Mapping[str, str] | None,
+    those: Mapping[str, str],
+    checks: Mapping[tuple[str, str], str],
+    replaced: frozenset[str] = frozenset(),
+) -> dict[str, str]:
+    """Returns both; ConflictError for a key with two values, except those that are ``replaced``."""
     united = dict(these or {})
     for key in sorted(those):
-        if key in united and united[key] != those[key] and key not in _OURS:
+        if key in united and united[key] != those[key] and key not in replaced:
+            check = checks.get((part, key))
             raise ConflictError(
-                f"invalid admission check PodSetUpdate: conflict for {what}: conflict for key={key}, "
+                (f'in admission check "{check}": ' if check else "")
+                + f"invalid admission check PodSetUpdate: conflict for {part}: conflict for key={key}, "
                 f"value1={united[key]}, value2={those[key]}"
             )
         united[key] = those[key]

@@ -54,9 +54,20 @@ def name(kind: JobKind, job: Raw, *, elastic: bool = False, related: Sequence[Ra
 
 def name_of(resource: Resource, job: str, uid: str, *more: str) -> str:
     """The name of the Workload of an object with this name and uid."""
-    digest = hashlib.sha1("\n".join((resource.kind, resource.group, job, uid, *more)).encode()).hexdigest()
-    prefix = f"{resource.kind.lower()}-{job}"[: _MAX_NAME - 1 - _HASH_LENGTH]
-    return f"{prefix}-{digest[:_HASH_LENGTH]}"
+    return _hashed(f"{resource.kind.lower()}-{job}", resource.kind, resource.group, job, uid, *more)
+
+
+def variant_name(parent: str, uid: str, flavor: str) -> str:
+    """The name of the variant for a flavor of the Workload with this name and uid: its name without the hash, with
+    another one.
+    """
+    base = f"{parent.rpartition('-')[0] or parent}-variant-{flavor}"
+    return _hashed(base, names.Kind.WORKLOAD, names.GROUP, parent, uid, flavor)
+
+
+def _hashed(prefix: str, *of: str) -> str:
+    digest = hashlib.sha1("\n".join(of).encode()).hexdigest()
+    return f"{prefix[: _MAX_NAME - 1 - _HASH_LENGTH]}-{digest[:_HASH_LENGTH]}"
 
 
 def manifest(
@@ -94,7 +105,7 @@ def manifest(
             "labels": labels,
             **({"annotations": annotations} if annotations else {}),
             "finalizers": [names.Finalizer.RESOURCE_IN_USE],
-            "ownerReferences": [owner_reference(kind, job)],
+            "ownerReferences": [meta.owner_reference(kind.api_version, kind.kind, job)],
         },
         "spec": {**_spec(kind, job, related, copied), **priority["spec"]},
     }
@@ -121,18 +132,6 @@ def _chosen(found: Iterable[Mapping[str, str]], keys: Collection[str]) -> dict[s
     for each in found:
         chosen |= {key: each[key] for key in sorted(keys) if key in each and key not in chosen}
     return chosen
-
-
-def owner_reference(kind: JobKind, job: Raw) -> Raw:
-    """The owner reference by which a job controls its Workload."""
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def matching_patch(

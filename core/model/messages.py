@@ -19,6 +19,9 @@ NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 OVERLAPPING = "Workload has overlapping preemption targets with another workload"
 PREEMPTION_GATED = "Workload requires preemption, but it's gated"
 OVERLAPPING_FITS = f"{OVERLAPPING}, but will fit after these preemptions complete"
+BETTER_VARIANT = "A more favorable variant is already admitted"
+NO_MIGRATION = "Target flavor is below LastAcceptableFlavorName"
+PENDING_MIGRATION = "Pending the migration of 1 workload(s)"
 WAITING_FOR_PODS_READY = "waiting for all admitted workloads to be in PodsReady condition"
 
 _DUE_TO = {
@@ -65,6 +68,11 @@ def not_nominated(flavor: str, resource: str) -> str:
     return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
 
 
+def not_allowed(flavor: str) -> str:
+    """A variant of a workload may have one flavor only."""
+    return f"skipping flavor {flavor} due to WorkloadAllowedResourceFlavorAnnotation annotation"
+
+
 def pod_set(name: str, reasons: Sequence[str]) -> str:
     """Why a pod set has not all the flavors it needs."""
     return f"couldn't assign flavors to pod set {name}: {', '.join(sorted(reasons))}"
@@ -78,6 +86,11 @@ def malformed_pod_set(name: str, mistake: str) -> str:
 def pending_preemption(number: int) -> str:
     """The addition to a message when victims have been found."""
     return f". Pending the preemption of {number} workload(s)"
+
+
+def migrated(uid: str) -> str:
+    """The message of a variant whose workload moves to another flavor."""
+    return f"Evicted to accommodate a workload (UID: {uid}) due to migration to more favorable resource flavor"
 
 
 def behind(head: str, cluster_queue: str, *, strict: bool, blocked: bool = False) -> str:

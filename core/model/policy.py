@@ -37,7 +37,8 @@ class SchedulingPolicy:
     ``waitForPodsReady.requeuingStrategy.timestamp: Eviction``. ``ignore_undeclared`` is ``resources.quotaCheckStrategy:
     IgnoreUndeclared``. ``block_admission`` admits one workload at a time, the next when its pods are ready.
     ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) orders a workload that waits for its victims
-    before all others.
+    before all others. ``concurrent_admission`` (feature gate ConcurrentAdmission) admits the workloads of a
+    ClusterQueue with a migration policy through variants.
     """
 
     fair_sharing: tuple[Strategy, ...] | None = None
@@ -51,3 +52,4 @@ class SchedulingPolicy:
     ignore_undeclared: bool = False
     block_admission: bool = False
     prioritize_preemptors: bool = False
+    concurrent_admission: bool = False

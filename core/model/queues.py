@@ -118,8 +118,17 @@ class Cohort(Struct, frozen=True, gc=False):
     weight: float = 1.0
 
 
+class Migration(Struct, frozen=True, gc=False):
+    """``spec.concurrentAdmissionPolicy.migration``: whether a running workload moves to a preferred flavor, and the
+    last flavor in order to which it may; '' is every one.
+    """
+
+    mode: str = names.MigrationMode.TRY_PREFERRED_FLAVORS
+    last_acceptable: str = ""
+
+
 class ClusterQueue(Struct, frozen=True, gc=False):
-    """A ClusterQueue object."""
+    """A ClusterQueue object. With a ``migration`` its workloads are admitted through variants, one for each flavor."""
 
     name: str
     uid: str = ""
@@ -134,8 +143,14 @@ class ClusterQueue(Struct, frozen=True, gc=False):
     stop_policy: StopPolicy = StopPolicy.NONE
     weight: float = 1.0
     admission_mode: str = ""
+    migration: Migration | None = None
     deleting: bool = False
     generation: int = 0
+
+    @property
+    def flavors(self) -> tuple[str, ...]:
+        """The flavors of its first resource group, the preferred one first."""
+        return self.groups[0].flavors if self.groups else ()
 
 
 class LocalQueue(Struct, frozen=True, gc=False):

@@ -70,7 +70,10 @@ class Workload(Struct, frozen=True, gc=False):
     owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
     is the slice of the same elastic job whose quota it takes over; all slices of a job have one ``slice_name``.
     ``preemption_gates`` must all be open before it may preempt others; ``gate_states`` are those in its status.
-    ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to.
+    ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to. With
+    concurrent admission a ``parent`` is admitted through its variants, and ``variant_of`` is the uid of that parent;
+    only ``allowed_flavors`` may be assigned to it, if there are any. ``from_manager`` is whether MultiKueue of another
+    cluster made it.
     """
 
     key: Key
@@ -105,6 +108,10 @@ class Workload(Struct, frozen=True, gc=False):
     nominated: tuple[str, ...] = ()
     preemption_gates: tuple[str, ...] = ()
     gate_states: tuple[GateState, ...] = ()
+    parent: bool = False
+    variant_of: str = ""
+    allowed_flavors: tuple[str, ...] = ()
+    from_manager: bool = False
 
     @property
     def closed_gates(self) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from api.names import MULTIKUEUE_CONTROLLER, Kind
 from core.model import Raw
-from core.wire.active import CHECK, Active, is_active, not_found, parameters_name
+from core.wire.active import CHECK, Active, decided_by, is_active, not_found, parameters_name
 
 CONNECTED = Active(True, "Active", "Connected")
 
 
 def is_ours(check: Raw) -> bool:
     """Whether an AdmissionCheck is one of MultiKueue."""
-    return bool((check.get("spec") or {}).get("controllerName") == MULTIKUEUE_CONTROLLER)
+    return decided_by(check, MULTIKUEUE_CONTROLLER)
 
 
 def clusters_of(config: Raw | None) -> tuple[str, ...]:

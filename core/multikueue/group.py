@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from api import names
-from api.names import Condition, PendingReason
+from api.names import Annotation, Condition, FinishedReason, PendingReason
+from core.jobs import meta
 from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Raw, Workload
 from core.wire.active import condition_of
@@ -39,7 +40,7 @@ class Worker:
     ``refused`` is why its API server does not take the Workload. ``configured`` is whether the MultiKueueConfig still
     names it: a worker that it names no more may have the job until its pods have ended. ``job_refused`` is why its API
     server does not take the job, and ``job_refused_since`` since when. ``never`` is why it could never admit the
-    Workload, by what is known of its queues.
+    Workload, by what is known of its queues. ``former`` is the job there if it names an earlier slice than this one.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Worker:
     job_refused: str = ""
     job_refused_since: float = 0.0
     never: str = ""
+    former: Raw | None = None
 
     @property
     def hopeless(self) -> str:
@@ -61,6 +63,28 @@ class Worker:
             return self.refused
         waits = found is not None and found["reason"] in _NEVER
         return self.refused or self.never or (str(found.get("message", "")) if found is not None and waits else "")
+
+    @property
+    def job_gone(self) -> bool:
+        """Whether the Workload there was finished because its job there was deleted, which is no end of the job: by
+        someone there, or by a withdrawal that was interrupted before it deleted the Workload too.
+        """
+        found = condition_of(self.workload, Condition.FINISHED)
+        return found is not None and found["status"] == "True" and found["reason"] == FinishedReason.OWNER_NOT_FOUND
+
+    @property
+    def origin(self) -> str:
+        """The uid of the Workload in the manager that the copy there names; '' for none, as by older versions."""
+        annotations = meta.annotations(self.workload) if self.workload is not None else {}
+        return str(annotations.get(Annotation.MULTIKUEUE_ORIGIN_UID) or "")
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the worker evicts the Workload, or has deleted its job, or its copy is being deleted: it may still be
+        admitted there.
+        """
+        deleting = self.workload is not None and meta.deleting(self.workload)
+        return deleting or self.job_gone or self.since(Condition.EVICTED) is not None
 
     def since(self, condition: str) -> float | None:
         """Since when a condition of the Workload there is True; None if it is not."""
@@ -76,7 +100,8 @@ class Group:
     that is not known.
 
     ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
-    None while it is not known. ``round_began`` is when the incremental dispatcher nominated last.
+    None while it is not known. Of slices of an elastic job ``replaced`` is the one that this one replaces, and
+    ``successor`` the one that replaces it. ``round_began`` is when the incremental dispatcher nominated last.
     """
 
     now: float
@@ -89,6 +114,8 @@ class Group:
     related: tuple[Raw, ...] = ()
     workers: tuple[Worker, ...] = ()
     ran: str = ""
+    replaced: Workload | None = None
+    successor: Workload | None = None
     policy: Policy = field(default_factory=Policy)
     round_began: float | None = None
 
@@ -96,6 +123,26 @@ class Group:
     def configured(self) -> tuple[Worker, ...]:
         """The workers that the MultiKueueConfig names."""
         return tuple(each for each in self.workers if each.configured)
+
+    @property
+    def offered(self) -> tuple[Worker, ...]:
+        """The workers, without what they have of another Workload of that name, and without those that the Workload was
+        never offered to: what they report of it does not count.
+        """
+        assert self.local is not None
+        ran = {self.local.cluster_name, self.ran}
+        any_ran = ran == {""} and self.local.holds(Condition.EVICTED)  # in which one it ran is not known any more
+        kept = (each for each in self.workers if each.configured or any_ran or each.name in ran or self._named(each))
+        return tuple(each if self._is_copy(each) else replace(each, workload=None) for each in kept)
+
+    def _named(self, worker: Worker) -> bool:
+        return self.raw is not None and worker.origin == meta.uid(self.raw)
+
+    def _is_copy(self, worker: Worker) -> bool:
+        assert self.local is not None
+        if worker.origin:
+            return self._named(worker)
+        return not self.unassigned or worker.name in (*self.local.nominated, self.ran)
 
     @property
     def followed(self) -> bool:
@@ -117,12 +164,40 @@ class Group:
             return True
         return not found.holds(Condition.QUOTA_RESERVED)
 
+    def runs_in(self, worker: str) -> bool:
+        """Whether the Workload holds quota for its job in this worker."""
+        if self.local is None or self.over or self.local.holds(Condition.EVICTED):
+            return False
+        return self.local.cluster_name == worker
+
     @property
     def others_ready(self) -> bool:
         """Whether all other checks are ready: before that, no worker need reserve quota."""
         assert self.local is not None and self.check is not None
         others = (each for each in self.local.checks if each.name != self.check.name)
         return all(each.state == names.CheckState.READY for each in others)
+
+    @property
+    def assigned(self) -> bool:
+        """Whether a worker was chosen. The check is pending although one was if it was removed and added again."""
+        if self.check is None or self.local is None:
+            return False
+        again = self.check.state == names.CheckState.PENDING and bool(self.local.cluster_name)
+        return self.check.state == names.CheckState.READY or again
+
+    @property
+    def elastic(self) -> bool:
+        """Whether it is a slice of an elastic job."""
+        return self.raw is not None and meta.elastic(self.raw)
+
+    @property
+    def growing(self) -> bool:
+        """Whether it is a larger slice, for the worker that has the job, and that has not admitted it yet."""
+        if self.over or self.check is None or self.check.state != names.CheckState.PENDING or not self.others_ready:
+            return False
+        assert self.local is not None
+        larger = self.elastic and self.local.replaces is not None and bool(self.local.cluster_name)
+        return larger and not self.local.holds(Condition.EVICTED)
 
     @property
     def unassigned(self) -> bool:

@@ -6,6 +6,7 @@ A worker is chosen once, in the same write that makes the check ready, and its j
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from api import names
 from api.names import MULTIKUEUE_CONTROLLER, CheckState, Condition, FinishedReason
 from api.objects import Resource
+from core.jobs import meta
 from core.jobs.template import merge_diff
 from core.model import CheckState as State
 from core.model import Raw, Workload
@@ -74,7 +76,8 @@ def decide(group: Group) -> Action:
     """The first action that a rule asks for."""
     if group.local is None or not group.followed:
         return Wait()
-    for rule in RULES if group.check is not None else WITHOUT_CHECK:
+    group = dataclasses.replace(group, workers=group.offered)
+    for rule in RULES if group.check is not None and group.configured else WITHOUT_CONFIG:
         action = rule(group)
         if action is not None:
             return action
@@ -109,13 +112,15 @@ def finished_there(g: Group) -> Action | None:
     assert g.local is not None
     worker = _chosen(g, Condition.FINISHED)
     found = condition_of(worker.workload, Condition.FINISHED) if worker is not None else None
-    if worker is None or found is None or _ended_by_eviction(g, worker):
+    if worker is None or found is None or _ended_by_eviction(g, worker) or _job_lost(g, worker):
         return None
     if found["reason"] == FinishedReason.OUT_OF_SYNC:
-        if g.check is None or g.check.state != CheckState.READY:
+        if not g.assigned:
             return Wait()
         text = f'Remote workload on worker cluster "{worker.name}" is out of sync with its user job, '
         return _checked(g, CheckState.RETRY, f"{text}resetting for re-dispatch", "out of sync", told=True)
+    if found["reason"] == FinishedReason.WORKLOAD_SLICE_REPLACED:
+        return Wait() if g.successor is not None or g.check is None else _gone(g)
     if copy := _status_of(g, worker):
         return copy
     since = worker.since(Condition.FINISHED) or 0.0
@@ -134,7 +139,7 @@ def evicted_there(g: Group) -> Action | None:
         return None
     if g.local.holds(Condition.EVICTED):
         return _status_of(g, worker) or Wait()
-    if g.check.state != CheckState.READY:
+    if not g.assigned:
         return None
     text = f'Workload evicted on worker cluster: "{worker.name}", resetting for re-admission. '
     return _checked(g, CheckState.RETRY, f'{text}Previously: "{g.check.state}"', "retry", told=True, previously=False)
@@ -147,7 +152,7 @@ def evicted_here(g: Group) -> Action | None:
     assert g.local is not None
     if not g.local.holds(Condition.EVICTED):
         return None
-    running = next((each for each in g.workers if each.jobs), None)
+    running = next((each for each in g.workers if each.jobs or _may_have_pods(g, each)), None)
     if running is not None:
         return _status_of(g, running) or Wait()
     lost = [each for each in g.workers if not each.connected and each.name in (g.ran or each.name,)]
@@ -155,12 +160,19 @@ def evicted_here(g: Group) -> Action | None:
     return Wait(min(waits)) if waits else _cleared(g) or Wait()
 
 
+def _may_have_pods(g: Group, w: Worker) -> bool:
+    """Whether pods of a job that is gone may be left in a worker: its copy stays until they have ended."""
+    if w.workload is None or g.ran:
+        return w.workload is not None and w.name == g.ran
+    return meta.controller(w.workload) is not None
+
+
 def lost(g: Group) -> Action | None:
-    """A Workload whose worker is lost stays admitted for ``workerLostTimeout``; one that its worker has no more is
-    queued again immediately.
+    """A Workload whose worker is lost stays admitted for ``workerLostTimeout``; one that its worker has no more, or
+    whose job was deleted there, is queued again immediately. Kueue finishes the latter, although it never ended.
     """
     assert g.local is not None and g.check is not None
-    if g.check.state != CheckState.READY:
+    if not g.assigned:
         return None
     name = g.local.cluster_name
     if not name:
@@ -170,8 +182,8 @@ def lost(g: Group) -> Action | None:
     if worker is not None and not worker.connected:
         left = _left(g, worker)
         return Wait(left) if left > 0 else _checked(g, CheckState.RETRY, "Admitting remote lost", "retry")
-    if worker is None or worker.since(Condition.ADMITTED) is None:
-        return _checked(g, CheckState.RETRY, "Admitting remote no longer exists", "retry")
+    if worker is None or (worker.since(Condition.ADMITTED) is None and not g.growing) or _job_lost(g, worker):
+        return _gone(g)
     return None
 
 
@@ -179,7 +191,7 @@ def refused_there(g: Group) -> Action | None:
     """A Workload whose worker admits it but does not take its job is queued again after a minute."""
     assert g.local is not None and g.check is not None
     worker = g.worker(g.local.cluster_name)
-    if g.check.state != CheckState.READY or worker is None or not worker.job_refused:
+    if not g.assigned or worker is None or not worker.job_refused:
         return None
     if g.kind is None or g.job is None or len(worker.jobs) >= len(list(g.kind.parts(g.job))):
         return None
@@ -189,10 +201,15 @@ def refused_there(g: Group) -> Action | None:
 
 
 def admitted_there(g: Group) -> Action | None:
-    """The first worker that admits the Workload is the one in which it runs."""
+    """The first worker that admits the Workload is the one in which it runs. It stays the one if the check is added
+    again while the job runs.
+    """
     assert g.local is not None and g.check is not None
-    offered = [each for each in g.configured if each.name in g.local.nominated]
-    if not g.unassigned or (worker := first(offered, Condition.ADMITTED)) is None:
+    if g.check.state != CheckState.PENDING or not (g.unassigned or g.assigned):
+        return None
+    asked = (g.local.cluster_name,) if g.assigned else g.local.nominated
+    stays = [each for each in g.configured if each.name in asked and not each.leaves]
+    if (worker := first(stays, Condition.ADMITTED)) is None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
     after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
@@ -204,6 +221,15 @@ def running_there(g: Group) -> Action | None:
     assert g.local is not None
     worker = g.worker(g.local.cluster_name)
     return _status_of(g, worker) if worker is not None else None
+
+
+def grown(g: Group) -> Action | None:
+    """A larger slice of an elastic job goes to the worker that has the job; while that one is not known, to none."""
+    assert g.local is not None
+    if not g.unassigned or g.replaced is None or not _has_job(g.replaced):
+        return None
+    name = g.replaced.cluster_name
+    return _update(g, replace(g.local, cluster_name=name, nominated=()), "nominate") if name else Wait()
 
 
 def offered(g: Group) -> Action | None:
@@ -238,11 +264,24 @@ RULES: tuple[Rule, ...] = (
     refused_there,
     admitted_there,
     running_there,
+    grown,
     offered,
     hopeless,
 )
-WITHOUT_CHECK: tuple[Rule, ...] = (over, finished_there, evicted_here, running_there)
-"""The rules for a Workload whose check is removed while it runs in a worker."""
+WITHOUT_CONFIG: tuple[Rule, ...] = (over, finished_there, evicted_here, running_there)
+"""The rules for a Workload whose check, or its MultiKueueConfig, is removed while it runs in a worker."""
+
+
+def _has_job(w: Workload) -> bool:
+    """Whether a slice may have the job in a worker: it holds quota, or another one has taken it over."""
+    done = w.condition(Condition.FINISHED)
+    if done is not None and done.status:
+        return done.reason == FinishedReason.WORKLOAD_SLICE_REPLACED
+    return w.holds(Condition.QUOTA_RESERVED)
+
+
+def _gone(g: Group) -> Action | None:
+    return _checked(g, CheckState.RETRY, "Admitting remote no longer exists", "retry")
 
 
 def _chosen(g: Group, condition: str) -> Worker | None:
@@ -261,6 +300,13 @@ def _ended_by_eviction(g: Group, worker: Worker) -> bool:
     if not again or g.kind is None or g.kind.managed_by is not None or worker.since(Condition.EVICTED) is None:
         return False
     return not worker.jobs or any(map(g.kind.stopped_there, worker.jobs))
+
+
+def _job_lost(g: Group, worker: Worker) -> bool:
+    """Whether the job was deleted in a worker before it had ended, as far as its status here shows."""
+    if g.check is None or g.kind is None or g.job is None or not worker.job_gone:
+        return False
+    return not g.kind.ended_there(g.kind.parts(g.job), g.now)
 
 
 def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
@@ -301,7 +347,7 @@ def _ends_later(g: Group, worker: Worker) -> bool:
     if g.kind is None or not worker.jobs or found is None:
         return False
     ended = found["reason"] in (FinishedReason.SUCCEEDED, FinishedReason.FAILED)
-    return ended and not g.kind.ended_there(worker.jobs, g.now)
+    return ended and g.kind.ended_there(worker.jobs, g.now) is False
 
 
 def _with(g: Group, state: str, message: str, since: float | None = None) -> Workload:

@@ -16,6 +16,12 @@ ALLOWED: Final = PurePosixPath("/etc/multikueue/kubeconfigs")
 _HOST: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
+def source(cluster: Raw) -> Raw:
+    """Where a MultiKueueCluster says that its kubeconfig is."""
+    found: Raw = (cluster.get("spec") or {}).get("clusterSource") or {}
+    return found
+
+
 def insecure(document: Raw, *, commands: bool = False) -> str:
     """Returns why a kubeconfig is not used, '' if it may be; ``commands`` are those of the Configuration."""
     if wrong := _misshapen(document):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.names import Label, PreemptionGate
+from api.names import Annotation, Label, PreemptionGate
 from core.jobs import meta
 from core.jobs.mirrored import Mirrored
 from core.model import Raw
@@ -11,13 +11,17 @@ from core.multikueue.group import Policy
 
 def workload(raw: Raw, policy: Policy) -> Raw:
     """Returns the Workload to create in a worker: the same spec, and no owner, because its job is created later. Its
-    preemption gates are its own.
+    preemption gates are its own. An annotation has the uid of the Workload here.
     """
     labels = {key: value for key, value in meta.labels(raw).items() if key != Label.JOB_UID}
     spec = {key: value for key, value in raw["spec"].items() if key != "preemptionGates"}
     if policy.orchestrated:
         spec["preemptionGates"] = [{"name": PreemptionGate.MULTIKUEUE}]
-    copied = {**raw, "metadata": {**raw["metadata"], "labels": labels | {Label.MULTIKUEUE_ORIGIN: policy.origin}}}
+    marks = {
+        "labels": labels | {Label.MULTIKUEUE_ORIGIN: policy.origin},
+        "annotations": meta.annotations(raw) | {Annotation.MULTIKUEUE_ORIGIN_UID: meta.uid(raw)},
+    }
+    copied = {**raw, "metadata": {**raw["metadata"], **marks}}
     return {**_copy(copied), "spec": spec}
 
 

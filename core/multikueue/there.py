@@ -7,14 +7,14 @@ compares workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
-from api.names import CheckState, Condition, EvictedReason, GatePosition, PreemptionGate
+from api.names import CheckState, Condition, EvictedReason, FinishedReason, GatePosition, Label, PreemptionGate
 from api.objects import Resource
 from core.jobs import meta
-from core.jobs.fields import at, changed
+from core.jobs.fields import Path, at, changed
 from core.jobs.template import merge_diff
 from core.model import Raw
 from core.multikueue import mirror
@@ -99,6 +99,12 @@ def unreachable(g: Group, w: Worker) -> Done | None:
     return None if w.connected else Done()
 
 
+def of_another(g: Group, w: Worker) -> Action | Done | None:
+    """The copy of an earlier Workload of that name is withdrawn with its job."""
+    another = g.raw is not None and w.origin not in ("", meta.uid(g.raw))
+    return (_withdrawn(w) or Done()) if another else None
+
+
 def rejected(g: Group, w: Worker) -> Action | Done | None:
     """A Workload that may not run in another cluster is in none. One whose check is removed while it runs goes on."""
     if g.local is None:
@@ -112,13 +118,22 @@ def over(g: Group, w: Worker) -> Action | Done | None:
     return (_withdrawn(w) or Done()) if g.over else None
 
 
+def replaced(g: Group, w: Worker) -> Done | None:
+    """A slice of an elastic job that was replaced leaves in the workers what it has: the job is that of all slices."""
+    done = g.local.condition(Condition.FINISHED) if g.local is not None and not g.local.deleting else None
+    return Done() if done is not None and done.reason == FinishedReason.WORKLOAD_SLICE_REPLACED else None
+
+
 def evicted_here(g: Group, w: Worker) -> Action | Done | None:
-    """A Workload that was evicted here is deactivated in its worker, which stops its pods."""
+    """A Workload that was evicted here is deactivated in its worker, which stops its pods. Pods of a group are deleted
+    by that, so the copy is withdrawn when none runs any more, and they are created again when it is offered again.
+    """
     assert g.local is not None
     eviction = g.local.condition(Condition.EVICTED)
     if eviction is None or not eviction.status:
         return None
-    if w.workload is None or not w.jobs:
+    idle = w.since(Condition.EVICTED) is not None and g.kind is not None and g.kind.idle_there(w.jobs, g.now)
+    if w.workload is None or not w.jobs or idle:
         return _withdrawn(w) or Done()
     if any(w.since(kind) is not None for kind in (Condition.EVICTED, Condition.DEACTIVATION_TARGET)):
         return Done()
@@ -135,21 +150,28 @@ def evicted_here(g: Group, w: Worker) -> Action | Done | None:
 
 
 def outdated(g: Group, w: Worker) -> Action | Done | None:
-    """A copy that differs from the Workload is withdrawn and created again; only its priority is changed in place.
+    """A copy that differs from the Workload is withdrawn and created again; only its priority is changed in place, and
+    the numbers of pods of an elastic job that has fewer now.
 
-    One that has finished, or that the chosen worker has evicted, stays until that is known here.
+    One that has finished, or that the chosen worker has evicted, stays until that is known here. One that was finished
+    because its job there was deleted does not stay where it is not needed.
     """
     assert g.local is not None
     if w.workload is None or g.raw is None or "deletionTimestamp" in w.workload["metadata"]:
         return None
+    if w.job_gone and g.local.cluster_name != w.name:
+        return _withdrawn(w)
     evicted = g.local.cluster_name == w.name and w.since(Condition.EVICTED) is not None
     if evicted or w.since(Condition.FINISHED) is not None:
         return Done()
     wanted = mirror.workload(g.raw, g.policy)["spec"]
     differing = mirror.differing(wanted, w.workload["spec"])
+    if wanted.get("active") is False or (g.local.cluster_name == w.name and w.since(Condition.ADMITTED) is not None):
+        differing -= {"active"}  # an eviction follows, here or there, which ends the pods of the job first
     if differing <= {"priority"} and wanted.get("priorityClassRef"):
         return None  # the class of that name in the worker may have another value
-    if differing <= IN_PLACE:
+    in_place = IN_PLACE | {"podSets"} if g.elastic and _shrinks(w.workload["spec"], wanted) else IN_PLACE
+    if differing <= in_place:
         patch = {key: wanted.get(key) for key in sorted(differing)}
         return Change(guarded({"spec": patch}, w.workload)) if patch else None
     return _withdrawn(w)
@@ -157,21 +179,25 @@ def outdated(g: Group, w: Worker) -> Action | Done | None:
 
 def chosen(g: Group, w: Worker) -> Action | Done | None:
     """The chosen worker gets the job as soon as it admits the Workload, and loses pods of a group that are deleted
-    here; the others lose their copies.
+    here; the others lose their copies. A larger slice of an elastic job takes over the job that is there.
     """
     assert g.local is not None
     if not g.local.cluster_name:
         return None
     if g.local.cluster_name != w.name:
         return _withdrawn(w) or Done()
-    if g.kind is None or g.job is None or g.raw is None or w.workload is None:
+    if g.kind is None or g.job is None or g.raw is None:
         return Done()
+    if w.workload is None:
+        return Offer(mirror.workload(g.raw, replace(g.policy, orchestrated=False))) if g.growing else Done()
     if w.since(Condition.ADMITTED) is None or meta.deleting(g.job) or meta.deleting(w.workload):
         return Done()
     kind, parts = g.kind, {each["metadata"]["name"]: each for each in g.kind.parts(g.job)}
     unwanted = [each for each in w.jobs if not kind.made_for(parts.get(each["metadata"]["name"]), each)]
     if going := tuple(each for each in unwanted if not meta.deleting(each)):
         return Withdraw(going, None)
+    if w.former is not None:
+        return _taken_over(g, w.former)
     there = {each["metadata"]["name"] for each in w.jobs}
     wanted = mirror.jobs(g.kind, g.job, g.raw, g.policy.origin)
     missing = tuple(each for each in wanted if each["metadata"]["name"] not in there)
@@ -179,12 +205,14 @@ def chosen(g: Group, w: Worker) -> Action | Done | None:
 
 
 def offered(g: Group, w: Worker) -> Action | None:
-    """A nominated worker gets a copy of the Workload; any other loses the one that it has."""
+    """A worker that is nominated and that the MultiKueueConfig names gets a copy of the Workload; any other loses the
+    one that it has.
+    """
     assert g.local is not None and g.raw is not None
     if not g.unassigned:
         return None
-    if w.name not in g.local.nominated:
-        return _withdrawn(w) if g.local.nominated else None
+    if not w.configured or w.name not in g.local.nominated:
+        return _withdrawn(w)
     return Offer(mirror.workload(g.raw, g.policy)) if w.workload is None else None
 
 
@@ -210,21 +238,67 @@ def may_preempt(g: Group, w: Worker) -> Action | None:
     return Change(guarded({"status": {"preemptionGates": [*others, gate]}}, w.workload), "status")
 
 
-RULES: tuple[Rule, ...] = (unreachable, rejected, over, evicted_here, outdated, chosen, offered, may_preempt)
+RULES: tuple[Rule, ...] = (
+    unreachable,
+    of_another,
+    rejected,
+    replaced,
+    over,
+    evicted_here,
+    outdated,
+    chosen,
+    offered,
+    may_preempt,
+)
 
 
 def _forwarded(g: Group, w: Worker) -> Forward | None:
     """The change of the job in its worker that follows one of the job here."""
     assert g.kind is not None and g.job is not None
     theirs = {each["metadata"]["name"]: each for each in w.jobs}
-    for part in g.kind.parts(g.job) if g.policy.forwards and g.kind.forwarded else ():
-        remote = after = theirs[part["metadata"]["name"]]
-        for path in g.kind.forwarded:
-            after = changed(after, path, at(part, path))
-        body = merge_diff(remote, after)
-        if body and not meta.deleting(remote):
-            return Forward(g.kind.resource, remote, guarded(body, remote))
+    paths = (*(g.kind.forwarded if g.policy.forwards else ()), *_sizes(g))
+    for part in g.kind.parts(g.job) if paths else ():
+        remote = theirs[part["metadata"]["name"]]
+        if found := _like(g, remote, part, paths):
+            return found
     return None
+
+
+def _taken_over(g: Group, remote: Raw) -> Forward | Done:
+    """The job in the worker gets the name of the larger slice and its number of pods, unless the job here has another
+    one again.
+    """
+    assert g.kind is not None and g.job is not None and g.raw is not None
+    sizes = _sizes(g)
+    labels, annotations = g.kind.naming(g.job, g.raw["metadata"]["name"])
+    kept = {key: value for key, value in meta.labels(remote).items() if key != Label.PREBUILT_WORKLOAD}
+    named = {"labels": kept | labels, "annotations": meta.annotations(remote) | annotations}
+    after = {**remote, "metadata": {**remote["metadata"], **named}}
+    return (_like(g, remote, g.job, sizes, after) or Done()) if sizes else Done()
+
+
+def _sizes(g: Group) -> tuple[Path, ...]:
+    """The fields with the numbers of pods of an elastic job, if they are those of this slice."""
+    assert g.kind is not None and g.job is not None and g.raw is not None
+    return g.kind.sizes(g.job, g.raw["spec"]["podSets"]) if g.elastic else ()
+
+
+def _like(g: Group, remote: Raw, part: Raw, paths: Iterable[Path], after: Raw | None = None) -> Forward | None:
+    """The change that gives an object in a worker these fields of the one here."""
+    assert g.kind is not None
+    after = remote if after is None else after
+    for path in paths:
+        after = changed(after, path, at(part, path))
+    body = merge_diff(remote, after)
+    return Forward(g.kind.resource, remote, guarded(body, remote)) if body and not meta.deleting(remote) else None
+
+
+def _shrinks(before: Raw, after: Raw) -> bool:
+    """Whether the pod sets of a Workload differ only in that there are fewer pods."""
+    old, new = before.get("podSets") or [], after.get("podSets") or []
+    counts = [(each["count"], other["count"]) for each, other in zip(old, new, strict=False)]
+    same = [{**each, "count": 0} for each in old] == [{**each, "count": 0} for each in new]
+    return same and all(less <= more for more, less in counts)
 
 
 def _gate_states(w: Worker) -> list[Raw]:

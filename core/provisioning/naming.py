@@ -29,11 +29,9 @@ def attempt(request_name: str, workload: str, check: str, most: int) -> int | No
     ``most``: a name that was cut is compared with those of so many attempts.
     """
     prefix = _prefix(workload, check)
-    number = request_name[len(prefix) :] if request_name.startswith(prefix) else ""
-    if number.isascii() and number.isdigit():
-        return int(number)
-    if len(request_name) != _LONGEST or len(prefix) + len(str(most)) <= _CUT:
-        return None
+    if len(request_name) <= _CUT:
+        number = request_name[len(prefix) :] if request_name.startswith(prefix) else ""
+        return int(number) if number.isascii() and number.isdigit() else None
     return next((each for each in range(1, most + 1) if request(workload, check, each) == request_name), None)
 
 

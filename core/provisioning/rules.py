@@ -15,6 +15,7 @@ from api import names
 from api.names import CheckState, Condition
 from api.names import ProvisioningAnnotation as Annotation
 from api.names import ProvisioningCondition as Answer
+from api.validate.common import is_true
 from core.jobs import meta
 from core.jobs.template import ConflictError, FlavorMissingError, same
 from core.model import CheckState as State
@@ -144,7 +145,7 @@ def over(s: Situation) -> Action | None:
     finished, evicted = s.workload.holds(Condition.FINISHED), s.workload.holds(Condition.EVICTED)
     if not finished and not evicted:
         return None
-    return (_left(s, ()) or Wait()) if finished or s.cleans_up else Wait()
+    return (_left(s, (), s.own_templates) or Wait()) if finished or s.cleans_up else Wait()
 
 
 def without_quota(s: Situation) -> Action | None:
@@ -178,9 +179,9 @@ def answered(s: Situation) -> Action | None:
 
 def unused(s: Situation) -> Action | None:
     """Requests are deleted that are not the last attempt of a check, or do not match its config or admission any
-    more.
+    more, and PodTemplates of requests that will not be made.
     """
-    return _left(s, [current(s, state, config) for state, config in s.states()])
+    return _left(s, [current(s, state, config) for state, config in s.states()], _leftover_templates(s))
 
 
 def adopted(s: Situation) -> Action | None:
@@ -189,9 +190,12 @@ def adopted(s: Situation) -> Action | None:
         request = current(s, state, config)
         for name in _template_names(request):
             template = s.template(name)
-            if request is not None and template is not None and _controller(template) == s.workload.uid:
+            if request is not None and template is not None and meta.controller_uid(template) == s.workload.uid:
                 others = [each for each in _owners(template) if each["uid"] != s.workload.uid]
-                owners = [*others, _reference(names.AUTOSCALING_API_VERSION, names.Kind.PROVISIONING_REQUEST, request)]
+                owners = [
+                    *others,
+                    meta.owner_reference(names.AUTOSCALING_API_VERSION, names.Kind.PROVISIONING_REQUEST, request),
+                ]
                 patch = guarded({"metadata": {"ownerReferences": owners}}, template)
                 return Adopt(Key(s.workload.key.namespace, name), patch)
     return None
@@ -215,7 +219,7 @@ RULES: tuple[Rule, ...] = (over, without_quota, answered, unused, adopted, reque
 def verdict(s: Situation, state: State, config: Config | None) -> State | None:
     """Returns the state of a check with a new state, message, delay and additions to pods; None to leave it."""
     request = current(s, state, config)
-    if config is None and request is not None and _true(request, Answer.CAPACITY_REVOKED):
+    if config is None and request is not None and is_true(request, Answer.CAPACITY_REVOKED):
         return _revoked(s, state, request)
     if config is None:
         return None if _settled(s, state, config) else _with(state, CheckState.PENDING, INACTIVE)
@@ -224,20 +228,20 @@ def verdict(s: Situation, state: State, config: Config | None) -> State | None:
         return None if ready else _with(state, CheckState.READY, NOT_NEEDED, updates=())
     if request is None:
         return None
-    if _true(request, Answer.FAILED):
+    if is_true(request, Answer.FAILED):
         return _again(s, state, config, request, Answer.FAILED, AFTER_FAILURE)
-    if _true(request, Answer.CAPACITY_REVOKED):
+    if is_true(request, Answer.CAPACITY_REVOKED):
         return _revoked(s, state, request)
-    if _true(request, Answer.BOOKING_EXPIRED):
+    if is_true(request, Answer.BOOKING_EXPIRED):
         if s.workload.holds(Condition.ADMITTED):
             return None
         return _again(s, state, config, request, Answer.BOOKING_EXPIRED, AFTER_EXPIRY)
-    if _true(request, Answer.PROVISIONED):
+    if is_true(request, Answer.PROVISIONED):
         if state.state == CheckState.READY:
             return None
         message = _message(request, Answer.PROVISIONED)
         return _with(state, CheckState.READY, message, updates=_updates(s, request, config))
-    if not _true(request, Answer.ACCEPTED):
+    if not is_true(request, Answer.ACCEPTED):
         return _with(state, CheckState.PENDING, "")
     if condition_of(request, Answer.PROVISIONED) is None:
         return _with(state, CheckState.PENDING, "") if state.message.startswith(NOT_CREATED) else None
@@ -246,7 +250,7 @@ def verdict(s: Situation, state: State, config: Config | None) -> State | None:
 
 def current(s: Situation, state: State, config: Config | None) -> Raw | None:
     """The request of the last attempt of a check, None if there is none that its nodes come from, or may come from."""
-    wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
+    wanted = _asked(s, config)
     found = [
         each
         for each in s.requests
@@ -278,22 +282,54 @@ def not_created(s: Situation, check: str, message: str) -> Raw | None:
     return status_patch(s.workload, after)
 
 
+def is_reported(s: Situation, check: str, kind: str, name: str) -> bool:
+    """Whether the message of a check is that this object was refused."""
+    return any(each.name == check and each.message.startswith(refusal(kind, name, "")) for each in s.workload.checks)
+
+
 def _lacks(s: Situation, state: State, config: Config | None) -> Action | None:
     """What is still to do for the request of a pending check and its PodTemplates; None if it has all."""
-    wanted = pods.asked(s.workload, s.raw, config) if config is not None else ()
+    wanted = _asked(s, config)
     if config is None or not wanted or state.state != CheckState.PENDING:
         return None
-    request = current(s, state, config)
-    attempt = state.retry_count + 1
-    if request is not None and _tried(s, request):
-        attempt, request = (_number(s, request, state, config) or 1) + 1, None
-    name = naming.request(s.workload.key.name, state.name, attempt)
+    request, name = _due(s, state, config)
     if request is None and any(each["metadata"]["name"] == name for each in s.requests):
         return None  # the one before it is still being deleted
     action = _templates(s, state, request or _named(name), wanted)
     if action is None and request is None:
         return CreateRequest(_manifest(s, config, name, wanted), state.name)
     return action
+
+
+def _asked(s: Situation, config: Config | None) -> tuple[Pods, ...]:
+    """The pods whose nodes are asked for; none while the config is missing."""
+    return pods.asked(s.workload, s.raw, config) if config is not None else ()
+
+
+def _due(s: Situation, state: State, config: Config | None) -> tuple[Raw | None, str]:
+    """The request from which the nodes of a check may come, None if it is still to be made, and its name."""
+    request = current(s, state, config)
+    if request is not None and not _tried(s, request):
+        return request, str(request["metadata"]["name"])
+    tried = _number(s, request, state, config) or 1 if request is not None else state.retry_count
+    return None, naming.request(s.workload.key.name, state.name, tried + 1)
+
+
+def _leftover_templates(s: Situation) -> list[Raw]:
+    """PodTemplates of requests that will not be made: their check was removed, or its config changed, before that.
+    None while a config is missing, which may come back.
+    """
+    states = list(s.states()) if s.own_templates else []
+    if any(config is None for _, config in states):
+        return []
+    expected = {name for state, config in states for name in _expected_templates(s, state, config)}
+    return [each for each in s.own_templates if each["metadata"]["name"] not in expected]
+
+
+def _expected_templates(s: Situation, state: State, config: Config | None) -> list[str]:
+    """The PodTemplates of the last request of a check, and those of the next one."""
+    found = [naming.template(_due(s, state, config)[1], each.name) for each in _asked(s, config)]
+    return _template_names(current(s, state, config)) + found
 
 
 def _refused(s: Situation, state: State, config: Config | None) -> bool:
@@ -351,17 +387,13 @@ def _updates(s: Situation, request: Raw, config: Config) -> tuple[Raw, ...]:
     return tuple({"name": name, "annotations": annotations, **more} for each in asked for name in each.names)
 
 
-def _left(s: Situation, used: Iterable[Raw | None]) -> Action | None:
-    """Deletes the next request that is not used, then PodTemplates that were made for a request that never was."""
+def _left(s: Situation, used: Iterable[Raw | None], templates: Iterable[Raw]) -> Action | None:
+    """Deletes the next request that is not used, then these PodTemplates."""
     kept = {each["metadata"]["uid"] for each in used if each is not None}
     for request in s.requests:
         if request["metadata"]["uid"] not in kept and not meta.deleting(request):
             return DeleteRequest(request)
-    if s.workload.holds(Condition.FINISHED) or s.workload.holds(Condition.EVICTED):
-        for template in s.own_templates:
-            if not meta.deleting(template):
-                return DeleteTemplate(template)
-    return None
+    return next((DeleteTemplate(each) for each in templates if not meta.deleting(each)), None)
 
 
 def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods]) -> Action | None:
@@ -372,7 +404,7 @@ def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods])
         found = s.template(name)
         if found is None:
             return _create_template(s, state, name, each)
-        of_this = _controller(found) in (None, s.workload.uid, request["metadata"].get("uid"))
+        of_this = meta.controller_uid(found) in (None, s.workload.uid, request["metadata"].get("uid"))
         if of_this and _placed(s, request["metadata"]["name"], each):
             continue
         owner = meta.controller(found)
@@ -434,14 +466,8 @@ def _metadata(s: Situation, name: str) -> Raw:
         "name": name,
         "namespace": s.workload.key.namespace,
         "labels": {names.Label.MANAGED: "true"},
-        "ownerReferences": [_reference(names.API_VERSION, names.Kind.WORKLOAD, s.raw)],
+        "ownerReferences": [meta.owner_reference(names.API_VERSION, names.Kind.WORKLOAD, s.raw)],
     }
-
-
-def _reference(api_version: str, kind: str, raw: Raw) -> Raw:
-    metadata = raw["metadata"]
-    named = {"apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
-    return {**named, "controller": True, "blockOwnerDeletion": True}
 
 
 def _settled(s: Situation, state: State, config: Config | None) -> bool:
@@ -455,7 +481,7 @@ def _used(s: Situation, request: Raw, state: State, config: Config | None) -> bo
     Kueue deletes the request of a running Workload when its config changes, and asks for the same nodes again when a
     config that was missing is back.
     """
-    return _settled(s, state, config) and _true(request, Answer.PROVISIONED)
+    return _settled(s, state, config) and is_true(request, Answer.PROVISIONED)
 
 
 def _matches(s: Situation, request: Raw, state: State, config: Config, wanted: tuple[Pods, ...]) -> bool:
@@ -491,8 +517,8 @@ def _selector(template: Raw) -> object:
 
 def _tried(s: Situation, request: Raw) -> bool:
     """Whether a request can provide no nodes any more, so that the next attempt is due."""
-    expired = _true(request, Answer.BOOKING_EXPIRED) and not s.workload.holds(Condition.ADMITTED)
-    return _true(request, Answer.FAILED) or expired
+    expired = is_true(request, Answer.BOOKING_EXPIRED) and not s.workload.holds(Condition.ADMITTED)
+    return is_true(request, Answer.FAILED) or expired
 
 
 def _number(s: Situation, request: Raw, state: State, config: Config | None) -> int | None:
@@ -513,16 +539,6 @@ def _template_names(request: Raw | None) -> list[str]:
 
 def _owners(raw: Raw) -> list[Raw]:
     return raw["metadata"].get("ownerReferences") or []
-
-
-def _controller(raw: Raw) -> str | None:
-    found = meta.controller(raw)
-    return found["uid"] if found else None
-
-
-def _true(request: Raw, kind: str) -> bool:
-    found = condition_of(request, kind)
-    return found is not None and found["status"] == "True"
 
 
 def _message(request: Raw, kind: str) -> str:

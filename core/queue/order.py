@@ -6,6 +6,8 @@ https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from api.names import Condition, EvictedReason, PreemptedReason
 from core.model import Workload
 from core.model.policy import SchedulingPolicy
@@ -37,6 +39,12 @@ QueueKey = tuple[int, float, str]
 """Sort key inside a ClusterQueue: higher priority, earlier time, uid."""
 
 
-def queue_key(workload: Workload, policy: SchedulingPolicy) -> QueueKey:
-    """Returns the sort key of the workload in its ClusterQueue."""
+def queue_key(workload: Workload, policy: SchedulingPolicy, flavors: Sequence[str] = ()) -> QueueKey:
+    """Returns the sort key of the workload in its ClusterQueue. The variants of one workload, often created in the same
+    second, come in the order of their ``flavors``: else the workload would start in a less preferred one, and move.
+    """
+    if workload.variant_of:
+        mine = workload.allowed_flavors[:1]
+        place = next((at for at, flavor in enumerate(flavors) if (flavor,) == mine), len(flavors))
+        return (-workload.priority, queue_time(workload, policy), f"{workload.variant_of} {place:04} {workload.uid}")
     return (-workload.priority, queue_time(workload, policy), workload.uid)

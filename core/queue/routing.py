@@ -31,6 +31,8 @@ class PendingWorkloads:
         self.queues: dict[str, Queue] = {}
         self.stopped: set[str] = set()
         """ClusterQueues that are stopped."""
+        self.concurrent: dict[str, tuple[str, ...]] = {}
+        """The flavors of the ClusterQueues that admit variants only."""
         self.by_local_queue: dict[Key, set[Key]] = {}
         """Pending workloads by LocalQueue, queued or not."""
         self.local_usage: dict[Key, float] = {}
@@ -89,6 +91,9 @@ class PendingWorkloads:
         self.stopped.discard(name)
         if queue is not None and queue.stop_policy != StopPolicy.NONE:
             self.stopped.add(name)
+        self.concurrent.pop(name, None)
+        if queue is not None and queue.migration is not None and self.policy.concurrent_admission:
+            self.concurrent[name] = queue.flavors
         old = self.queues.get(name)
         made = None if queue is None else self._queue_for(queue)
         if old is not None and made is not None and made.order == old.order:
@@ -128,7 +133,7 @@ class PendingWorkloads:
         """
         changed: set[str] = set()
         for key in sorted(self.by_local_queue.get(local_queue, ())):
-            if self._where.get(key) == self._route(local_queue):
+            if self._where.get(key) == self._route_of(self._pending[key]):
                 continue
             anew = key not in self._where
             changed |= self._leave(key) | self._join(key, self._pending[key], anew=anew)
@@ -141,7 +146,7 @@ class PendingWorkloads:
         changed = self.dequeue(key) if old is not None and old.queue != workload.queue else set()
         self._pending[key] = workload
         self.by_local_queue.setdefault(local_queue_of(workload), set()).add(key)
-        name = self._route(local_queue_of(workload))
+        name = self._route_of(workload)
         if name != self._where.get(key):
             changed |= self._leave(key)
         return changed | self._join(key, workload)
@@ -212,13 +217,20 @@ class PendingWorkloads:
             return None
         return local_queue.cluster_queue if local_queue.cluster_queue in self.queues else None
 
-    def _join(self, key: Key, workload: Workload, *, anew: bool = False) -> set[str]:
+    def _route_of(self, workload: Workload) -> str | None:
+        """The ClusterQueue whose queue a workload waits in; None also for one that waits for its variants."""
         name = self._route(local_queue_of(workload))
+        return None if name in self.concurrent and not (workload.variant_of or workload.slice_name) else name
+
+    def _join(self, key: Key, workload: Workload, *, anew: bool = False) -> set[str]:
+        name = self._route_of(workload)
         if name is None:
             return set()
         queue = self.queues[name]
         old = queue.get(key)
-        entry = QueueEntry(workload, queue_key(workload, self.policy), self.demands.of(workload))
+        entry = QueueEntry(
+            workload, queue_key(workload, self.policy, self.concurrent.get(name, ())), self.demands.of(workload)
+        )
         if old is not None and judged_alike(old, entry):
             old.workload = workload
             return set()

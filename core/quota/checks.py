@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from api import names
+from api.names import Condition
 from core.model import Admission, AdmissionCheck, CheckState, ClusterQueue, Workload
 
 
@@ -20,6 +22,14 @@ def required_checks(queue: ClusterQueue, admission: Admission | None) -> list[st
         return sorted(rule.name for rule in queue.checks if not rule.on_flavors or rule.on_flavors >= every)
     given = frozenset(flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values())
     return sorted(rule.name for rule in queue.checks if (rule.on_flavors or every) & given)
+
+
+def awaited(workload: Workload) -> str:
+    """Returns what the checks say for which a workload with quota waits, '' if it waits for none that says anything."""
+    if not workload.holds(Condition.QUOTA_RESERVED) or workload.holds(Condition.ADMITTED):
+        return ""
+    pending = (each for each in workload.checks if each.state == names.CheckState.PENDING and each.message)
+    return "; ".join(f"{each.name}: {each.message}" for each in pending)
 
 
 def checks_of(workload: Workload, checks: Mapping[str, AdmissionCheck], controller: str) -> list[CheckState]:

@@ -18,7 +18,8 @@ from core.quota.usage import PodSetTotal, totals
 class Demand:
     """The values that all workloads of the demand have in common. ``resources`` are the requested ones. ``least``
     has by resource the smallest amounts with which it may start: for its largest pod set, and for all together; none
-    for a slice of an elastic job, which takes over quota that is in use.
+    for a slice of an elastic job, which takes over quota that is in use. ``allowed_flavors`` are the only ones that may
+    be assigned, if there are any.
     """
 
     pod_sets: tuple[PodSet, ...]
@@ -27,6 +28,11 @@ class Demand:
     least: Mapping[str, tuple[int, int]]
     reducible: bool
     """Whether fewer pods would do (``minCount``)."""
+    allowed_flavors: tuple[str, ...] = ()
+
+    def allows(self, flavor: str) -> bool:
+        """Whether a flavor may be assigned."""
+        return not self.allowed_flavors or flavor in self.allowed_flavors
 
 
 class Demands:
@@ -39,6 +45,8 @@ class Demands:
         """The demand of the workload."""
         name = (
             workload.replaces,
+            workload.owner if workload.replaces is not None else None,  # only a slice of the same job takes over quota
+            workload.allowed_flavors,
             *(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets),
         )
         demand = self._known.get(name)
@@ -50,6 +58,7 @@ class Demands:
                 resources=frozenset(resource for total in asked for resource in total.requests),
                 least={} if workload.replaces else _least(workload.pod_sets, asked),
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
+                allowed_flavors=workload.allowed_flavors,
             )
         return demand
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from api.names import CheckState, PendingReason
+from api.names import CheckState, EvictedReason, PendingReason
 from core.matching.placement import matches
 from core.model import (
     Admission,
@@ -36,6 +36,8 @@ from core.model.policy import SchedulingPolicy
 from core.quota.checks import required_checks
 from core.quota.node import QueueNode
 from core.quota.tree import Tree
+from core.quota.usage import Reservation
+from core.scheduling import variants
 from core.scheduling.fair_order import tournament
 from core.scheduling.flavors import Mode
 from core.scheduling.nomination import Entry, Nomination
@@ -194,6 +196,11 @@ class _Cycle:
     # Entries, one after the other.
 
     def _decide(self, entry: Entry, nomination: Nomination) -> Decision:
+        if variants.better(entry.head.workload, entry.node):
+            return self._wait(entry, PendingReason.PENDING_EVALUATION, messages.BETTER_VARIANT)
+        worse = variants.worse(entry.head.workload, entry.node)
+        if worse is not None and not variants.may_migrate(entry.head.workload, entry.node.spec):
+            return self._wait(entry, PendingReason.PENDING_EVALUATION, messages.NO_MIGRATION)
         preempted = self.preempted.setdefault(entry.tree.root, {})
         if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
@@ -230,8 +237,27 @@ class _Cycle:
         if self.policy.block_admission and not self.pods_ready:
             reason = PendingReason.WAITING_FOR_PODS_READY
             return self._wait(entry, reason, messages.WAITING_FOR_PODS_READY, again=True)
+        reserve = _reserve(entry)
+        if worse is not None and reserve.admitted:
+            return self._migrate(entry, worse)
         self.pods_ready = False
-        return _reserve(entry)
+        return reserve
+
+    def _migrate(self, entry: Entry, worse: Reservation) -> Wait:
+        """Evicts the variant that runs in a less preferred flavor; while checks are open, it runs on."""
+        victim = Victim(
+            workload=worse.workload,
+            cluster_queue=entry.node.name,
+            reason=EvictedReason.FLAVOR_MIGRATION,
+            message=messages.migrated(entry.head.workload.uid),
+        )
+        return self._wait(
+            entry,
+            PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS,
+            messages.PENDING_MIGRATION,
+            victims=() if worse.evicted else (victim,),
+            preempting=True,
+        )
 
     def _taken(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether an earlier head preempts one of its victims, or what it replaces, or has replaced a victim."""

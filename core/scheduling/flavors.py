@@ -247,6 +247,9 @@ class Search(Struct, gc=False):
                     reasons[-1] = text = messages.of_replaced_slice(name, only or "")
                     assigned.attempts.append(Attempt(name, _NO_FIT, 0, (text,), PendingReason.NO_MATCHING_FLAVOR))
                 continue
+            if not self.demand.allows(name):
+                reasons.append(messages.not_allowed(name))
+                continue
             unfit = self.mismatch(placement, name)
             if unfit is not None:
                 reasons.append(unfit.text)

@@ -109,7 +109,7 @@ def _groups(search: Search) -> list[tuple[tuple[tuple[FlavorResource, int], ...]
         tuple(
             tuple((node.flavor_resources[name][r], amount) for r, amount in requests.items() if r in group.resources)
             for name in group.flavors
-            if search.mismatch(placement, name) is None
+            if search.demand.allows(name) and search.mismatch(placement, name) is None
         )
         for group in node.spec.groups
         if not requests.keys().isdisjoint(group.resources)

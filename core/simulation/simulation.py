@@ -49,7 +49,8 @@ class Check(Struct, frozen=True, gc=False):
     """How an admission check decides: ``takes`` seconds after a reservation it has this verdict.
 
     With the verdict Retry the workload releases its quota and is queued again after ``retry_after`` seconds; the second
-    time the check is Ready.
+    time the check is Ready. One that takes infinitely long is decided by what happens in worker clusters
+    (``core.simulation.fleet``).
     """
 
     takes: float = 0.0
@@ -60,6 +61,11 @@ class Check(Struct, frozen=True, gc=False):
     def passes(self) -> bool:
         """Whether it is ready immediately."""
         return not self.takes and self.verdict == names.CheckState.READY
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether worker clusters decide it, in which its workloads run."""
+        return self.takes == math.inf
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -154,23 +160,35 @@ def simulate(
     ``start`` is the moment, in epoch seconds, that all times of the simulation count from. A check that is not among
     ``checks`` is ready immediately.
     """
-    slow = {name: check for name, check in (checks or {}).items() if not check.passes}
-    return _Simulation(state, arrivals, start, life or LifePolicy(), slow).run(until)
+    simulation = Simulation(state, arrivals, start=start, life=life, checks=checks)
+    now = 0.0
+    while (at := simulation.next(now)) is not None and (until is None or at <= until):
+        now = at
+        simulation.advance(now)
+        simulation.schedule(now)
+        simulation.note(now)
+    return simulation.close(now if until is None else until)
 
 
-class _Simulation:
+class Simulation:
+    """One cluster on the virtual clock.
+
+    ``next`` is when something happens, ``advance`` and ``schedule`` do it, ``note`` keeps the usage, ``close`` ends it.
+    """
+
     def __init__(
         self,
         state: State,
         arrivals: Iterable[Arrival],
-        start: float,
-        life: LifePolicy,
-        checks: Mapping[str, Check],
+        *,
+        start: float = 0.0,
+        life: LifePolicy | None = None,
+        checks: Mapping[str, Check] | None = None,
     ) -> None:
         self.state = state
         self.start = start
-        self.life = life
-        self.checks = checks
+        self.life = life or LifePolicy()
+        self.checks = {name: check for name, check in (checks or {}).items() if not check.passes}
         self.held: dict[Key, tuple[Admission, float]] = {}
         self.reservations: dict[Key, int] = defaultdict(int)
         self.timeline = Timeline()
@@ -185,24 +203,24 @@ class _Simulation:
         for arrival in sorted(arrivals, key=lambda a: (a.at, a.workload.key)):
             self.timeline.courses[arrival.workload.key] = Course(arrival)
             self._expect(arrival.at, arrival.workload.key, _What.ARRIVES)
-
-    def run(self, until: float | None) -> Timeline:
-        now = 0.0
-        self._sample(now)
-        while (at := self._next(now)) is not None and (until is None or at <= until):
-            now = at
-            self._sample(now)
-            while self.events and self.events[0][0] <= now:
-                self._happen(heapq.heappop(self.events), now)
-            self._schedule(now)
-            self._note(now)
-        self.timeline.end = now if until is None else until
-        self._explain()
-        return self.timeline
+        self._sample(0.0)
 
     # Time.
 
-    def _next(self, now: float) -> float | None:
+    def advance(self, now: float) -> None:
+        """Everything that time alone brings about until now."""
+        self._sample(now)
+        while self.events and self.events[0][0] <= now:
+            self._happen(heapq.heappop(self.events), now)
+
+    def close(self, end: float) -> Timeline:
+        """Returns what happened until the end."""
+        self.timeline.end = end
+        self._explain()
+        return self.timeline
+
+    def next(self, now: float) -> float | None:
+        """Returns when time alone brings about something; None if never."""
         moments = [self.events[0][0]] if self.events else []
         wake = self.state.next_wake(self.start + now)
         if wake is not None and wake > self.start + now:
@@ -226,6 +244,8 @@ class _Simulation:
     def _happen(self, event: _Event, now: float) -> None:
         _, _, key, what, attempt = event
         course = self.timeline.courses[key]
+        if key not in self.workloads and what is not _What.ARRIVES:
+            return  # it was withdrawn
         if what is _What.ARRIVES:
             self._arrive(course.arrival, now)
         elif what is _What.LOOKED_AT:
@@ -237,10 +257,13 @@ class _Simulation:
             if what is _What.READY:
                 self._ready(key, now)
             else:
-                course.finished = now
-                self._end(key, now)
                 reason = names.FinishedReason.SUCCEEDED
-                self._set(transitions.finished(self.workloads[key], reason, "", self._second(now)))
+                self._finish(transitions.finished(self.workloads[key], reason, "", self._second(now)), now)
+
+    def _finish(self, workload: Workload, now: float) -> None:
+        self.timeline.courses[workload.key].finished = now
+        self._end(workload.key, now)
+        self._set(workload)
 
     def _arrive(self, arrival: Arrival, now: float) -> None:
         workload = arrival.workload
@@ -253,7 +276,7 @@ class _Simulation:
 
     # Decisions.
 
-    def _schedule(self, now: float) -> None:
+    def schedule(self, now: float) -> None:
         """Runs cycles until they change nothing; the quota of victims is free immediately."""
         more = True
         while more:
@@ -265,9 +288,17 @@ class _Simulation:
                             self._reserve(decision, now)
                         case Wait():
                             self.timeline.courses[decision.workload.key].tell(now, decision.reason, decision.message)
+                            if decision.gated:
+                                self._gate(decision, now)
                             for victim in decision.victims:
                                 self._preempt(victim, decision.workload.key, now)
                                 more = True
+
+    def _gate(self, decision: Wait, now: float) -> None:
+        """It could preempt others, but its preemption gate is closed."""
+        workload = self.workloads[decision.workload.key]
+        if not workload.holds(names.Condition.BLOCKED_ON_PREEMPTION_GATES):
+            self._set(transitions.preemption_gated(workload, decision.message, self._second(now)))
 
     def _reserve(self, decision: Reserve, now: float) -> None:
         key, admission = decision.workload.key, decision.admission
@@ -295,7 +326,8 @@ class _Simulation:
         self.reservations[key] += 1
         self._use(admission, +1)
         for name in asked:
-            self._expect(now + self.checks[name].takes, key, _What.CHECKED, self.reservations[key])
+            if not self.checks[name].elsewhere:
+                self._expect(now + self.checks[name].takes, key, _What.CHECKED, self.reservations[key])
         message = f"The workload has not all checks ready: {', '.join(asked)}"
         self.timeline.courses[key].tell(now, names.AdmittedReason.UNSATISFIED_ADMISSION_CHECKS, message)
 
@@ -379,10 +411,18 @@ class _Simulation:
             self._end(evicted.key, now, reason, message, preemptor)
         else:
             return
+        self._release(evicted, now)
+
+    def _release(self, evicted: Workload, now: float) -> None:
         self._set(transitions.released(evicted, self._second(now)))
 
     def _ready(self, key: Key, now: float) -> None:
         self._set(_with_pods(self.workloads[key], self._second(now), ready=True))
+
+    def _elsewhere(self, key: Key) -> bool:
+        """Whether its job runs in a worker cluster."""
+        found = (self.checks.get(check.name) for check in self.workloads[key].checks)
+        return any(check is not None and check.elsewhere for check in found)
 
     def _running(self, key: Key) -> bool:
         attempts = self.timeline.courses[key].attempts
@@ -393,7 +433,7 @@ class _Simulation:
         course.attempts.append(Attempt(admission.cluster_queue, admission, now))
         self._use(admission, +1)
         number, arrival = len(course.attempts) - 1, course.arrival
-        if arrival.run_for < math.inf:
+        if arrival.run_for < math.inf and not self._elsewhere(key):
             self._expect(now + arrival.ready_after + arrival.run_for, key, _What.ENDS, number)
         if arrival.ready_after and self.life.pods_ready is not None:
             self._expect(now + arrival.ready_after, key, _What.READY, number)
@@ -405,10 +445,14 @@ class _Simulation:
         self._use(last.admission, -1)
 
     def _set(self, workload: Workload) -> None:
-        """The workload is so from now on, and is counted where it waits."""
+        """The workload is so from now on."""
         workload, key = _written(workload), workload.key
         self.workloads[key] = workload
         self.state.set_workload(key, workload)
+        self._line_up(key)
+
+    def _line_up(self, key: Key) -> None:
+        """Counts it where it waits."""
         before, after = self.line.get(key), self.state.pending.where(key)
         if before == after:
             return
@@ -432,7 +476,8 @@ class _Simulation:
                 if flavor is not None:
                     used[FlavorResource(flavor, resource)] += sign * amount
 
-    def _note(self, now: float) -> None:
+    def note(self, now: float) -> None:
+        """Keeps the usage of the ClusterQueues in which it changed."""
         for name in sorted(self.touched):
             used = {fr: amount for fr, amount in self.used[name].items() if amount}
             self.timeline.levels.append(Level(now, name, used, self.waiting[name]))

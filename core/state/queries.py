@@ -56,8 +56,11 @@ def pending_groups(state: State, name: str) -> Counts:
 
 
 def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
-    """Reason and underlying cause for which a workload is not admitted; None where it is, is finished or is deleted."""
-    if workload.deleting or workload.holds(Condition.FINISHED) or workload.holds(Condition.ADMITTED):
+    """Reason and underlying cause for which a workload is not admitted; None where it is, is finished or is deleted,
+    and for a variant, whose parent counts.
+    """
+    over = workload.deleting or workload.holds(Condition.FINISHED)
+    if over or workload.variant_of or workload.holds(Condition.ADMITTED):
         return None
     admitted, reserved = workload.condition(Condition.ADMITTED), workload.condition(Condition.QUOTA_RESERVED)
     reason = admitted.reason if admitted is not None else AdmittedReason.NO_RESERVATION

@@ -153,6 +153,13 @@ class State:
             workload = self.workloads[key] = replace(workload, replaces=None)
         if workload.replaces is not None:
             self._replaced_by[workload.replaces, workload.owner] = key
+            if workload.owner is not None and self.successor(workload.replaces) == key:
+                del self._replaced_by[workload.replaces, None]  # its job has adopted it
+        if workload.parent or (workload.variant_of and not self.policy.concurrent_admission):
+            # With the feature gate a parent's variants wait and use quota, without it only the parent does.
+            self._stop_waiting(key)
+            self._release_reservation(key)
+            return
         if holds_quota(workload):
             self._assumed.discard(key)
             self.local_queue_usage.confirm(key)
@@ -395,6 +402,10 @@ class State:
         found = self.workloads.get(self._replaced_by.get((workload.key, workload.owner), workload.key))
         return found if found is not None and found.replaces == workload.key and found.owner == workload.owner else None
 
+    def successor(self, slice_key: Key) -> Key | None:
+        """Returns the slice without owner that is to replace this one; None if there is none."""
+        return self._replaced_by.get((slice_key, None))
+
     def _replaces_itself(self, workload: Workload) -> bool:
         """Whether slices replace each other in a circle, which this workload closes: its annotation is ignored."""
         key = workload.replaces
@@ -468,6 +479,8 @@ class State:
         held = self.reservations.release(key)
         if held is not None:
             self._plan_wake_up(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
+            if held.workload.variant_of:  # the other variants may have been refused because of it
+                self._wake_parked_alone([held.cluster_queue])
             self._pods_ready(waiting)
         self._count_replaced(key)
         return held

@@ -1,4 +1,5 @@
-"""The condition Active of an object that a controller keeps, and the reference of an AdmissionCheck to its parameters.
+"""The condition Active of an object that a controller keeps, and how AdmissionChecks, their controllers, parameters and
+ClusterQueues refer to each other.
 
 Separate because every controller of AdmissionChecks reads and writes them, in the same words.
 """
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from api import names
+from api.validate.common import is_true
 from core.model import Raw
 from core.wire.guard import guarded
 from core.wire.timestamps import stamp
@@ -33,8 +35,7 @@ def condition_of(raw: Raw | None, kind: str) -> Mapping[str, str] | None:
 
 def is_active(raw: Raw) -> bool:
     """Whether the condition Active of an object is True."""
-    found = condition_of(raw, names.Condition.ACTIVE)
-    return found is not None and found["status"] == "True"
+    return is_true(raw, names.Condition.ACTIVE)
 
 
 def patch(raw: Raw, wanted: Active | None, now: float, *, kind: str = names.Condition.ACTIVE) -> Raw | None:
@@ -56,6 +57,17 @@ def patch(raw: Raw, wanted: Active | None, now: float, *, kind: str = names.Cond
         "observedGeneration": raw["metadata"].get("generation", 0),
     }
     return guarded({"status": {"conditions": [*others, new]}}, raw)
+
+
+def check_names(queue: Raw) -> tuple[str, ...]:
+    """The AdmissionChecks that a ClusterQueue refers to."""
+    checks = ((queue.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    return tuple(str(check["name"]) for check in checks)
+
+
+def decided_by(check: Raw, controller: str) -> bool:
+    """Whether this controller decides the states of an AdmissionCheck."""
+    return bool((check.get("spec") or {}).get("controllerName") == controller)
 
 
 def parameters_name(check: Raw, kind: str) -> tuple[str, str]:

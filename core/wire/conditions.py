@@ -63,6 +63,11 @@ def raw_admission(admission: Admission) -> Raw:
     }
 
 
+def raw_gates(states: Iterable[GateState]) -> list[Raw]:
+    """The states of preemption gates as they are written."""
+    return [_raw_gate(state) for state in states]
+
+
 def texts(amounts: Requests) -> dict[str, str]:
     """Amounts by resource in canonical text."""
     return {resource: quantity.text(resource, amounts[resource]) for resource in sorted(amounts)}
@@ -93,7 +98,7 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
     if before.nominated != after.nominated:
         status["nominatedClusterNames"] = list(after.nominated) or None
     if before.gate_states != after.gate_states:
-        status["preemptionGates"] = [_raw_gate(state) for state in after.gate_states]
+        status["preemptionGates"] = raw_gates(after.gate_states)
     if not status:
         return None
     if requests:

@@ -25,6 +25,7 @@ from core.model import (
     Fungibility,
     GateState,
     Key,
+    Migration,
     Placement,
     PodSet,
     PodSetAssignment,
@@ -52,7 +53,7 @@ class WorkloadContext:
     ``pod_sets`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
     ``admission_gates``, ``reclaimable_pods`` and ``elastic_jobs`` are the feature gates PriorityBoost,
     AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices; ``preemption_gates`` is whether
-    ConcurrentAdmission or MultiKueueOrchestratedPreemption is on.
+    ConcurrentAdmission or MultiKueueOrchestratedPreemption is on, ``concurrent_admission`` whether the former is.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
@@ -61,6 +62,7 @@ class WorkloadContext:
     reclaimable_pods: bool = True
     elastic_jobs: bool = True
     preemption_gates: bool = False
+    concurrent_admission: bool = False
     pod_sets: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -141,6 +143,7 @@ def cluster_queue(raw: Raw) -> model.ClusterQueue:
         stop_policy=model.StopPolicy(spec.get("stopPolicy") or names.StopPolicy.NONE),
         weight=_weight(spec),
         admission_mode=(spec.get("admissionScope") or {}).get("admissionMode") or "",
+        migration=_migration(spec),
         deleting="deletionTimestamp" in metadata,
         generation=metadata.get("generation", 0),
     )
@@ -204,10 +207,38 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         preemption_gates=tuple(gate["name"] for gate in spec.get("preemptionGates") or ())
         if context.preemption_gates
         else (),
-        gate_states=_gate_states(status) if context.preemption_gates else (),
+        gate_states=gate_states(status.get("preemptionGates") or ()) if context.preemption_gates else (),
         cluster_name=status.get("clusterName") or "",
         nominated=tuple(status.get("nominatedClusterNames") or ()),
+        from_manager=names.Label.MULTIKUEUE_ORIGIN in (metadata.get("labels") or {}),
+        **_family(metadata, context),
     )
+
+
+def _family(metadata: Raw, context: WorkloadContext) -> Raw:
+    """The fields of a Workload that is admitted through variants, or of a variant. Variants that are left from when
+    the feature gate was on are known as such without it, too.
+    """
+    owners = metadata.get("ownerReferences") or ()
+    above = (each for each in owners if (each["apiVersion"], each["kind"]) == (names.API_VERSION, names.Kind.WORKLOAD))
+    variant_of = next((each["uid"] for each in above), "")
+    if not context.concurrent_admission:
+        return {"variant_of": variant_of} if variant_of else {}
+    allowed = (metadata.get("annotations") or {}).get(names.Annotation.ALLOWED_RESOURCE_FLAVORS, "")
+    return {
+        "parent": (metadata.get("labels") or {}).get(names.Label.CONCURRENT_ADMISSION_PARENT) == "true",
+        "variant_of": variant_of,
+        "allowed_flavors": tuple(filter(None, (each.strip() for each in allowed.split(",")))),
+    }
+
+
+def _migration(spec: Raw) -> Migration | None:
+    policy = spec.get("concurrentAdmissionPolicy")
+    if policy is None:
+        return None
+    found = policy.get("migration") or {}
+    last = (found.get("constraints") or {}).get("lastAcceptableFlavorName") or ""
+    return Migration(found.get("mode") or names.MigrationMode.TRY_PREFERRED_FLAVORS, last)
 
 
 def admission(raw: Raw | None, spec: Raw) -> Admission | None:
@@ -418,14 +449,15 @@ def _replaces(metadata: Raw) -> Key | None:
     return Key(namespace, name) if same else None
 
 
-def _gate_states(status: Raw) -> tuple[GateState, ...]:
+def gate_states(found: Iterable[Raw]) -> tuple[GateState, ...]:
+    """The states of preemption gates."""
     return tuple(
         GateState(
             name=each["name"],
             open=each["position"] == names.GatePosition.OPEN,
             since=maybe_epoch(each["lastTransitionTime"]) or 0.0,
         )
-        for each in status.get("preemptionGates") or ()
+        for each in found
     )
 
 

@@ -202,7 +202,7 @@ def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
 def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
-    if s.cluster_queue is not None:
+    if s.cluster_queue is not None and not w.parent:
         after = transitions.with_checks(w, required_checks(s.cluster_queue, w.admission), s.now)
     if not w.holds(names.Condition.ADMITTED):
         if not w.holds(names.Condition.QUOTA_RESERVED):
@@ -413,7 +413,11 @@ def _cluster_queue_name(w: Workload, s: Surroundings) -> str:
 
 
 def _pods_ready_deadline(w: Workload, policy: PodsReadyPolicy | None) -> tuple[float, str] | None:
-    """Returns when the pods must be ready, and which timeout that is; None if no timeout applies."""
+    """Returns when the pods must be ready, and which timeout that is; None if no timeout applies. Instead of a parent
+    it applies to the variant that is admitted, which has the same condition PodsReady.
+    """
+    if w.parent:
+        return None
     admitted, ready = w.condition(names.Condition.ADMITTED), w.condition(names.Condition.PODS_READY)
     if policy is None or admitted is None or not admitted.status or (ready is not None and ready.status):
         return None
@@ -427,7 +431,7 @@ def _pods_ready_deadline(w: Workload, policy: PodsReadyPolicy | None) -> tuple[f
 
 def _execution_deadline(w: Workload) -> float | None:
     admitted = w.condition(names.Condition.ADMITTED)
-    if admitted is None or not admitted.status or w.max_execution is None:
+    if admitted is None or not admitted.status or w.max_execution is None or w.variant_of:  # it ends with its parent
         return None
     return admitted.since + w.max_execution - (w.past_execution or 0)
 

@@ -22,6 +22,15 @@ _OVERTIME = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}{DeactivationCaus
 _LONGEST_MESSAGE = 32_768
 """metav1.Condition's, in characters."""
 
+_NO_FAULT = (
+    EvictedReason.PREEMPTED,
+    EvictedReason.NODE_FAILURES,
+    EvictedReason.FLAVOR_MIGRATION,
+    EvictedReason.VARIANT_EVICTED,
+    EvictedReason.CONCURRENT_ADMISSION,
+)
+"""After an eviction for these reasons a workload is queued again immediately."""
+
 _RESET_BY_RESERVATION = (
     names.Condition.EVICTED,
     names.Condition.PREEMPTED,
@@ -139,14 +148,14 @@ def preempted(workload: Workload, reason: str, message: str, now: float) -> Work
 def released(workload: Workload, now: float) -> Workload:
     """Releases the quota of an evicted workload whose pods are gone.
 
-    Requeued reports whether it may be queued again immediately: after preemption and node failures yes, otherwise (a
-    backoff, a stopped queue, deactivation) when that has ended. A workload that was deactivated because its execution
-    time was used up has all of it again when it is activated.
+    Requeued reports whether it may be queued again immediately: after preemption, node failures and migrations to
+    another flavor yes, otherwise (a backoff, a stopped queue, deactivation) when that has ended. A workload that was
+    deactivated because its execution time was used up has all of it again when it is activated.
     """
     eviction = workload.condition(names.Condition.EVICTED)
     if eviction is None:
         return workload
-    again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES)
+    again = eviction.reason in _NO_FAULT
     after = requeued(workload, eviction.reason, eviction.message, now, status=again)
     after = waiting(after, PendingReason.PENDING_EVALUATION, eviction.message, now)
     return replace(after, past_execution=None) if eviction.reason == _OVERTIME else after

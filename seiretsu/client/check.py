@@ -82,8 +82,9 @@ class CheckController:
         try:
             changed = self._entered(self._news.get(timeout=None if wait is None else max(0.0, wait)))
         except queue.Empty:
-            changed = [key for key, at in self._due.items() if at <= time.monotonic()]
-        for key in changed:
+            changed = []
+        due = [key for key, at in self._due.items() if at <= time.monotonic()]  # also while changes never end
+        for key in dict.fromkeys([*changed, *due]):
             self._ask(key, decide)
 
     def _entered(self, news: _News) -> list[_Key]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from dataclasses import dataclass
 from typing import Self
@@ -25,15 +26,19 @@ CUT = Answer(0, {})
 class Wire:
     """One connection to a server under test; use with `async with`."""
 
-    def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, address: Address, tls: ssl.SSLContext | None = None, connected: socket.socket | None = None
+    ) -> None:
         self.address = address
         self.tls = tls
+        self.connected = connected
         self.reader: asyncio.StreamReader
         self.writer: asyncio.StreamWriter
 
     async def __aenter__(self) -> Self:
+        host, port = (None, None) if self.connected else (self.address.host, self.address.port)
         self.reader, self.writer = await asyncio.open_connection(
-            self.address.host, self.address.port, ssl=self.tls, server_hostname="localhost" if self.tls else None
+            host, port, sock=self.connected, ssl=self.tls, server_hostname="localhost" if self.tls else None
         )
         return self
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from pathlib import Path
 
@@ -86,6 +87,24 @@ async def test_a_call_in_flight_is_answered_after_the_listener_closed(serve: Ser
         answer = await wire.answer()
         assert (answer.status, answer.body) == (200, b"at last")
         await asyncio.wait_for(stopping, 2)
+
+
+async def test_who_connected_before_the_listener_closed_is_answered(serve: Serve) -> None:
+    """Also those that the server has not accepted yet: the API server does not repeat their calls."""
+    async with serve(tls=True) as served:
+        address = served.listener.bound
+        assert address is not None
+        waiting = [socket.create_connection((address.host, address.port)) for _ in range(20)]  # nothing else runs
+        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=5.0)))
+        await asyncio.sleep(0)
+        for each in waiting:
+            async with Wire(address, served.trust, each) as wire:
+                answer = await wire.call(post("/echo", b"{}"))
+                assert (answer.status, answer.headers["connection"]) == (200, "close")
+        await asyncio.wait_for(stopping, 2)
+        with pytest.raises(ConnectionRefusedError):
+            async with served.wire():
+                pass
 
 
 async def test_a_call_that_never_ends_does_not_hold_the_shutdown_up(serve: Serve) -> None:

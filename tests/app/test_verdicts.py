@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from api.objects import Raw
-from app.verdicts import Verdicts, verdict_of
+from app.verdicts import ALL_LINES_A_MINUTE, LINES_A_MINUTE, Verdicts, verdict_of
 from tests.core.feedback.world import world
 from tests.webhook.cluster import job, review
 from webhook.hooks import HOOKS
-from webhook.review import Response, allow, deny
+from webhook.review import Response, allow, deny, parse
 from webhook.routes import answer
 from webhook.settings import Context, Settings
 
@@ -56,6 +56,30 @@ def test_a_refusal_is_one_readable_line() -> None:
     assert "kueue.x-k8s.io/queue-name" in told["message"]
     labels = {"hook": path, "operation": "CREATE", "verdict": "refused"}
     assert registry.get_sample_value("seiretsu_admission_verdicts_total", labels) == 1
+
+
+def test_refusals_in_one_namespace_cannot_fill_the_log() -> None:
+    """Each is counted; so many a minute are logged, and then how many were not."""
+    registry, now = CollectorRegistry(), [0.0]
+    verdicts = Verdicts(registry, clock=lambda: now[0])
+    hook = BY_PATH["/validate-batch-v1-job"]
+
+    def refuse(namespace: str, times: int) -> list[Raw]:
+        request = parse(orjson.dumps(review(job(), namespace=namespace)))
+        with capture_logs() as told:
+            for _ in range(times):
+                verdicts(hook, request, deny("no"))
+        return [dict(each) for each in told]
+
+    assert len(refuse("loud", 1000)) == LINES_A_MINUTE
+    assert len(refuse("calm", 1)) == 1
+    assert sum(len(refuse(f"n{number}", 100)) for number in range(100)) == ALL_LINES_A_MINUTE - LINES_A_MINUTE - 1
+    now[0] = 60.0
+    left_out, line = refuse("loud", 1)
+    assert left_out["left_out"] == 11_001 - ALL_LINES_A_MINUTE
+    assert (line["event"], line["namespace"]) == ("admission refused", "loud")
+    labels = {"hook": hook.path, "operation": "CREATE", "verdict": "refused"}
+    assert registry.get_sample_value("seiretsu_admission_verdicts_total", labels) == 11_002
 
 
 def test_others_are_logged_only_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:

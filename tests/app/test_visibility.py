@@ -228,7 +228,7 @@ async def test_the_api_server_is_asked_about_the_user_with_groups_and_extra() ->
     assert review["spec"] == {
         "user": "ann",
         "uid": "",
-        "groups": ["team"],
+        "groups": ["team", "system:authenticated"],
         "extra": {"example.com/scope": ["x"]},
         "resourceAttributes": {
             "verb": "get",
@@ -242,6 +242,15 @@ async def test_the_api_server_is_asked_about_the_user_with_groups_and_extra() ->
     }
     other = await served.get(f"{BASE}/namespaces/ns/localqueues/other/pendingworkloads", headers)
     assert other.status_code == 403, "a right for one queue is none for another"
+
+
+async def test_nobody_becomes_authenticated_by_being_anonymous() -> None:
+    proxy = FrontProxy.read(AUTHENTICATION)
+    for name, groups in (("system:anonymous", ()), ("ann", ("system:unauthenticated",))):
+        headers = [(b"X-Remote-User", name.encode()), *((b"X-Remote-Group", each.encode()) for each in groups)]
+        user = proxy.user_of("front-proxy-client", headers)
+        assert user is not None
+        assert user.groups == groups
 
 
 async def test_reviews_of_unknown_tokens_do_not_delay_the_users_of_the_api_server() -> None:
@@ -288,3 +297,45 @@ async def test_discovery_has_both_versions_and_what_can_be_asked() -> None:
         "localqueues/pendingworkloads": (True, ["get"]),
     }
     assert json.loads((await served.get("/openapi/v2")).text)["code"] == 404
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+async def test_openapi_describes_every_field_of_an_answer(version: str) -> None:
+    served = Served()
+    place = f"apis/visibility.kueue.x-k8s.io/{version}"
+    address = (await served.get("/openapi/v3")).json()["paths"][place]["serverRelativeURL"]
+    document = (await served.get(address)).json()
+    (path,) = [each for each in document["paths"] if "clusterqueues" in each]
+    asked = document["paths"][path]["get"]
+    summary = asked["responses"]["200"]["content"]["application/json"]["schema"]
+    answer = (await served.get(path.format(name="cq"))).json()
+    assert len(answer["items"]) == 4
+    assert undescribed(answer, summary, document["components"]["schemas"]) == []
+    changed = {**answer, "items": [{**answer["items"][0], "priority": "9", "colour": "red"}]}
+    found = undescribed(changed, summary, document["components"]["schemas"])
+    assert found == [".items[].priority: '9' is no integer", ".items[].colour"]
+    for each in asked["parameters"]:
+        limited = await served.get(f"{path.format(name='cq')}?{each['name']}={each['schema']['default']}")
+        assert limited.json() == answer, "a default of the document is the default of the server"
+
+
+def undescribed(value: Any, schema: Raw, schemas: Raw, path: str = "") -> list[str]:
+    """Returns the paths of everything that the schema does not describe."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, dict):
+        known: Raw = schema["properties"]
+        missing = [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
+        parts = [
+            undescribed(each, known[name], schemas, f"{path}.{name}") if name in known else [f"{path}.{name}"]
+            for name, each in value.items()
+        ]
+        return [*missing, *(found for part in parts for found in part)]
+    if isinstance(value, list):
+        return [found for each in value for found in undescribed(each, schema["items"], schemas, f"{path}[]")]
+    kind = {"string": str, "integer": int}[schema["type"]]
+    return [] if isinstance(value, kind) else [f"{path}: {value!r} is no {schema['type']}"]
+
+
+async def test_openapi_of_other_groups_is_not_served() -> None:
+    assert (await Served().get("/openapi/v3/apis/batch/v1")).status_code == 404

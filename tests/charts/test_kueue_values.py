@@ -50,10 +50,13 @@ def of_deployment(**values: Any) -> Raw:
 
 def test_kueues_image_is_never_run_and_the_notes_say_so() -> None:
     assert container(KUEUE)["image"] == "seiretsu:0.1.0"
+    assert container(KUEUE)["imagePullPolicy"] == "IfNotPresent", "a node may have it, and no registry"
     told = notes(KUEUE)
     assert "registry.k8s.io/kueue/kueue is Kueue's image. The chart runs seiretsu:0.1.0 instead" in told
+    assert "which nodes pull only if they do not have it" in told
     other = of_manager(image={"repository": "registry.example.com/seiretsu", "tag": "2"})
     assert container(other)["image"] == "registry.example.com/seiretsu:2"
+    assert container(other)["imagePullPolicy"] == "Always"
     assert "Kueue's image" not in notes(other)
 
 
@@ -116,14 +119,15 @@ def test_the_pods_may_use_the_network_of_their_node() -> None:
 
 def test_services_have_the_type_ports_and_families_that_are_given() -> None:
     port = {"name": "scraped", "port": 9090, "targetPort": "metrics", "protocol": "TCP"}
+    ports = [{"port": 8443, "targetPort": 9443}]
     families = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
     wanted = given(
-        webhookService={"type": "NodePort", "ports": [{"port": 8443}], "ipDualStack": {"enabled": True, **families}},
+        webhookService={"type": "NodePort", "ports": ports, "ipDualStack": {"enabled": True, **families}},
         metricsService={"type": "LoadBalancer", "ports": [port], "labels": {"a": "b"}, "annotations": {"c": "d"}},
     )
     found = documents(rendered(wanted))
     webhook = only(found, "Service", "seiretsu-webhook-service")["spec"]
-    assert {"type": "NodePort", "ports": [{"port": 8443}], **families}.items() <= webhook.items()
+    assert {"type": "NodePort", "ports": ports, **families}.items() <= webhook.items()
     called = [hook for each in found if each["kind"].endswith("WebhookConfiguration") for hook in each["webhooks"]]
     assert {hook["clientConfig"]["service"]["port"] for hook in called} == {8443}
     scraped = only(found, "Service", "seiretsu-controller-manager-metrics-service")

@@ -123,7 +123,7 @@ def series(text: str, values: str) -> Raw:
 FIRING: Final[dict[str, list[Raw]]] = {
     "SeiretsuDown": [series("up{JOB,instance='a'}", "0x90")],
     "SeiretsuReplicaDown": [series("up{JOB,instance='a'}", "0x90"), series("up{JOB,instance='b'}", "1x90")],
-    "SeiretsuNoLeader": [series("kueue_cluster_queue_status{JOB,replica_role='follower'}", "1x90")],
+    "SeiretsuNoLeader": [series(f"seiretsu_leader{{JOB,pod='{pod}'}}", "0x90") for pod in "ab"],
     "SeiretsuWebhookErrors": [
         series("seiretsu_webhook_requests_total{JOB,code='200'}", "0+90x90"),
         series("seiretsu_webhook_requests_total{JOB,code='500'}", "0+10x90"),
@@ -194,6 +194,17 @@ def test_each_alert_fires_for_its_cause(tmp_path: Path) -> None:
         for name, given in FIRING.items()
     ]
     file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}))
+    promtool("test", "rules", file)
+
+
+def test_a_leader_among_several_replicas_is_enough(tmp_path: Path) -> None:
+    (alert,) = [each for each in ALERTS if each["alert"] == "SeiretsuNoLeader"]
+    leads = [series("seiretsu_leader{JOB,pod='a'}", "0x90"), series("seiretsu_leader{JOB,pod='b'}", "1x90")]
+    query = {"expr": alert["expr"], "eval_time": "90m", "exp_samples": []}
+    file, rules = tmp_path / "test.yaml", tmp_path / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"groups": []}))
+    tests = [{"interval": "1m", "input_series": leads, "promql_expr_test": [query]}]
     file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}))
     promtool("test", "rules", file)
 

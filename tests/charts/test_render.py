@@ -161,7 +161,7 @@ INJECTED = "cert-manager.io/inject-ca-from"
 
 def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what_the_app_serves() -> None:
     documents = render(set_values="enableCertManager=true")
-    certificate = only(documents, "Certificate")
+    certificate = only(documents, "Certificate", "seiretsu-serving-cert")
     place = f"queues/{certificate['metadata']['name']}"
     called = [each for each in definitions(documents).values() if "conversion" in each["spec"]]
     called += [only(documents, f"{phase}WebhookConfiguration") for phase in ("Mutating", "Validating")]
@@ -174,8 +174,11 @@ def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what
         f"{service}.queues.svc.cluster.local",
         "seiretsu-controller-manager-metrics-service.queues.svc",
     ]
-    issuer = only(documents, "Issuer")
+    issuer, authority = only(documents, "Issuer", "seiretsu-ca-issuer"), only(documents, "Certificate", "seiretsu-ca")
     assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}
+    assert issuer["spec"] == {"ca": {"secretName": authority["spec"]["secretName"]}}
+    first = only(documents, "Issuer", "seiretsu-selfsigned-issuer")
+    assert authority["spec"]["issuerRef"] == {"kind": "Issuer", "name": first["metadata"]["name"]}
     assert [each for each in documents if each["kind"] == "Secret"] == []
     pod = only(documents, "Deployment")["spec"]["template"]["spec"]
     assert {"name": "cert", "secret": {"secretName": certificate["spec"]["secretName"]}} in pod["volumes"]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
 from api.objects import Raw
+from tests.charts.conformity import conforms
 from tests.charts.rendering import CHART, POLICIES_SERVED, documents, notes, only, refusal, rendered
+from tests.cluster.test_kinds_life import CONFIGURATION as AUDITED
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +37,10 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "controllerManager.imagePullSecrets": ([{"name": "registry"}], "- name: registry"),
     "controllerManager.nodeSelector": ({"pool": "system"}, "pool: system"),
     "controllerManager.tolerations": ([{"key": "critical"}], "- key: critical"),
-    "controllerManager.affinity": ({"nodeAffinity": {"any": "affine"}}, "any: affine"),
+    "controllerManager.affinity": (
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}},
+        "requiredDuringSchedulingIgnoredDuringExecution: []",
+    ),
     "controllerManager.topologySpreadConstraints": (
         [{"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}],
         "topologyKey: rack",
@@ -45,6 +52,7 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "controllerManager.terminationGracePeriodSeconds": (71, "terminationGracePeriodSeconds: 71"),
     "controllerManager.dnsPolicy": ("Default", "dnsPolicy: Default"),
     "controllerManager.featureGates": ([{"name": "PriorityBoost", "enabled": True}], "PriorityBoost: true"),
+    "controllerManager.startupProbe": ({"failureThreshold": 61}, "failureThreshold: 61"),
     "controllerManager.extraVolumes": ([{"name": "extra-volume", "emptyDir": {}}], "name: extra-volume"),
     "controllerManager.manager.image.repository": ("registry.example.com/seiretsu", '"registry.example.com/seiretsu@'),
     "controllerManager.manager.image.digest": (DIGEST, f'@{DIGEST}"'),
@@ -109,6 +117,10 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "crds.olderVersions": (["v1beta1"], "served: false"),
     "certManager.issuerRef": ({"kind": "ClusterIssuer", "name": "corporate"}, "name: corporate"),
     "kubernetesClusterDomain": ("corp.example", ".svc.corp.example"),
+    "extraObjects": (
+        [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "{{ .Release.Namespace }}-extra"}}],
+        "queues-extra",
+    ),
     "mutatingWebhook.reinvocationPolicy": ("Never", "reinvocationPolicy: Never"),
     "webhooks.timeoutSeconds": (13, "timeoutSeconds: 13"),
     "webhooks.clientCA.secretName": ("webhook-clients", "secretName: webhook-clients"),
@@ -123,6 +135,7 @@ ALONE: Final[dict[str, Any]] = {
     "controllerManager.podDisruptionBudget.enabled": False,
     "controllerManager.strategy.type": "Recreate",
     "controllerManager.hostNetwork": True,
+    "controllerManager.hostUsers": False,
     "controllerManager.manager.image.tag": "1.2.3",
     "serviceAccount.create": False,
     "rbac.userRoles": False,
@@ -175,25 +188,35 @@ def test_the_tests_know_every_value() -> None:
     assert set(leaves(VALUES)) == CHANGES.keys() | ALONE.keys() | WITHOUT_EFFECT.keys()
 
 
-def test_each_value_changes_what_it_says() -> None:
-    before = rendered(ALL_ON, served=POLICIES_SERVED)
-    wanted = ALL_ON
+@cache
+def every_set() -> dict[str, str]:
+    """What the chart renders: with everything on, with all changes at once, and with each of the values that are given
+    alone. Together these sets have every value.
+    """
+    changed, account = ALL_ON, ALL_ON | {"serviceAccount": {"name": "seiretsu"}}
     for path, (value, _) in CHANGES.items():
-        wanted = having(wanted, path, value)
-    after = rendered(wanted, served=POLICIES_SERVED)
+        changed = having(changed, path, value)
+    sets = {"before": ALL_ON, "changed": changed, "alone": account}
+    sets |= {path: having(account, path, value) for path, value in ALONE.items()}
+    return {name: rendered(values, served=POLICIES_SERVED) for name, values in sets.items()}
+
+
+def test_each_value_changes_what_it_says() -> None:
+    before, after = every_set()["before"], every_set()["changed"]
     assert [path for path, (_, text) in CHANGES.items() if text in before] == [], "the default already"
     assert [path for path, (_, text) in CHANGES.items() if text not in after] == [], "no effect"
 
 
 def test_each_switch_changes_something() -> None:
-    account = {"serviceAccount": {"name": "seiretsu"}}
-    before = rendered(ALL_ON | account, served=POLICIES_SERVED)
-    same = [
-        path
-        for path, value in ALONE.items()
-        if rendered(having(ALL_ON | account, path, value), served=POLICIES_SERVED) == before
-    ]
-    assert same == []
+    assert [path for path in ALONE if every_set()[path] == every_set()["alone"]] == []
+
+
+def test_every_set_of_values_conforms_to_the_schemas_of_kubernetes(tmp_path: Path) -> None:
+    objects = {text for rendering in every_set().values() for text in rendering.split("\n---\n")}
+    assert conforms(sorted(objects), tmp_path) == []
+    wrong = [text.replace("minAvailable: 1", "minAvailabel: 1") for text in objects if "minAvailable: 1" in text]
+    (complaint,) = conforms(wrong[:1], tmp_path)
+    assert "additional properties 'minAvailabel' not allowed" in complaint
 
 
 def test_values_without_effect_change_nothing() -> None:
@@ -215,9 +238,16 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
     known, shown = set(properties(SCHEMA)), set(leaves(VALUES))
     above = {path.rsplit(".", n)[0] for path in shown for n in range(path.count(".") + 1)}
     inner = {path for path in known for each in shown if path.startswith(f"{each}.")}
-    assert known - above - inner == {"global", "controllerManager.manager.resources.claims"}
-    free = ("podSecurityContext.", "containerSecurityContext.", "resources.")
-    assert {path for path in shown - known if not any(each in path for each in free)} == set()
+    of_kubernetes = {path for path in known if "SecurityContext." in path}
+    assert known - above - inner - of_kubernetes == {"global", "controllerManager.manager.resources.claims"}
+    assert {path for path in shown - known if "resources." not in path} == set()
+
+
+SPREAD: Final = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
+def of_manager(values: Raw) -> Raw:
+    return {"controllerManager": {"manager": values}}
 
 
 @pytest.mark.parametrize(
@@ -237,6 +267,7 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
         ({"webhookService": {"port": 443}}, "at '/webhookService': additional properties 'port'"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "at '/networkPolicy/apiServerPorts"),
         ({"kueueViz": {"backnd": {}}}, "at '/kueueViz'"),
+        ({"extraObjects": [{"kind": "Secret"}]}, "at '/extraObjects/0': missing properties 'apiVersion', 'metadata'"),
         ({"controllerManager": {"replicas": 0}}, "controllerManager.replicas: 0 with webhooks.failurePolicy: Fail"),
         (
             {"controllerManager": {"podDisruptionBudget": {"minAvailable": 2}}},
@@ -247,6 +278,43 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
             {"managerConfig": {"controllerManagerConfigYaml": "leaderElection: {leaderElect: false}"}},
             "controllerManager.replicas: 2 replicas without leader election",
         ),
+        (
+            {"controllerManager": {"podDisruptionBudget": {"minAvailable": "60%"}}},
+            "controllerManager.podDisruptionBudget.minAvailable: 60% of 2 replicas",
+        ),
+        (
+            {"controllerManager": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}},
+            "controllerManager.strategy.rollingUpdate.maxUnavailable: 100% of 2 replicas",
+        ),
+        ({"controllerManager": {"strategy": {"rollingUpdate": {"maxSurge": "a few"}}}}, "/rollingUpdate/maxSurge"),
+        (of_manager({"podSecurityContext": {"runAsUsr": 1}}), "properties 'runAsUsr' not allowed"),
+        (of_manager({"containerSecurityContext": {"priviledged": False}}), "properties 'priviledged' not allowed"),
+        (of_manager({"resources": {"requests": {"memroy": "1Gi"}}}), "properties 'memroy' not allowed"),
+        (of_manager({"resources": {"limits": {"memory": "lots"}}}), "/manager/resources/limits/memory"),
+        (of_manager({"resources": {"limits": {"memory": "1GB"}}}), "/manager/resources/limits/memory"),
+        (of_manager({"extraEnv": [{"name": "A", "valu": "b"}]}), "at '/controllerManager/manager/extraEnv/0'"),
+        (of_manager({"extraEnv": [{"name": "A", "value": 1}]}), "/manager/extraEnv/0/value': got number, want string"),
+        (of_manager({"extraVolumeMounts": [{"name": "a", "path": "/b"}]}), "manager/extraVolumeMounts/0'"),
+        ({"controllerManager": {"tolerations": [{"kee": "a"}]}}, "at '/controllerManager/tolerations/0'"),
+        ({"controllerManager": {"affinity": {"nodeAffinty": {}}}}, "at '/controllerManager/affinity'"),
+        (
+            {"controllerManager": {"topologySpreadConstraints": [SPREAD | {"maxSku": 1}]}},
+            "at '/controllerManager/topologySpreadConstraints/0': additional properties 'maxSku'",
+        ),
+        ({"networkPolicy": {"webhookFrom": [{"podSelector": {"matchLabel": {}}}]}}, "webhookFrom/0/podSelector'"),
+        ({"webhookService": {"ports": [{"port": 443, "targetPort": "nope"}]}}, "/webhookService/ports/0/targetPort'"),
+        (
+            {"webhookService": {"ports": [{"port": 443, "targetPort": "metrics"}]}},
+            "webhookService.ports[0].targetPort: metrics is not the port of the webhooks: it is webhook, or 9443",
+        ),
+        ({"webhookService": {"ports": [{"port": 443}]}}, "webhookService.ports[0].targetPort: 443 is not the port"),
+        ({"metricsService": {"ports": [{"port": 8080}]}}, "metricsService.ports[0].targetPort: 8080 is not the port"),
+        (
+            of_manager({"extraArgs": ["--lame-duck=60"]}),
+            "controllerManager.terminationGracePeriodSeconds: 45 is too short for --lame-duck=60",
+        ),
+        (of_manager({"extraArgs": ["--lame-duck", "39.5"]}), "45 is too short for --lame-duck=40"),
+        ({"webhooks": {"clientCA": {"names": ["api"]}}}, "webhooks.clientCA.secretName is required"),
         (
             {
                 "visibility": {"enabled": True},
@@ -266,6 +334,43 @@ def test_the_schema_and_values_yaml_have_the_same_values() -> None:
 )  # fmt: skip
 def test_values_that_cannot_work_are_refused_with_their_path(values: Raw, told: str) -> None:
     assert told in refusal(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"controllerManager": {"podDisruptionBudget": {"minAvailable": "50%"}}},
+        {"controllerManager": {"replicas": 3, "podDisruptionBudget": {"minAvailable": "66%"}}},
+        {"controllerManager": {"strategy": {"rollingUpdate": {"maxUnavailable": "99%"}}}},
+        {
+            "controllerManager": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}},
+            "webhooks": {"failurePolicy": "Ignore"},
+        },
+        of_manager({"extraArgs": ["--lame-duck=39"]}),
+        of_manager({"extraArgs": None, "podSecurityContext": None, "containerSecurityContext": None}),
+        of_manager({"resources": {"limits": {"cpu": 1.5, "memory": "1.5Gi", "example.com/gpu": "1e0"}}}),
+        of_manager({"podSecurityContext": {"runAsUser": None, "fsGroup": 7, "supplementalGroups": [1]}}),
+        {"webhookService": {"ports": [{"port": 443, "targetPort": 9443}]}},
+        {"controllerManager": {"strategy": None, "tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}},
+        {"controllerManager": {"tolerations": [{"key": "k", "effect": "", "tolerationSeconds": None}]}},
+        {"controllerManager": {"strategy": {"rollingUpdate": {"maxSurge": "150%"}}}},
+        of_manager({"podSecurityContext": {"fsGroup": None}, "containerSecurityContext": {"runAsUser": None}}),
+        of_manager({"resources": {"requests": {"cpu": ".5", "memory": "1e+9"}, "limits": {"cpu": "5e-1"}}}),
+        of_manager({"extraArgs": ["--bind=0.0.0.0:10250"]})
+        | {"webhookService": {"ports": [{"port": 443, "targetPort": 10250}]}},
+    ],
+    ids=str,
+)
+def test_values_that_work_are_not_refused(values: Raw) -> None:
+    assert "kind: Deployment" in rendered(values)
+
+
+def test_values_of_an_earlier_release_switch_nothing_on() -> None:
+    """``helm upgrade --reuse-values`` has no value for what is new."""
+    (deployment,) = (
+        each for each in documents(rendered({"controllerManager": {"hostUsers": None}})) if each["kind"] == "Deployment"
+    )
+    assert "hostUsers" not in deployment["spec"]["template"]["spec"]
 
 
 def test_a_client_may_have_any_name() -> None:
@@ -290,6 +395,13 @@ def test_the_notes_say_how_to_release_waiting_jobs_and_what_an_uninstallation_le
     assert "keeps the CustomResourceDefinitions" not in notes({"crds": {"keep": False}})
 
 
+def test_the_notes_say_that_the_links_of_alerts_need_a_url() -> None:
+    assert "metrics.prometheusRule.runbookUrl" not in notes()
+    assert "NOTE metrics.prometheusRule.runbookUrl: docs/operate.md" in notes({"enablePrometheus": True})
+    given = {"enablePrometheus": True, "metrics": {"prometheusRule": {"runbookUrl": "https://wiki.example/seiretsu"}}}
+    assert "NOTE" not in notes(given)
+
+
 def test_the_lease_is_where_the_configuration_says() -> None:
     text = "leaderElection: {resourceNamespace: leases, resourceName: ours}"
     found = documents(rendered({"managerConfig": {"controllerManagerConfigYaml": text}}))
@@ -300,6 +412,7 @@ def test_the_lease_is_where_the_configuration_says() -> None:
     assert binding["subjects"][0]["namespace"] == "queues"
 
 
+MULTIKUEUE: Final = ("multikueueconfigs", "multikueueclusters")
 JOB_SETS = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
 RETENTION = "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"
 
@@ -323,6 +436,8 @@ def configured(text: str) -> Raw:
         ("", "pods", {"get", "list"}, {}, {"patch"}),
         ("apiextensions.k8s.io", "customresourcedefinitions", set(), {}, {"get", "list", "watch", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
+        ("kueue.x-k8s.io", "multikueueclusters", set(), {}, {"list", "watch"}),
+        ("kueue.x-k8s.io", "multikueueclusters/status", set(), {}, {"patch"}),
     ],
     ids=[
         "jobs are deleted by a retention",
@@ -330,14 +445,41 @@ def configured(text: str) -> Raw:
         "pods lose a gate",
         "definitions get the CA",
         "webhooks get the CA",
+        "clusters of MultiKueue are read",
+        "clusters of MultiKueue get a status",
     ],
 )
 def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
     group: str, resource: str, always: set[str], given: Raw, then: set[str]
 ) -> None:
-    without = {"enableCertManager": True} | configured("featureGates: {ElasticJobsViaWorkloadSlices: false}")
+    gates = "featureGates: {ElasticJobsViaWorkloadSlices: false, MultiKueue: false}"
+    without = {"enableCertManager": True} | configured(gates)
     assert verbs(without, group, resource) == always
     assert verbs(given, group, resource) == always | then
+
+
+def granted(given: Raw) -> set[tuple[str, str, str]]:
+    """Returns the rights of the app with these values: API group, resource and verb."""
+    found = documents(rendered(given))
+    (account,) = only(found, "ClusterRoleBinding", "seiretsu-manager-rolebinding")["subjects"]
+    bound = [each["roleRef"]["name"] for each in found if account in (each.get("subjects") or ())]
+    roles = [each for each in found if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] in bound]
+    return {
+        (group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_default_rights_are_those_that_an_audit_log_shows_and_those_of_multikueue() -> None:
+    """``test_kinds_life`` compares the rights with a Configuration that has every kind of job, without MultiKueue."""
+    of_multikueue = {("kueue.x-k8s.io", each, verb) for each in MULTIKUEUE for verb in ("list", "watch")}
+    of_multikueue |= {("kueue.x-k8s.io", "multikueueclusters/status", "patch")}
+    of_multikueue |= {("", "secrets", verb) for verb in ("list", "watch")}
+    assert granted({}) - granted(configured(json.dumps(AUDITED))) == of_multikueue
 
 
 def test_with_a_mounted_certificate_and_without_multikueue_no_secret_may_be_read() -> None:

@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import application
+from cli.simulate import NO_VARIANTS
 from core.model import Raw
 
+POLICY = "concurrentAdmissionPolicy: {migration: {mode: TryPreferredFlavors}}"
 QUEUES = """apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: only}
@@ -376,3 +378,18 @@ def test_a_change_may_modify_or_remove_a_job(tmp_path: Path) -> None:
     before, after = changed(tmp_path, patch, QUEUES, job("a", "cpu: 4"), job("b", "cpu: 4"))
     assert (waited(before), waited(after)) == ({"a": 0, "b": 60}, {"b": 0})
     assert after["workloads"][0]["arrived"] == 10
+
+
+def test_workloads_of_a_cluster_queue_with_concurrent_admission_wait_themselves(tmp_path: Path) -> None:
+    """Nobody creates variants here, and a remark says so."""
+    (tmp_path / "all.yaml").write_text(
+        "---\n".join(
+            [QUEUES.replace("spec:\n  namespaceSelector", f"spec:\n  {POLICY}\n  namespaceSelector"), job("a")]
+        )
+    )
+    (tmp_path / "config.yaml").write_text("featureGates: {ConcurrentAdmission: true}\n")
+    words = ["simulate", str(tmp_path / "all.yaml"), "-o", "json", "--config", str(tmp_path / "config.yaml")]
+    result = CliRunner().invoke(application(["simulate"]), words)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == f"seiretsu simulate: {NO_VARIANTS}\n"
+    assert waited(json.loads(result.stdout)) == {"a": 0}

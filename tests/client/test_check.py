@@ -92,6 +92,19 @@ def test_a_workload_that_shall_wait_is_asked_again_after_its_time(api: Api, chec
     assert api.verdicts == ["Pending", "Ready"]
 
 
+def test_a_workload_that_is_due_is_asked_also_while_changes_never_end(api: Api, checks: CheckController) -> None:
+    report(checks, *BOTH, decide=say(Verdict.pending("wait", again_after=0.0)))
+    other = {**ASKS, "metadata": {**ASKS["metadata"], "name": "other"}}
+    asked: list[str] = []
+
+    def decide(question: Question) -> Verdict:
+        asked.append(question.workload["metadata"]["name"])
+        return Verdict.ready()
+
+    report(checks, _News(_WORKLOADS, None, other), decide=decide)
+    assert asked == ["other", ASKS["metadata"]["name"]]
+
+
 def test_a_write_that_was_refused_and_a_function_that_failed_are_repeated(api: Api, checks: CheckController) -> None:
     api.refuses = [409]
     report(checks, BOTH[1], BOTH[0], decide=say(Verdict.ready()))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -59,7 +60,7 @@ def install(
     *,
     chart: Path = CHART,
     name: str = "helm",
-    **values: Raw,
+    **values: Any,
 ) -> Path:
     """helm install with the visibility API, on ports that are free here; returns the file of values."""
     file = values_file(directory, configuration, **values)
@@ -68,48 +69,32 @@ def install(
     return file
 
 
-def values_file(directory: Path, configuration: Raw | None = None, **values: Raw) -> Path:
+def values_file(directory: Path, configuration: Raw | None = None, **values: Any) -> Path:
     """Writes values with which the app listens on ports that are free here, and serves the visibility API."""
     webhook, health, metrics, visibility = free_ports(4)
+    given = configuration or {}
     own = {
-        "webhook": {"port": webhook},
+        "webhook": {"port": webhook, **given.get("webhook", {})},
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
         "metrics": {"bindAddress": f":{metrics}"},
         "leaderElection": {"leaderElect": True},
         "visibilityServer": {"bindPort": visibility},
     }
     file = directory / "values.yaml"
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(own | (configuration or {}))},
-                "webhookService": {"ports": [{"port": webhook, "targetPort": "webhook"}]},
-                "visibility": {"port": visibility},
-                **values,
-            }
-        )
-    )
+    ports = {"ports": [{"port": webhook, "targetPort": "webhook"}]}
+    here: Raw = {
+        "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump({**own, **given, "webhook": own["webhook"]})},
+        "webhookService": {**values.get("webhookService", {}), **ports},
+        "visibility": {**values.get("visibility", {}), "port": visibility},
+    }
+    file.write_text(yaml.safe_dump({**values, **here}))
     return file
 
 
 @contextmanager
 def deployed(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE) -> Iterator[Served]:
     """The Deployment's container as a process of this machine."""
-    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", namespace)["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    command, *arguments = container["args"]
-    assert command == "serve"
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    for mount in container["volumeMounts"]:
-        files = _mounted(plane, volumes[mount["name"]], namespace)
-        if files:
-            folder = directory / mount["name"]
-            folder.mkdir()
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-            arguments = [word.replace(f"{mount['mountPath']}/", f"{folder}/") for word in arguments]
-    kubeconfig = kubeconfig_of(plane, namespace, pod["serviceAccountName"], directory)
-    served = Served(arguments, {"KUBECONFIG": str(kubeconfig)})
+    served = started(plane, directory, namespace)
     try:
         yield served
     except BaseException:
@@ -119,6 +104,40 @@ def deployed(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE) -
         if served.process.poll() is None:
             served.process.kill()
         served.wait()
+
+
+def started(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE, *, beside: bool = False) -> Served:
+    """Starts the Deployment's container, whose files are put into a directory. A replica ``beside`` others has none of
+    their ports: it serves webhooks on a free one, and on no other, as pods have their own addresses.
+    """
+    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", namespace)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command, *arguments = container["args"]
+    assert command == "serve"
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    directory.mkdir(exist_ok=True)
+    for mount in container["volumeMounts"]:
+        files = _mounted(plane, volumes[mount["name"]], namespace)
+        if files:
+            folder = directory / mount["name"]
+            folder.mkdir()
+            for name, content in files.items():
+                (folder / name).write_bytes(_without_ports(content) if beside and name.endswith(".yaml") else content)
+            arguments = [word.replace(f"{mount['mountPath']}/", f"{folder}/") for word in arguments]
+    if beside:
+        arguments = ["--bind=127.0.0.1:0" if word.startswith("--bind=") else word for word in arguments]
+    kubeconfig = kubeconfig_of(plane, namespace, pod["serviceAccountName"], directory)
+    env = {each["name"]: each["value"] for each in container.get("env", ())}
+    return Served(arguments, {**env, "KUBECONFIG": str(kubeconfig)})
+
+
+def _without_ports(configuration: bytes) -> bytes:
+    given = yaml.safe_load(configuration)
+    off: Raw = {"health": {"healthProbeBindAddress": "0"}, "metrics": {"bindAddress": "0"}}
+    if "visibilityServer" in given:  # it is not asked here, but each replica publishes its CA
+        (port,) = free_ports(1)
+        off["visibilityServer"] = {"bindPort": port}
+    return yaml.safe_dump({**given, **off}).encode()
 
 
 def _mounted(plane: ControlPlane, volume: Raw, namespace: str) -> dict[str, bytes]:

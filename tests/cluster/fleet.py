@@ -16,11 +16,33 @@ from tests.cluster.world import World, condition, local_queue, of_flavor, ours
 from tests.serving import Service
 
 NAMESPACES = "/api/v1/namespaces"
-_CONFIGURATION = """
+_KINDS = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
-multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s}}
+integrations: {frameworks: [batch/job, pod, statefulset]}
 """
+_LOST = """
+multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s, externalFrameworks: [{{name: Widget.v1.example.com}}]}}
+"""
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_WIDGETS: Raw = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""A kind of another vendor."""
 
 
 class Fleet:
@@ -109,7 +131,7 @@ def _is_active(world: World, queue: str) -> bool:
 def configured(directory: Path, lost: str) -> Path:
     """The Configuration of the manager, in which a worker is lost after that time."""
     path = directory / "manager.yaml"
-    path.write_text(_CONFIGURATION.format(lost=lost))
+    path.write_text(_KINDS + _LOST.format(lost=lost))
     return path
 
 
@@ -120,8 +142,15 @@ def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fle
         workers = (Spec(name=f"worker{place}", nodes=(NodeGroup(nodes),)) for place in (1, 2))
         specs = [Spec(name="manager", nodes=()), *workers]
         planes = [stack.enter_context(ControlPlane.start(spec=spec)) for spec in specs]
-        services = [Service(plane, directory / plane.spec.name) for plane in planes]
-        services[0] = Service(planes[0], directory / "manager", "--config", str(configured(directory, lost)))
+        for plane in planes:
+            plane.administrator.request("POST", _DEFINITIONS, _WIDGETS)
+        in_workers = directory / "worker.yaml"
+        in_workers.write_text(_KINDS)
+        settings = (configured(directory, lost), *(in_workers for _ in planes[1:]))
+        services = [
+            Service(plane, directory / plane.spec.name, "--config", str(path))
+            for plane, path in zip(planes, settings, strict=True)
+        ]
         for service in services:
             stack.callback(service.kill)
             service.ready()

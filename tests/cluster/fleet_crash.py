@@ -8,6 +8,7 @@ write it may write nothing any more, is cancelled, and the next one knows only w
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -25,7 +26,7 @@ from tests.faults import Fault, FaultProxy, Request, Reset, proxied
 from tests.write_points import MANAGER_POINTS, SELDOM, WORKER_POINTS, Matches
 
 MANAGED = "kueue.x-k8s.io/multikueue"
-WITHIN = 120.0
+WITHIN = 600.0
 MOST_PLAYS = 5
 """After so many plays for each round the rest of the writes is given up."""
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -36,11 +37,8 @@ class Mortal:
     to end; ``ended_at`` those at which it did.
     """
 
-    def __init__(self, manager: FaultProxy, workers: list[FaultProxy], rounds: int = 1) -> None:
-        points = [*MANAGER_POINTS, *sorted(WORKER_POINTS.keys() - SELDOM)]
-        self.left: Counter[tuple[str, bool]] = Counter(
-            {(point, reaches): rounds for point in points for reaches in (False, True)}
-        )
+    def __init__(self, manager: FaultProxy, workers: list[FaultProxy], ends: Counter[tuple[str, bool]]) -> None:
+        self.left = ends
         self.ended_at: list[str] = []
         self._connection = manager.connection
         self._client: Client | None = None
@@ -79,11 +77,18 @@ class Mortal:
         return Reset(reaches=key[1])
 
 
-async def crashes(fleet: Fleet, *, rounds: int = 1) -> dict[str, int]:
-    """Ends the manager so many times at each write before and after; returns how often at which.
+def ends_at(chance: random.Random, sides: int) -> Counter[tuple[str, bool]]:
+    """Returns each write once, at both sides (before it reaches the API server and after) or at one of them."""
+    points = [*MANAGER_POINTS, *sorted(WORKER_POINTS.keys() - SELDOM)]
+    return Counter((point, reaches) for point in points for reaches in chance.sample((False, True), sides))
+
+
+async def crashes(fleet: Fleet, *, rounds: int = 1, ends: Counter[tuple[str, bool]] | None = None) -> dict[str, int]:
+    """Ends the manager so many times at each write before and after, or as ``ends`` says; returns how often at which.
 
     The program of the manager must not run: it is ended here, and is started again afterwards.
     """
+    ends = ends or Counter(dict.fromkeys(ends_at(random.Random(), sides=2), rounds))
     await asyncio.to_thread(fleet.services[0].kill)
     for kind in ("validating", "mutating"):  # nobody answers them
         fleet.manager.plane.kubectl("delete", f"{kind}webhookconfigurations", "--all", check=True)
@@ -94,7 +99,7 @@ async def crashes(fleet: Fleet, *, rounds: int = 1) -> dict[str, int]:
             ]
             for plane, proxy in zip(fleet.planes[1:], workers, strict=True):
                 await asyncio.to_thread(fleet.rotate, plane.spec.name, proxy.kubeconfig)
-            mortal = Mortal(manager, workers, rounds)
+            mortal = Mortal(manager, workers, ends)
             running = asyncio.create_task(mortal.run())
             try:
                 for number in range(MOST_PLAYS * rounds):

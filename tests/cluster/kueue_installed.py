@@ -308,6 +308,8 @@ class _Manager:
         config["webhook"] = {"port": self._port, "certDir": str(certs)}
         config["health"] = {"healthProbeBindAddress": f"127.0.0.1:{health}"}
         config["metrics"] = {"bindAddress": f"127.0.0.1:{metrics}"}
+        # in a pod it reads this from a file
+        config["leaderElection"] = {**config.get("leaderElection", {}), "resourceNamespace": NAMESPACE}
         file = self._directory / "controller_manager_config.yaml"
         file.write_text(yaml.safe_dump(config))
         kubeconfig = kubeconfig_of(self._plane, NAMESPACE, DEPLOYMENT, self._directory)
@@ -315,11 +317,12 @@ class _Manager:
         self._thread = threading.Thread(target=self._mount, args=(certs,))
         self._thread.start()
         Path("/visibility").mkdir(exist_ok=True)
-        log = (self._directory / "kueue.log").open("ab")
-        self._process = subprocess.Popen(
-            [self._program, f"--config={file}", "--zap-log-level=2", f"--kubeconfig={kubeconfig}"],
-            stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | {"KUEUE_NAMESPACE": NAMESPACE},
-        )  # fmt: skip
+        named = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', f"{DEPLOYMENT}-1")  # as its pod
+        with (self._directory / "kueue.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*named, self._program, f"--config={file}", "--zap-log-level=2", f"--kubeconfig={kubeconfig}"],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | {"KUEUE_NAMESPACE": NAMESPACE},
+            )  # fmt: skip
 
         def ready() -> bool:
             assert self._process is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
+import itertools
 import json
 import re
 import ssl
@@ -16,7 +18,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from api.names import LEADER_ELECTION_ID
 from api.objects import Raw
+from controller.kube import config
+from controller.kube.client import Client
+from controller.kube.elector import LEASES
+from controller.kube.errors import NotFound
+from controller.rights import DEFINITIONS
 from core.jobs.kinds import supported
 from devcluster import build
 from devcluster.certificates import Authority
@@ -24,10 +32,18 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.accounts import kubeconfig_of
-from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, until
+from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, started, until
+from tests.cluster.steady import creating
+from tests.effort import cases
+from tests.eventually import eventually
+from tests.replicas import balanced
 from tests.serving import Served
 
 EXAMPLES, SECURITY = ROOT / "examples", ROOT / "docs" / "security.md"
+KUEUE_VALUES = ROOT / "tests" / "charts" / "kueue_values.yaml"
+RATE = cases(10, 100)
+"""Jobs created a second: each moment of an upgrade has creates, and the machine has time for other tests."""
+CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 CLIENTS = "webhook-clients"
 """The Secret with the CA of the API server's client certificate."""
 
@@ -74,14 +90,14 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
     assert done.returncode == 0, done.stderr
     (package,) = tmp_path.glob("*.tgz")
     known = {"clientCA": {"secretName": CLIENTS, "names": ["kube-apiserver"]}}
-    values = install(plane, tmp_path, chart=package, webhooks=known)
+    install(plane, tmp_path, chart=package, webhooks=known)
     with deployed(plane, tmp_path) as served:
         served.ready()
+        the_probes_of_the_deployment_are_answered(plane)
         plane.kubectl("apply", "-f", str(EXAMPLES / "queues.yaml"), check=True)
         a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
         only_the_api_server_may_call_webhooks(plane, served)
         what_waits_is_asked_through_the_api_server(plane, tmp_path)
-        an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
         the_demo_runs_unchanged(plane)
         refused = [event for event in served.events if "orbidden" in json.dumps(event)]
         assert not refused, "the chart's roles lack a right that the app uses"
@@ -89,13 +105,25 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
         assert served.stop() == 0
     done = helm(plane, "uninstall", RELEASE)
     assert done.returncode == 0, done.stderr
-    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+    for kind in CONFIGURATIONS:
         assert get(plane, kind)["items"] == []
     kept = [crd["metadata"]["name"] for crd in get(plane, "crds")["items"]]
     assert "workloads.kueue.x-k8s.io" in kept, "uninstalling the chart takes everybody's queues away"
     job = (EXAMPLES / "jobs" / "train.yaml").read_text().replace("namespace: team-a", "namespace: default")
     assert plane.kubectl("create", "-f", "-", stdin=job).returncode == 0
     namespaces_can_be_deleted_after_release(plane)
+
+
+def the_probes_of_the_deployment_are_answered(plane: ControlPlane) -> None:
+    """As a kubelet asks them: the paths and ports of the container, which the chart takes from the Configuration."""
+    deployment = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", NAMESPACE)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    for name in ("readinessProbe", "livenessProbe"):
+        asked = container[name]["httpGet"]
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", ports[asked["port"]])) as connection:
+            connection.request("GET", asked["path"])
+            assert connection.getresponse().status == 200, name
 
 
 def the_demo_runs_unchanged(plane: ControlPlane) -> None:
@@ -133,16 +161,69 @@ def namespaces_can_be_deleted_after_release(plane: ControlPlane) -> None:
         plane.kubectl("wait", "--for=delete", what, "--timeout=120s", check=True, timeout=150)
 
 
-def test_helm_3_installs_upgrades_and_uninstalls_it_as_well(plane: ControlPlane, tmp_path: Path) -> None:
-    values = install(plane, tmp_path, name="helm3")
-    with deployed(plane, tmp_path) as served:
-        served.ready()
-        an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm3")
-        assert served.stop() == 0
+async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: ControlPlane, tmp_path: Path) -> None:
+    """Helm 3 installs the chart with Kueue's values. While Jobs are created, helm upgrades it, the rendered chart is
+    applied, and both replicas are replaced, as the Deployment asks: the next one starts before the last one ends.
+    """
+    configuration, theirs = kueues()
+    values = await asyncio.to_thread(partial(install, plane, tmp_path, configuration, name="helm3", **theirs))
+    (port,) = {
+        each["port"] for each in get(plane, "service", f"{RELEASE}-webhook-service", "-n", NAMESPACE)["spec"]["ports"]
+    }
+    directories = (tmp_path / f"replica-{number}" for number in itertools.count())
+    async with Client(config.load(plane.kubeconfig)) as client, balanced("0.0.0.0", port) as (balancer, _):
+
+        async def start() -> None:
+            new = await asyncio.to_thread(partial(started, plane, next(directories), beside=True))
+            balancer.replicas.append(new)
+            await asyncio.to_thread(new.ready)
+            await eventually(lambda: len(balancer.ready) == len(balancer.replicas), within=300)
+
+        async def stop(old: Served) -> None:
+            old.process.terminate()
+            assert await asyncio.to_thread(old.wait) == 0
+            balancer.replicas.remove(old)
+
+        await start()
+        await start()
+        first, leaders = list(balancer.replicas), {await leader(client)}
+        async with creating(client, RATE) as creates:
+            await asyncio.to_thread(an_upgrade_keeps_every_ca, plane, values, tmp_path, "helm3", "kubectl")
+            for old in first:
+                await start()
+                await stop(old)
+                leaders.add(await leader(client))
+        assert creates.failures == []
+        assert creates.made > 50
+        assert len(leaders) >= 2, "the lease went to another replica when its holder was replaced"
+        for old in list(balancer.replicas):
+            await stop(old)
     done = helm(plane, "uninstall", RELEASE, name="helm3")
     assert done.returncode == 0, done.stderr
-    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicies"):
+    for kind in (*CONFIGURATIONS, "mutatingadmissionpolicies"):
         assert get(plane, kind)["items"] == []
+
+
+def kueues() -> tuple[Raw, Raw]:
+    """The Configuration of Kueue's values without its ports, and these values, with a short shutdown."""
+    values = yaml.safe_load(KUEUE_VALUES.read_text())
+    configuration = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    for ports in ("health", "metrics", "webhook"):
+        del configuration[ports]
+    values["metricsService"]["ports"][0]["targetPort"] = "metrics"
+    values["controllerManager"]["manager"]["extraArgs"] = ["--lame-duck=2"]
+    return configuration, values
+
+
+async def leader(client: Client) -> str:
+    """Who holds the Lease of the installation, as soon as somebody does."""
+    async with asyncio.timeout(120):
+        while True:
+            with contextlib.suppress(NotFound):
+                spec = (await client.get(LEASES, LEADER_ELECTION_ID, NAMESPACE))["spec"]
+                if holder := str(spec.get("holderIdentity") or ""):
+                    return holder
+            await asyncio.sleep(0.2)
 
 
 def test_the_api_server_accepts_everything_that_the_chart_can_render(plane: ControlPlane) -> None:
@@ -278,13 +359,28 @@ def what_waits_is_asked_through_the_api_server(plane: ControlPlane, tmp_path: Pa
     plane.kubectl("delete", "jobs", "first", "second", "third", "-n", "team-a", check=True)
 
 
-def an_upgrade_keeps_every_ca(plane: ControlPlane, values: Path, tmp_path: Path, name: str) -> None:
-    """Every version that the API server has of a configuration while helm changes it has the CA in all its webhooks."""
+def upgraded(plane: ControlPlane, values: Path, mark: str, program: str) -> None:
+    """Gives every object of the chart another label, by helm upgrade or (without helm) by kubectl apply."""
+    words = (RELEASE, str(CHART), "--values", str(values), "--set", f"commonLabels.upgraded={mark}")
+    if program != "kubectl":
+        done = helm(plane, "upgrade", *words, name=program)
+        assert done.returncode == 0, done.stderr
+        return
+    done = helm(plane, "template", "--skip-tests", *words)
+    assert done.returncode == 0, done.stderr
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=done.stdout, check=True)
+
+
+def an_upgrade_keeps_every_ca(plane: ControlPlane, values: Path, tmp_path: Path, *programs: str) -> None:
+    """Every version that the API server has of a configuration while these programs change it has the CA in all its
+    webhooks.
+    """
     bundles = ".webhooks[*].clientConfig.caBundle"
     watched = {
         "mutatingwebhookconfiguration/seiretsu-mutating-webhook-configuration": bundles,
         "validatingwebhookconfiguration/seiretsu-validating-webhook-configuration": bundles,
-        "crd/workloads.kueue.x-k8s.io": ".spec.conversion.webhook.clientConfig.caBundle",
+        **{f"crd/{name}": ".spec.conversion.webhook.clientConfig.caBundle" for name in DEFINITIONS["resourceNames"]},
+        **{f"apiservice/{version}.visibility.kueue.x-k8s.io": ".spec.caBundle" for version in ("v1beta1", "v1beta2")},
     }
     files = [tmp_path / f"watch-{number}" for number in range(len(watched))]
     watches: list[subprocess.Popen[bytes]] = []
@@ -296,20 +392,10 @@ def an_upgrade_keeps_every_ca(plane: ControlPlane, values: Path, tmp_path: Path,
     try:
         for file in files:
             until(file.read_text)
-        done = helm(
-            plane,
-            "upgrade",
-            RELEASE,
-            str(CHART),
-            "--values",
-            str(values),
-            "--set",
-            "commonLabels.upgraded=yes",
-            name=name,
-        )
-        assert done.returncode == 0, done.stderr
-        for file in files:
-            until(partial(shows, file, "yes ["))
+        for program in programs:
+            upgraded(plane, values, program, program)
+            for file in files:
+                until(partial(shows, file, f"{program} ["))
     finally:
         for watch in watches:
             watch.kill()

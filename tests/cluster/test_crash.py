@@ -18,6 +18,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from tests.cluster.world import World, done, holds, job, ours
+from tests.effort import SEED, cases
 from tests.faults import proxied
 from tests.observing import Observer
 from tests.serving import Served, serving
@@ -59,17 +60,22 @@ def release_lease(plane: ControlPlane) -> None:
     plane.administrator.request("DELETE", path)
 
 
-SEED = 17
-AT = ("create the Workload", "admit", "unsuspend", "evict", "suspend", "release", "finish", "remove the finalizer")
+STARTS = ("create the Workload", "admit", "unsuspend")
+GIVES_WAY = ("evict", "suspend", "release", "finish", "remove the finalizer")
 """The writes on which quota depends; ``bench.soak`` kills at all of ``POINTS``, both before and after, many times."""
 
 
 async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_or_given_twice(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """Each time a Job of low priority runs, and one of high priority preempts it: every write is made for them."""
+    """Each time a Job of low priority runs, and one of high priority preempts it: every write is made for them.
+
+    `make test` kills at four of the writes, `make test-long` at each.
+    """
     chance = random.Random(SEED)
     print(f"seed {SEED}")
+    chosen = {*chance.sample(STARTS, cases(1, 3)), *chance.sample(GIVES_WAY, cases(3, 5))}
+    at = [point for point in (*STARTS, *GIVES_WAY) if point in chosen]
     world = World(plane, "killed")
     async with proxied(config.load(plane.kubeconfig)) as proxy:
         kubeconfig = tmp_path / "kubeconfig"
@@ -83,9 +89,9 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
             created(low, seconds=5)
             world.until("it has its quota", lambda: low in admitted(world) or not alive())
             created(high, seconds=0.2, labels={PRIORITY: "high"})
-            if AT[number] == "remove the finalizer":
+            if at[number] == "remove the finalizer":
                 world.delete("jobs", low)
-            world.until(f"killed: {AT[number]}", lambda: not alive())
+            world.until(f"killed: {at[number]}", lambda: not alive())
 
         def created(name: str, **more: Any) -> None:
             """Create a Job, unless the process has been killed: nobody answers its webhooks then."""
@@ -104,15 +110,15 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
             world.create({**priority, "metadata": {"name": "high"}})
             world.queue("team", 3, preemption={"withinClusterQueue": "LowerPriority"})
 
-        for number in range(len(AT) + 1):
+        for number in range(len(at) + 1):
             with serving(kubeconfig, tmp_path) as process:
                 processes.append(process)
                 await asyncio.to_thread(process.ready)
                 if not number:
                     await asyncio.to_thread(set_up)
                     observer = await asyncio.to_thread(Observer, plane, "killed", drained=True)
-                if number < len(AT):
-                    arm([killer], AT[number], reaches=chance.random() < 0.5)
+                if number < len(at):
+                    arm([killer], at[number], reaches=chance.random() < 0.5)
                     await asyncio.to_thread(play, number)
                     release_lease(plane)
                 else:
@@ -122,8 +128,8 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
                     observed = await asyncio.to_thread(observer.end)
                     observer.close()
     assert observed.broken == []
-    assert {point for point, _ in killer.killed} == set(AT)
-    assert observed.evictions >= 2 and observed.admissions >= len(AT)
+    assert {point for point, _ in killer.killed} == set(at)
+    assert observed.evictions >= bool({"suspend", "release"} & chosen) and observed.admissions >= len(at)
 
 
 def test_usage_after_a_restart_is_the_sum_of_what_is_admitted(plane: ControlPlane, tmp_path: Path) -> None:

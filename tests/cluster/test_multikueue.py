@@ -15,16 +15,21 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from api.objects import Raw
 from cli import worker_clusters
+from cli.main import application
 from controller.kube import config
 from controller.kube.client import Client
 from core.diagnosis.facts import WorkerFacts
 from tests.cluster.fleet import Fleet, fleet
-from tests.cluster.fleet_crash import crashes
+from tests.cluster.fleet_crash import crashes, ends_at
 from tests.cluster.fleet_faults import Faults, between
-from tests.cluster.world import World, condition, done, job, of_flavor
+from tests.cluster.test_pods import phase, pod
+from tests.cluster.world import World, condition, done, job, of_flavor, ours
+from tests.effort import SEED as CHOSEN
+from tests.effort import cases
 from tests.observing import Observer
 from tests.write_points import MANAGER_POINTS, SELDOM, WORKER_POINTS
 
@@ -111,6 +116,93 @@ def test_a_job_that_its_worker_evicts_runs_in_the_other_one(clusters: Fleet) -> 
     here.delete("jobs", "moved")
 
 
+def test_a_group_of_pods_that_its_worker_evicts_runs_in_the_other_one(clusters: Fleet) -> None:
+    """The pods here stay: nobody has to create others."""
+    here, (one, other) = clusters.manager, clusters.workers
+    clusters.queue("herd", there=(8, 1))
+    for name in ("herd-a", "herd-b"):
+        made = pod(name, "herd", labels={"kueue.x-k8s.io/pod-group-name": "herd"})
+        made["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = "2"
+        here.create(made)
+
+    def run(world: World) -> bool:
+        return all(phase(world, name) == "Running" for name in ("herd-a", "herd-b"))
+
+    here.until("it runs in the first worker", lambda: run(one) and run(here))
+    before = {name: here.get("pods", name)["metadata"]["uid"] for name in ("herd-a", "herd-b")}
+    spec = {"resourceGroups": [of_flavor(here.full("herd"), 8)]}
+    other.patch("clusterqueues", here.full("herd"), {"spec": spec})
+    one.patch("clusterqueues", here.full("herd"), {"spec": {"stopPolicy": "HoldAndDrain"}})
+    here.until("it runs in the second worker", lambda: run(other) and run(here))
+    assert {name: here.get("pods", name)["metadata"]["uid"] for name in before} == before
+    here.until("the first has none", lambda: not any(one.get("pods", name) for name in before))
+    for name in before:
+        here.delete("pods", name)
+
+
+def test_an_elastic_job_is_resized_in_its_worker(clusters: Fleet) -> None:
+    """The other worker has more room for the larger slice, and does not get it."""
+    here, (one, _) = clusters.manager, clusters.workers
+    clusters.queue("sized", here=8, there=(3, 0))
+    made = managed("sized", "sized", pods=1, seconds=600.0)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    made["spec"]["completions"] = 3
+    here.create(made)
+
+    def runs(pods: int) -> bool:
+        return clusters.where("sized") == ["worker1"] and one.jobs()["sized"].get("status", {}).get("ready") == pods
+
+    here.until("it runs", lambda: runs(1))
+    uid = one.jobs()["sized"]["metadata"]["uid"]
+    clusters.workers[1].patch(
+        "clusterqueues", here.full("sized"), {"spec": {"resourceGroups": [of_flavor(here.full("sized"), 8)]}}
+    )
+    here.patch("jobs", "sized", {"spec": {"parallelism": 3}})
+    here.until("it has more pods", lambda: runs(3))
+    here.until("they are shown here", lambda: here.jobs()["sized"].get("status", {}).get("ready") == 3)
+    here.patch("jobs", "sized", {"spec": {"parallelism": 2}})
+    here.until("it has fewer pods", lambda: runs(2))
+    assert one.jobs()["sized"]["metadata"]["uid"] == uid
+    here.delete("jobs", "sized")
+    here.until("nothing is left of it", lambda: not one.jobs() and not copies(one))
+
+
+def test_a_stateful_set_runs_in_a_worker_and_its_pods_here_wait(clusters: Fleet) -> None:
+    here, (_, other) = clusters.manager, clusters.workers
+    clusters.queue("served", there=(0, 8))
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    labels = {"kueue.x-k8s.io/queue-name": "served"}
+    here.create(
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "labels": labels}, "spec": spec}
+    )
+    here.until("it runs", lambda: other.get("statefulsets", "web").get("status", {}).get("readyReplicas") == 2)
+    (pod,) = here.get("pods")["items"]
+    assert pod["status"]["phase"] == "Pending" and "nodeName" not in pod["spec"]
+    assert len(copies(other)) == 1
+    here.delete("statefulsets", "web")
+    here.until("nothing is left of it", lambda: not copies(other) and not other.get("statefulsets")["items"])
+
+
+def test_a_job_of_another_vendor_runs_in_a_worker(clusters: Fleet) -> None:
+    """The test makes its Workload and its status, as the vendor's controllers would."""
+    here, (one, _) = clusters.manager, clusters.workers
+    clusters.queue("vendor", there=(8, 0))
+    typed = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    here.create({**typed, "metadata": {"name": "mine"}, "spec": {"managedBy": MANAGED, "size": 3}})
+    owner = {**typed, "name": "mine", "uid": here.get("widgets", "mine")["metadata"]["uid"], "controller": True}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    made = ours("Workload", "widget-mine", {"queueName": "vendor", "podSets": [pods]})
+    here.create({**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}})
+    here.until("it is created in the worker", lambda: one.get("widgets", "mine").get("spec") == {"size": 3})
+    one.patch("widgets", "mine", {"status": {"phase": "Running"}}, subresource="status")
+    here.until("its status is shown", lambda: here.get("widgets", "mine").get("status") == {"phase": "Running"})
+    here.delete("workloads", "widget-mine")
+    here.until("nothing is left of it", lambda: not one.get("widgets")["items"] and not copies(one))
+
+
 def test_a_job_that_is_evicted_here_stops_in_its_worker(clusters: Fleet) -> None:
     here = clusters.manager
     clusters.queue("drained")
@@ -140,8 +232,22 @@ def test_a_job_that_no_worker_could_ever_take_is_reported_when_it_is_created(clu
     here.delete("jobs", "large")
 
 
+def test_simulate_reads_the_workers_of_a_live_manager(clusters: Fleet, tmp_path: Path) -> None:
+    clusters.queue("asked", there=(1, 8))
+    jobs = tmp_path / "jobs.yaml"
+    found = managed("wide", "asked", cpu=4)
+    found["metadata"]["namespace"] = clusters.namespace
+    jobs.write_text(json.dumps(found))
+    words = ["--from-cluster", "--kubeconfig", str(clusters.planes[0].kubeconfig), str(jobs), "-o", "json"]
+    answer = CliRunner().invoke(application(["simulate"]), ["simulate", *words])
+    assert answer.exit_code == 0, answer.stderr
+    (told,) = (each for each in json.loads(answer.stdout)["workloads"] if each["job"] == "wide")
+    reason = "asks for 4 cpu, at most 1 is allowed"
+    assert told["dispatched"] == [{"at": 0, "worker": "worker2", "notIn": {"worker1": reason}}]
+
+
 def test_the_documented_account_of_a_worker_has_the_rights_that_are_used(clusters: Fleet, tmp_path: Path) -> None:
-    """The commands of docs/multikueue.md, word by word."""
+    """The commands of docs/multikueue.md, word by word, and the rights for a kind of another vendor."""
     page = (ROOT / "docs" / "multikueue.md").read_text()
     (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     worker, environment = clusters.workers[0], clusters.planes[1].environment()
@@ -149,6 +255,14 @@ def test_the_documented_account_of_a_worker_has_the_rights_that_are_used(cluster
     paths = f"{clusters.planes[1].programs['kubectl'].parent}:{environment['PATH']}"
     subprocess.run(["sh", "-euc", commands], cwd=tmp_path, env=environment | {"PATH": paths}, check=True, timeout=120)
     assert worker.get("namespaces", "multikueue")
+    rights = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["list", "watch", "create", "delete"]}
+    typed, named = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": "widgets"}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "widgets"}
+    account = {"kind": "ServiceAccount", "name": "multikueue", "namespace": "multikueue"}
+    worker.create(
+        {**typed, **named, "kind": "ClusterRole", "rules": [rights]},
+        {**typed, **named, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]},
+    )
     clusters.connect("least", (tmp_path / "worker1.kubeconfig").read_text())
     here = clusters.manager
     here.until("it is connected", lambda: clusters.active("least")[0] == "True")
@@ -214,8 +328,11 @@ async def test_each_job_runs_once_whatever_fails(clusters: Fleet) -> None:
 
 
 async def test_a_manager_that_ends_at_any_write_goes_on(clusters: Fleet) -> None:
+    """`make test-long` ends it both before each write reaches the API server and after, `make test` at one of them."""
+    print(f"seed {CHOSEN}")
+    chance = random.Random(CHOSEN)
     with observed(clusters) as pods:
-        ended_at = await crashes(clusters)
+        ended_at = await crashes(clusters, ends=ends_at(chance, cases(1, 2)))
     assert set(ended_at) == {*MANAGER_POINTS, *WORKER_POINTS} - SELDOM
     assert {len(found) for name, found in pods.items() if name.startswith("ends-")} == {1}
 

@@ -34,6 +34,7 @@ from tests.replicas import (
     candidates,
     define,
     holder,
+    of_the_leader,
     replica,
     settings,
 )
@@ -136,7 +137,7 @@ class Queue:
 
 def writes(proxy: FaultProxy) -> list[Request]:
     """The requests of a replica that change something that the leader alone may change."""
-    return [each for each in proxy.seen if each.method != "GET" and "/apis/kueue" in each.path]
+    return list(filter(of_the_leader, proxy.seen))
 
 
 async def leader(of: list[Candidate]) -> tuple[Candidate, Candidate]:

@@ -470,6 +470,13 @@ def test_t6_a_cluster_that_starts_with_nobody_serving_works_and_recovers_unaided
     plane.kubectl("delete", "namespace", "emptied", "--timeout=90s", check=True)
     plane.kubectl("delete", "namespace", "leaving", "--wait=false", check=True)
     until(lambda: Finalizer.RESOURCE_IN_USE in terminating(), "the namespace names the finalizer that it waits for")
+    began = time.monotonic()
+    with serving(plane.kubeconfig, tmp_path, *options) as process:
+        process.ready()
+        assert json.loads(made(JOB, "--dry-run=server", "-o", "json").stdout)["spec"]["suspend"] is True
+        recovered = time.monotonic() - began
+        process.stop(signal.SIGKILL)
+    assert recovered < 60, "a replica that starts needs nobody to remove the webhooks first"
     hooks = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
     names = ("seiretsu-mutating-webhook-configuration", "seiretsu-validating-webhook-configuration")
     plane.kubectl("delete", hooks, *names, "--ignore-not-found", check=True)

@@ -40,6 +40,7 @@ API = {
     "deployments": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",
     "provisioningrequests": "/apis/autoscaling.x-k8s.io/v1",
+    "widgets": "/apis/example.com/v1",
     "podtemplates": "/api/v1",
     "pods": "/api/v1",
     "events": "/api/v1",
@@ -57,6 +58,7 @@ OF_NO_NAMESPACE = frozenset(
 
 PATIENCE = 60.0
 """Seconds until a test gives up; a busy machine needs a few of them, an idle one a fraction of one."""
+LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.1, 0.4
 
 
 class Write(NamedTuple):
@@ -285,15 +287,16 @@ class World:
 
     def until(self, station: str, question: Callable[[], Answer], *, within: float = PATIENCE) -> Answer:
         """Ask until the answer is yes; fails with the name of the station and what there is then."""
-        end = time.monotonic() + within
+        began = time.monotonic()
         while True:
             asked = time.monotonic()
             if answer := question():
                 return answer
             now = time.monotonic()
-            if now > end:
+            if now > began + within:
                 raise AssertionError(f"stuck at the station {station!r} after {within:g} s:\n{self.picture()}")
-            time.sleep(max(0.1, 2 * (now - asked)))  # lists of many objects are asked for less often
+            # A question costs the API server work: it is asked less often if its answer is long, and in a long wait.
+            time.sleep(max(LOOK_SECONDS, 2 * (now - asked), min(LONGEST_LOOK_SECONDS, (now - began) / 10)))
 
     def picture(self) -> str:
         """What a person would look at."""

@@ -6,7 +6,7 @@ objects.
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from controller.series import Series
 from core.model import Key, Plan, Requeue, Wait
 from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import Consumed
+from core.wire.timestamps import epoch
 from tests.builders import cluster_queue
 from tests.controller.test_caches import filled, made, workload
 
@@ -89,8 +90,8 @@ class Page:
         raw["metadata"]["resourceVersion"] = str(self.version)
         self.stores[kind].observe("DELETED", raw)
 
-    def conditions(self, name: str, **reasons: str) -> None:
-        """Somebody writes these conditions as True (``False/reason`` for False) into a Workload."""
+    def conditions(self, name: str, *, checks: Sequence[Raw] = (), **reasons: str) -> None:
+        """Somebody writes these conditions as True (``False/reason`` for False) into a Workload, and these checks."""
         found = [
             {
                 "type": kind,
@@ -100,7 +101,7 @@ class Page:
             }
             for kind, reason in reasons.items()
         ]
-        status: Raw = {"conditions": found}
+        status: Raw = {"conditions": found, **({"admissionChecks": list(checks)} if checks else {})}
         if any(each["type"] == "QuotaReserved" and each["status"] == "True" for each in found):
             status["admission"] = ADMISSION
         self.put("Workload", name, status=status)
@@ -112,6 +113,9 @@ class Page:
         """The value of each of Kueue's series."""
         found = [line for line in (await self.text()).splitlines() if line.startswith("kueue_")]
         return {series: float(value) for series, _, value in (line.rpartition(" ") for line in found)}
+
+
+BOTH = {"QuotaReserved": "QuotaReserved", "Admitted": "Admitted"}
 
 
 def series(name: str, /, **labels: str) -> str:
@@ -221,6 +225,28 @@ async def test_a_change_of_a_workload_is_counted_once_whichever_client_writes_it
         page.caches.workloads.observe("MODIFIED", raw)
     page.caches.workloads.replace(copy.deepcopy(listed), str(page.version))
     assert await page.lines() == lines
+
+
+async def test_the_wait_for_admission_checks_is_that_from_the_reservation_to_the_admission() -> None:
+    """A Workload without checks has none, and one whose checks were ready before waits for no time."""
+    page = Page()
+    page.put("ClusterQueue", "cq")
+    ready = [{"name": "nodes", "state": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:30Z"}]
+    for name, checks, steps in (
+        ("checked", [], ({"QuotaReserved": "QuotaReserved"}, BOTH)),
+        ("ready before", ready, (BOTH,)),
+        ("unchecked", [], (BOTH,)),
+    ):
+        page.caches.workloads.observe("ADDED", workload(name))
+        for step in steps:
+            page.conditions(name, checks=checks, **step)
+    lines, waited = await page.lines(), NOW - epoch("2026-01-01T00:01:00Z")
+    for prefix, labels in (("", {"cluster_queue": "cq"}), ("local_queue_", {"name": "lq", "namespace": "ns"})):
+        found = {
+            each: lines[series(f"{prefix}admission_checks_wait_time_seconds_{each}", **labels, priority_class="")]
+            for each in ("count", "sum")
+        }
+        assert found == {"count": 2, "sum": waited}
 
 
 async def test_changes_before_the_leadership_are_not_counted() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -19,12 +21,13 @@ from controller.caches import Caches
 from controller.events import Event
 from controller.kube import config
 from controller.kube.config import Connection
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Unreachable
+from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, Unreachable, from_status
 from controller.kube.store import Store, verbatim
 from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Cluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
-from controller.multikueue.workloads import MultiKueue
+from controller.multikueue.workloads import TAKE_OVER_SECONDS, MultiKueue
+from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
@@ -34,7 +37,7 @@ from core.multikueue.here import REFUSED_SECONDS
 from core.multikueue.profile import Provider
 from core.state.state import State
 from core.wire.merge import merged
-from tests.core.multikueue.groups import NOW, conditions, copy, job, there, workload
+from tests.core.multikueue.groups import EARLIER, NOW, conditions, copy, job, there, workload
 
 KEY = key_of(workload())
 LOST_SECONDS = Settings().multikueue.policy.worker_lost_timeout
@@ -55,6 +58,9 @@ class Api:
 
     def __init__(self) -> None:
         self.patches: list[tuple[Key, Raw]] = []
+
+    def turn(self, *, first: bool) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
 
     async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "") -> None:
         self.patches.append((key, body))
@@ -137,8 +143,7 @@ class World:
     def there(self, remote: Remote) -> str:
         """What is written in a worker."""
         group = self.multikueue.group(KEY)
-        assert group is not None
-        return type(rules_there.decide(group, remote.seen(KEY))).__name__
+        return type(rules_there.decide(group, self.multikueue._with_former(KEY, group, remote))).__name__
 
     def here(self) -> rules_here.Action:
         """What is written here."""
@@ -161,6 +166,52 @@ def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
     world.workload(check=None, held=False, Evicted="True")
     assert len(remote.queue) == 1
     assert world.there(remote) == "Withdraw"
+
+
+def test_only_workers_that_the_config_names_are_offered_a_workload() -> None:
+    world = World("w1")
+    first, other = world.worker("w1"), world.worker("w9")
+    world.workload(check=CheckState.PENDING, nominated=("w1", "w9"))
+    assert (world.there(first), world.there(other)) == ("Offer", "NoneType")
+    world.configure("w9")
+    first.stores[resources.WORKLOADS].observe("ADDED", copy(Admitted="True"))
+    assert (world.there(first), world.there(other)) == ("Withdraw", "Offer")
+
+
+def test_a_job_whose_config_is_deleted_runs_on_and_gives_its_quota_back_when_it_is_evicted() -> None:
+    world = World("w1")
+    remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    world.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}}, event="DELETED")
+    assert (world.here(), world.there(remote)) == (rules_here.Wait(), "NoneType")
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True", Evicted="True")
+    assert (world.here(), world.there(remote)) == (rules_here.Wait(), "Change")
+    for resource in (resources.WORKLOADS, BATCH_JOB.resource):
+        for raw in tuple(remote.stores[resource]):
+            remote.stores[resource].observe("DELETED", raw)
+    assert isinstance(world.here(), rules_here.CopyStatus)
+
+
+def test_a_job_whose_config_is_deleted_finishes_and_is_withdrawn() -> None:
+    world = World("w1")
+    remote = world.worker("w1", copied=copy(Admitted="True", Finished=f"True/Succeeded@{EARLIER}"))
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    world.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}}, event="DELETED")
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and action.why == "finish"
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True", Finished="True")
+    assert world.there(remote) == "Withdraw"
+
+
+def test_a_malformed_copy_in_one_worker_does_not_stop_the_choice_of_another() -> None:
+    world = World("w1", "w2")
+    world.worker("w1", copied=copy(Admitted="True"))
+    remote = world.worker("w2", copied=merged(copy(), {"status": {"conditions": "x"}}))
+    world.workload(check=CheckState.PENDING, nominated=("w1", "w2"))
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and (action.why, action.worker) == ("admit", "w1")
+    wrong = "serves a malformed Workload: status.conditions: must be a list"
+    assert remote.seen(KEY).hopeless == wrong
 
 
 def test_an_object_that_the_job_creates_in_a_worker_with_its_labels_stays() -> None:
@@ -222,6 +273,60 @@ def test_a_worker_that_was_never_reached_is_reported() -> None:
     assert len(world.multikueue.clusters.queue) == 1
 
 
+async def test_without_the_lease_nothing_is_written_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections that ``Clusters`` makes ask the fence of the client of this cluster."""
+    world = World("w1")
+    clusters = world.multikueue.clusters
+    clusters.client = cast(Any, Mock(may_write=lambda: False))
+    monkeypatch.setattr(clusters, "_start", lambda work, name: work.close())
+    cluster = clusters._known["w1"] = Cluster()
+    clusters._connect("w1", cluster, "", Connection("http://127.0.0.1:1"))
+    remote = cluster.remote
+    assert remote is not None
+    remote.lost_since = None
+    decided = []
+    async with remote.client:
+        for copied, status in (
+            (None, {"check": CheckState.PENDING, "nominated": ("w1",)}),
+            (copy(Admitted="True"), {"check": CheckState.READY, "cluster": "w1"}),
+            (copy(Admitted="True"), {"check": CheckState.READY, "Finished": "True"}),
+        ):
+            if copied is not None:
+                remote.stores[resources.WORKLOADS].observe("MODIFIED", copied)
+            world.workload(**cast(Any, status))
+            decided.append(world.there(remote))
+            with pytest.raises(Fenced):
+                await world.multikueue.reconcile_there(remote, KEY)
+    assert decided == ["Offer", "Begin", "Withdraw"]
+    assert remote.client.fenced == 3
+
+
+async def test_a_worker_that_never_answers_delays_no_other_and_no_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("w1", "w2")
+    silent, other = world.worker("w1"), world.worker("w2")
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def never(resource: Resource, manifest: Raw) -> Raw:
+        asked.set()
+        return await asyncio.Future()
+
+    async def at_once(resource: Resource, manifest: Raw) -> Raw:
+        answered.set()
+        return manifest
+
+    monkeypatch.setattr(silent.writer, "create", never)
+    monkeypatch.setattr(other.writer, "create", at_once)
+    world.workload(check=CheckState.PENDING, nominated=("w1", "w2"))
+    work = [asyncio.create_task(world.multikueue.reconcile_there(each, KEY)) for each in (silent, other)]
+    await asyncio.wait_for(asyncio.gather(asked.wait(), answered.wait()), 60)
+    assert set(world.multikueue.surveys("mk")) == {"w1", "w2"}  # all that webhooks ask: no call that waits
+    other.stores[resources.WORKLOADS].observe("ADDED", copy(Admitted="True"))
+    await asyncio.wait_for(world.multikueue.reconcile(KEY), 60)
+    assert world.api.patches[-1][1]["status"]["clusterName"] == "w2"
+    assert [each.done() for each in work] == [False, True]
+    work[0].cancel()
+
+
 async def test_a_worker_that_is_back_loses_what_is_left_there() -> None:
     world = World("w1")
     remote = world.worker("w1")
@@ -235,6 +340,33 @@ async def test_a_worker_that_is_back_loses_what_is_left_there() -> None:
     await world.multikueue.clusters.reconcile("w1")
     await world.multikueue.reconcile_turned("w1")
     assert not world.multikueue._orphans
+
+
+async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_take_it_over() -> None:
+    world = World("w1")
+    remote = world.worker("w1", copied=copy(owned=True, Admitted="True"), runs=True)
+    worker = Answers(remote, lambda body: body)
+    remote.writer = cast(Any, worker)
+    world.multikueue._orphans.add(("w1", KEY))
+    world.observe(BATCH_JOB.resource, job(status={"active": 1}))
+
+    def larger(**found: str) -> None:
+        notes = {
+            "kueue.x-k8s.io/elastic-job": "true",
+            "kueue.x-k8s.io/workload-slice-replacement-for": str(KEY),
+        }
+        status: Raw = {"conditions": conditions(QuotaReserved="True", Admitted="True", **found), "clusterName": "w1"}
+        status["admission"] = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
+        status["admissionChecks"] = [{"name": "mk", "state": CheckState.READY, "message": ""}]
+        made = workload(name="job-j-larger", uid="u-larger", annotations=notes, status=status)
+        world.observe(resources.WORKLOADS, made)
+
+    larger()
+    assert await world.multikueue.reconcile_there(remote, KEY) == TAKE_OVER_SECONDS
+    assert remote.jobs(KEY) and remote.seen(KEY).workload is not None
+    larger(Evicted="True")
+    assert await world.multikueue.reconcile_there(remote, KEY) is None
+    assert (remote.jobs(KEY), remote.seen(KEY).workload) == ((), None)
 
 
 def test_the_incremental_dispatcher_forgets_its_round_with_the_quota() -> None:
@@ -430,7 +562,7 @@ class Answers:
 async def test_a_worker_that_changes_the_copy_is_reported_and_not_asked_again_immediately() -> None:
     world = World("w1")
     remote = world.worker("w1")
-    worker = Answers(remote, lambda body: merged(body, {"spec": {"podSets": [{"name": "other"}]}}))
+    worker = Answers(remote, lambda body: merged(body, {"spec": {"podSets": [{"name": "other", "count": 1}]}}))
     remote.writer = cast(Any, worker)
     world.workload(check=CheckState.PENDING, nominated=["w1"])
     assert await world.multikueue.reconcile_there(remote, KEY) is None
@@ -461,6 +593,25 @@ async def test_a_taken_name_in_a_worker_is_reported() -> None:
     with pytest.raises(AlreadyExists):
         await world.multikueue.reconcile_there(remote, KEY)
     assert remote.seen(KEY).hopeless == "exists without our origin label"
+
+
+async def test_a_refusal_with_another_message_each_time_is_reported_once() -> None:
+    """Another kind of refusal is reported at once, and another message after some time."""
+    world = World("w1")
+    remote = world.worker("w1")
+    world.workload(check=CheckState.PENDING, nominated=["w1"])
+    ids = count()
+
+    async def reported(status: int) -> str:
+        error = from_status({"code": status, "message": f"id {next(ids)}"})
+        remote.writer = cast(Any, Answers(remote, refusing(error)))
+        with pytest.raises(type(error)):
+            await world.multikueue.reconcile_there(remote, KEY)
+        return remote.seen(KEY).hopeless
+
+    assert [await reported(status) for status in (403, 403, 422, 403)] == ["id 0", "id 0", "id 2", "id 2"]
+    world.now += REPORT_SECONDS
+    assert await reported(403) == "id 4"
 
 
 async def test_a_job_that_its_worker_does_not_take_is_queued_again_after_a_minute() -> None:
@@ -509,6 +660,17 @@ def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
     found = quotas._queues("w1")
     assert quotas._awaited(of_check) == 0
     assert found is not None and [each["metadata"]["name"] for each in found.cluster_queues] == ["cq"]
+
+
+def test_variants_that_a_worker_makes_of_a_copy_are_not_those_of_a_workload_that_is_gone() -> None:
+    """A worker with concurrent admission copies the labels of a Workload to its variants, as Kueue does."""
+    remote = World("w1").worker("w1", copied=copy())
+    above = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": KEY.name, "uid": "u"}
+    variant = merged(
+        copy(), {"metadata": {"name": "v", "uid": "v", "ownerReferences": [{**above, "controller": True}]}}
+    )
+    remote.stores[resources.WORKLOADS].observe("ADDED", variant)
+    assert remote.keys() == {KEY}
 
 
 async def test_why_workers_could_never_admit_a_workload_is_computed_for_this_cluster_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -13,9 +14,10 @@ from controller import resources
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.events import Event
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable, from_status
 from controller.kube.precedence import Precedence
 from controller.provisioning import Provisioning
+from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
 from controller.watched import dispatch_of, rows
 from controller.writes import Writer
@@ -111,10 +113,12 @@ class Process:
     """A process that leads: its stores have what the API server had when it started, and then every change."""
 
     def __init__(self, api: Api, told: Told | None = None) -> None:
-        self.api, self.told = api, told or Told()
+        self.api, self.told, self.now = api, told or Told(), NOW
         self.caches = Caches(State(), rows([BATCH_JOB]))
         self.writer = Writer(cast(Any, api), self.caches.stores)
-        self.provisioning = Provisioning(self.caches, self.writer, cast(Any, self.told), Settings(), clock=lambda: NOW)
+        self.provisioning = Provisioning(
+            self.caches, self.writer, cast(Any, self.told), Settings(), clock=lambda: self.now
+        )
         self.look()
         self.caches.start()
         dispatcher = Dispatcher(
@@ -246,6 +250,22 @@ def test_a_change_queues_the_workload_and_its_check() -> None:
     assert queued() == (1, 1)
 
 
+def test_a_template_that_was_left_is_found_after_a_restart_without_its_check() -> None:
+    api = set_up()
+    process = Process(api)
+    asyncio.run(process.step())
+    assert api.writes == ["create podtemplates"]
+    raw = api.objects[resources.WORKLOADS, KEY]
+    api.enter(resources.WORKLOADS, {**raw, "status": {**raw["status"], "admissionChecks": []}})
+    process = Process(api)
+    process.provisioning.queue.drop()
+    for _ in process.provisioning.everything():
+        pass
+    assert len(process.provisioning.queue) == 1
+    asyncio.run(process.step())
+    assert api.writes == ["create podtemplates", "delete podtemplates"]
+
+
 def test_a_change_of_a_flavor_queues_the_workloads_that_may_use_it() -> None:
     api = set_up()
     queue: Raw = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [GROUP]}}
@@ -274,21 +294,39 @@ def test_a_request_that_is_refused_is_reported_on_the_check_and_as_an_event() ->
     assert process.told.events == [("FailedCreate", message)]
 
 
-@pytest.mark.parametrize(("status", "reports"), [(400, 1), (500, 1), (503, 0)])
-def test_an_object_that_a_webhook_denies_without_a_code_is_reported_once(status: int, reports: int) -> None:
+@pytest.mark.parametrize(("status", "reports"), [(400, 1), (403, 1), (404, 1), (422, 1), (500, 1), (503, 0)])
+def test_an_object_that_is_refused_with_another_message_each_time_is_reported_once(status: int, reports: int) -> None:
     api = set_up()
     process = Process(api)
 
     async def denied() -> None:
         for number in range(3):
-            api.fails = ApiError(status, "Unknown", f"denied, id {number}"), False
-            assert await process.step() == "ApiError"
+            error = from_status({"code": status, "message": f"denied, id {number}"})
+            api.fails = error, False
+            assert await process.step() == type(error).__name__
             process.look()
 
     asyncio.run(denied())
     message = f'Error creating PodTemplate "ppt-{FIRST}-main": denied, id 0'
     assert process.told.events == [("FailedCreate", message)] * reports
     assert api.writes == ["patch workloads"] * reports
+
+
+def test_a_refusal_is_reported_again_when_its_kind_changes_and_after_some_time() -> None:
+    api = set_up()
+    process, ids = Process(api), count()
+
+    async def denied(status: int, later: float = 0.0) -> int:
+        process.now += later
+        before = len(process.told.events)
+        api.fails = from_status({"code": status, "message": f"denied, id {next(ids)}"}), False
+        await process.step()
+        return len(process.told.events) - before
+
+    async def reports() -> list[int]:
+        return [await denied(403), await denied(422), await denied(403), await denied(403, REPORT_SECONDS)]
+
+    assert asyncio.run(reports()) == [1, 1, 0, 1]
 
 
 def test_a_request_of_another_owner_is_reported_and_one_that_has_not_arrived_is_not() -> None:

@@ -152,6 +152,30 @@ def test_the_event_is_repeated_when_the_reason_changes_but_not_for_its_numbers()
     assert place.after(SETTLE_SECONDS) == ["Job lost: Suspended"]
 
 
+def test_a_job_with_quota_is_told_what_the_checks_say_for_which_it_waits() -> None:
+    place = Place()
+    place.create("first")
+
+    def says(message: str, *more: str) -> None:
+        conditions = [
+            {"type": kind, "status": "True", "reason": kind, "message": ""} for kind in ("QuotaReserved", *more)
+        ]
+        check = {"name": "budget", "state": "Pending", "message": message}
+        place.status("first", {**HOLDS, "conditions": conditions, "admissionChecks": [check]})
+
+    says("")
+    assert place.after(SETTLE_SECONDS) == []
+    says("no budget")
+    assert place.after(SETTLE_SECONDS) == ["Job first: UpdatedAdmissionCheck"]
+    assert place.told[0][1] == Event("Normal", "UpdatedAdmissionCheck", "budget: no budget")
+    says("no budget")
+    assert place.after(SETTLE_SECONDS) == []
+    says("budget on Monday")
+    assert place.after(SETTLE_SECONDS) == ["Job first: UpdatedAdmissionCheck"]
+    says("late", "Admitted")
+    assert place.after(SETTLE_SECONDS) == []
+
+
 def test_events_are_written_one_by_one_for_the_newest_job_first() -> None:
     place = Place()
     place.create(*(f"j{number}" for number in range(50)))

@@ -13,6 +13,7 @@ from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.pressure import Pressure
 from controller.run import Controller
+from controller.settings import MultiKueueSettings, Settings
 from controller.watched import WATCHED, Watched, dispatch_of, rows
 from core.jobs.kinds import BATCH_JOB, KINDS
 from core.model import Raw
@@ -54,6 +55,18 @@ def test_each_row_is_followed_once_and_may_be_absent_where_it_says_so() -> None:
     followed = {each.resource: each._optional for each in controller.reflectors}
     assert followed == {row.resource: row.optional for row in rows([BATCH_JOB])}
     assert len(controller.reflectors) == len(followed)
+
+
+def test_without_multikueue_its_kinds_are_not_watched_and_nothing_waits_for_them() -> None:
+    controller = Controller(cast(Client, Lists()), Settings(multikueue=MultiKueueSettings(enabled=False)))
+    followed = {each.resource for each in controller.reflectors}
+    assert {row.resource for row in rows([BATCH_JOB])} - followed == {
+        resources.MULTIKUEUE_CONFIGS,
+        resources.MULTIKUEUE_CLUSTERS,
+    }
+    for resource in followed:
+        controller.caches.stores[resource].replace([], "1")
+    assert controller.caches.synced
 
 
 class Lists:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from core.jobs.template import ConflictError, injections
+from api import names
+from core.jobs.template import ConflictError, inject, injections
 from core.model import (
     Admission,
     AdmissionCheck,
@@ -24,7 +25,7 @@ from core.model import (
 )
 from core.model.owner import Owner
 from core.quota.active import cluster_queue_active
-from core.quota.checks import checks_of, required_checks
+from core.quota.checks import awaited, checks_of, required_checks
 from core.workload import transitions
 from core.workload.actions import Deactivate, Evict, Idle, Surroundings, Update
 from core.workload.lifecycle import next_step
@@ -276,6 +277,31 @@ def test_additions_that_contradict_are_an_error_that_names_the_check_and_both_va
         f'in admission check "{states[-1].name}": invalid admission check PodSetUpdate: conflict for {part}:'
         f" conflict for key={key}, value1={one}, value2={two}"
     )
+
+
+@pytest.mark.parametrize(("part", "key"), [("labels", names.Label.POD_SET), ("annotations", names.Annotation.WORKLOAD)])
+def test_a_check_may_not_replace_what_marks_the_pods(part: str, key: str) -> None:
+    taken = state("a", "Ready", pod_set_updates=({"name": "main", part: {key: "mine"}},))
+    with pytest.raises(ConflictError, match=f'in admission check "a": .* conflict for key={key}'):
+        injections(holding(False, taken), FLAVORS)
+
+
+def test_an_addition_that_contradicts_the_job_names_the_check() -> None:
+    ready = state("a", "Ready", pod_set_updates=({"name": "main", "nodeSelector": {"zone": "b"}},))
+    (found,) = injections(holding(False, ready), FLAVORS)
+    with pytest.raises(ConflictError) as conflict:
+        inject({"spec": {"nodeSelector": {"zone": "a"}}}, found)
+    assert str(conflict.value) == (
+        'in admission check "a": invalid admission check PodSetUpdate: conflict for nodeSelector:'
+        " conflict for key=zone, value1=a, value2=b"
+    )
+
+
+def test_what_the_checks_say_for_which_a_workload_waits() -> None:
+    states = state("a", "Pending", message="no budget"), state("b", "Ready", message="go"), state("c", "Pending")
+    assert awaited(holding(False, *states)) == "a: no budget"
+    assert awaited(holding(True, *states)) == "", "it runs already"
+    assert awaited(holding(False, *states, state("d", "Pending", message="soon"))) == "a: no budget; d: soon"
 
 
 MULTI, PROVISIONING = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"

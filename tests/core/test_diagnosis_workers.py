@@ -55,6 +55,20 @@ def without(plural: str, *instead: Raw) -> WorkerFacts:
     return replace(EAST, objects={**THERE, plural: list(instead)})
 
 
+def quota(active: str = "", *, cohort: str = "", **nominal: str) -> Raw:
+    """ClusterQueue "all" with this nominal quota; here it has the check, too."""
+    flavor = {"name": "f", "resources": [{"name": name, "nominalQuota": text} for name, text in nominal.items()]}
+    groups = [{"coveredResources": list(nominal), "flavors": [flavor]}]
+    checks = {"admissionChecks": [{"name": "mk"}]}
+    return named("all", active=active, resourceGroups=groups, cohortName=cohort, admissionChecksStrategy=checks)
+
+
+COVERS: dict[str, list[Raw]] = {"clusterqueues": [quota(cpu="8", gpu="2"), named("local")]}
+NO_GPU = (
+    "warning",
+    "ClusterQueue all has no quota for gpu: jobs of LocalQueue team/main that ask for it cannot run there",
+    "add it to spec.resourceGroups there, unless no such job is to run there",
+)
 CASES: dict[str, tuple[WorkerFacts | None, dict[str, list[Raw]], list[tuple[str, str, str]]]] = {
     "nothing is wrong": (EAST, {}, []),
     "no MultiKueue": (None, {key: [] for key in HERE}, []),
@@ -165,6 +179,18 @@ CASES: dict[str, tuple[WorkerFacts | None, dict[str, list[Raw]], list[tuple[str,
                 "kubectl describe clusterqueue all, there",
             )
         ],
+    ),
+    "all covered resources have quota": (without("clusterqueues", quota("True", cpu="1", gpu="1")), COVERS, []),
+    "a covered resource has no quota": (without("clusterqueues", quota("True", cpu="8")), COVERS, [NO_GPU]),
+    "a covered resource has a quota of zero": (
+        without("clusterqueues", quota("True", cpu="8", gpu="0")),
+        COVERS,
+        [NO_GPU],
+    ),
+    "a quota of zero in a cohort may be borrowed": (
+        without("clusterqueues", quota("True", cohort="c", cpu="8", gpu="0")),
+        COVERS,
+        [],
     ),
     "no controller runs there": (
         without("clusterqueues", named("all")),

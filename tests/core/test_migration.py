@@ -66,7 +66,7 @@ def test_nothing_prevents_the_migration_of_a_plain_kueue() -> None:
     ("rule", "severity", "kueue"),
     [
         ("configuration", "error", replace(KUEUE, text="managJobs: true")),
-        ("configuration", "warning", replace(KUEUE, deployment=deployment("k", "--feature-gates=NoSuchGate=true"))),
+        ("configuration", "error", replace(KUEUE, deployment=deployment("k", "--feature-gates=NoSuchGate=true"))),
         ("lease", "error", replace(KUEUE, text="leaderElection: {leaderElect: false}")),
         ("lease", "error", replace(KUEUE, text="leaderElection: {resourceNamespace: elsewhere}")),
         ("kueue", "error", replace(KUEUE, deployment=None)),

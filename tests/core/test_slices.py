@@ -101,6 +101,15 @@ def test_what_a_slice_cannot_replace_is_counted_beside_it(old: Workload, fields:
     assert used(free) == before + (8 if before + 8 <= 10 else 0)
 
 
+def test_a_slice_that_waits_is_decided_again_when_its_job_adopts_it() -> None:
+    found = put(state(cluster_queue("cq", 10)), OLD, slice_of(OLD, 8, owner=None))
+    assert isinstance(cycle(found)["new"], Wait)
+    assert found.successor(OLD.key) == Key("ns", "new")
+    put(found, slice_of(OLD, 8))
+    assert isinstance(cycle(found)["new"], Reserve)
+    assert found.successor(OLD.key) is None
+
+
 def test_a_workload_of_another_owner_that_names_the_old_slice_changes_nothing() -> None:
     found = put(state(cluster_queue("cq", 20)), OLD, slice_of(OLD, 8))
     written(found, cycle(found)["new"])

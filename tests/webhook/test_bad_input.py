@@ -16,6 +16,7 @@ from core.state.lookup import Lookup
 from tests.effort import cases
 from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.hooks import HOOKS
+from webhook.review import deny, encode
 from webhook.routes import answer, routes
 from webhook.settings import Context, Settings
 
@@ -220,3 +221,8 @@ def test_a_bug_refuses_in_a_hook_with_policy_fail_and_allows_in_one_with_ignore(
     assert "ZeroDivisionError" not in held["status"]["message"]
     skipped = ask("/mutate-batch-v1-job-default", review(job()))
     assert skipped == {"uid": "u-1", "allowed": True}
+
+
+def test_the_message_of_a_refusal_has_at_most_1_kib() -> None:
+    message = orjson.loads(encode("u-1", deny("x" * 5000)))["response"]["status"]["message"]
+    assert (len(message), message[-4:]) == (1024, "x...")

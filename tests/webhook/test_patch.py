@@ -1,14 +1,22 @@
-"""The small JSON Patch: what it makes, and that it refuses what does not apply."""
+"""The small JSON Patch: what it makes, and that it refuses what does not apply; and no such patch is ever answered."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.names import Label
+from tests.webhook.cluster import cluster, job, review
+from webhook.hooks import HOOKS
 from webhook.patch import Operation, PatchError, add, append, apply, pointer
+from webhook.review import Request, Response, allow
+from webhook.routes import answer
+from webhook.settings import Context, Settings
 
 names = st.text(alphabet="ab/~-0", min_size=1, max_size=3)
 documents: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -82,3 +90,37 @@ def test_appending_what_is_there_does_nothing() -> None:
     assert append({"metadata": {}}, ("metadata", "finalizers"), "f") == (
         Operation("add", ("metadata", "finalizers"), ["f"]),
     )
+
+
+BROKEN = [
+    pytest.param(Operation("replace", ("spec", "nothing"), 1), id="a path that is not there"),
+    pytest.param(Operation("remove", ("metadata", "annotations", "a")), id="a removal below what is not there"),
+    pytest.param(Operation("add", ("spec", "parallelism", "x"), 1), id="a field of a number"),
+    pytest.param(Operation("add", ("metadata", "labels"), "main"), id="labels that are a text"),
+    pytest.param(Operation("add", ("metadata", "name"), "other"), id="another name"),
+    pytest.param(Operation("add", ("metadata", "namespace"), "other"), id="another namespace"),
+    pytest.param(Operation("add", ("kind",), "CronJob"), id="another kind"),
+    pytest.param(Operation("replace", (), {}), id="another object"),
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/mutate-batch-v1-job", False), ("/mutate-batch-v1-job-default", True)],
+    ids=["Fail", "Ignore"],
+)
+def test_f29_a_patch_that_would_spoil_the_object_is_never_answered(broken: Operation, path: str, allowed: bool) -> None:
+    """F29: the API server refuses the object for it even where it may skip the hook. The fault is the handler's: it is
+    answered as any other failure of a handler.
+    """
+
+    def fails(request: Request, context: Context) -> Response:
+        return allow(patch=(Operation("add", ("spec", "suspend"), True), broken))
+
+    (hook,) = (hook for hook in HOOKS if hook.path == path)
+    body = orjson.dumps(review(job(labels={Label.QUEUE_NAME: "main"})))
+    status, text = answer(replace(hook, handler=fails), body, Context(Settings(), cluster()))
+    found = orjson.loads(text)["response"]
+    assert (status, found["allowed"], found.get("patch")) == (200, allowed, None)
+    assert found.get("status", {}).get("code", 200) == (200 if allowed else 500)

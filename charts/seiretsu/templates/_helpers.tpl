@@ -83,6 +83,11 @@ true
 {{- end -}}
 {{- end -}}
 
+{{- /* Kueue's values pull Kueue's image always; the image that replaces it may be on the nodes only. */ -}}
+{{- define "seiretsu.pullPolicy" -}}
+{{- ternary "IfNotPresent" .Values.controllerManager.manager.image.pullPolicy (eq (include "seiretsu.namesKueuesImage" .) "true") -}}
+{{- end -}}
+
 {{- /* The level as a word. Kueue's is a number: 2, its default, is what Seiretsu calls info. */ -}}
 {{- define "seiretsu.logLevel" -}}
 {{- $level := .Values.controllerManager.manager.logLevel -}}
@@ -179,6 +184,26 @@ metrics: {{ $metrics | splitList ":" | last | default 0 }}
 visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | default 0 }}
 {{- end -}}
 
+{{- /* A number of replicas, or a percentage of them: list of it, the replicas, and 99 to round up or 0 to round down. */ -}}
+{{- define "seiretsu.share" -}}
+{{- $given := first . -}}
+{{- if kindIs "string" $given -}}
+{{ div (add (mul (trimSuffix "%" $given | int) (index . 1)) (last .)) 100 }}
+{{- else -}}
+{{ int $given }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The seconds in which a pod that is stopped still answers new calls: those of extraArgs, or the program's own in a cluster. */ -}}
+{{- define "seiretsu.lameDuck" -}}
+{{- $found := regexFindAll "(^| )--lame-duck[= ][0-9.]+" (join " " .Values.controllerManager.manager.extraArgs) -1 -}}
+{{- if $found -}}
+{{ last $found | regexFind "[0-9.]+$" | float64 | ceil }}
+{{- else -}}
+10
+{{- end -}}
+{{- end -}}
+
 {{- /* Fails for values that are valid each, but not together. */ -}}
 {{- define "seiretsu.check" -}}
 {{- $manager := .Values.controllerManager -}}
@@ -187,8 +212,39 @@ visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | defau
 {{- fail "controllerManager.replicas: 0 with webhooks.failurePolicy: Fail refuses every queued job and every change of a queue: set webhooks.failurePolicy=Ignore, or at least one replica" -}}
 {{- end -}}
 {{- $least := $manager.podDisruptionBudget.minAvailable -}}
-{{- if and $manager.podDisruptionBudget.enabled (gt $replicas 1) (not (kindIs "string" $least)) (ge (int $least) $replicas) -}}
-{{- fail (printf "controllerManager.podDisruptionBudget.minAvailable: %d of %d replicas leaves none that may go: no node with a replica could be drained" (int $least) $replicas) -}}
+{{- /* a share is rounded up, as the API server does */ -}}
+{{- $kept := int (include "seiretsu.share" (list $least $replicas 99)) -}}
+{{- if and $manager.podDisruptionBudget.enabled (gt $replicas 1) (ge $kept $replicas) -}}
+{{- fail (printf "controllerManager.podDisruptionBudget.minAvailable: %v of %d replicas leaves none that may go: no node with a replica could be drained" $least $replicas) -}}
+{{- end -}}
+{{- $update := default (dict) $manager.strategy -}}
+{{- $missing := default 0 (default (dict) $update.rollingUpdate).maxUnavailable -}}
+{{- /* this share is rounded down */ -}}
+{{- $stopped := int (include "seiretsu.share" (list $missing $replicas 0)) -}}
+{{- if and (gt $replicas 1) (ne (toString $update.type) "Recreate") (ge $stopped $replicas) (eq .Values.webhooks.failurePolicy "Fail") -}}
+{{- fail (printf "controllerManager.strategy.rollingUpdate.maxUnavailable: %v of %d replicas with webhooks.failurePolicy: Fail refuses every queued job while an update stops all of them: use a smaller number" $missing $replicas) -}}
+{{- end -}}
+{{- $duck := include "seiretsu.lameDuck" . -}}
+{{- $ports := fromYaml (include "seiretsu.ports" .) -}}
+{{- if gt (add (int $duck) 6) (int $manager.terminationGracePeriodSeconds) -}}
+{{- fail (printf "controllerManager.terminationGracePeriodSeconds: %d is too short for --lame-duck=%s in controllerManager.manager.extraArgs: after these seconds a pod needs 6 more for the calls in progress and its end" (int $manager.terminationGracePeriodSeconds) $duck) -}}
+{{- end -}}
+{{- $called := first .Values.webhookService.ports -}}
+{{- $target := toString (default $called.port $called.targetPort) -}}
+{{- $bound := regexMatch "--bind\\b" (join " " (default (list) $manager.manager.extraArgs)) -}}
+{{- if and (not $bound) (not (has $target (list "webhook" (toString $ports.webhook)))) -}}
+{{- fail (printf "webhookService.ports[0].targetPort: %s is not the port of the webhooks: it is webhook, or %v (webhook.port in managerConfig.controllerManagerConfigYaml)" $target $ports.webhook) -}}
+{{- end -}}
+{{- $scraped := first .Values.metricsService.ports -}}
+{{- $target = toString (default $scraped.port $scraped.targetPort) -}}
+{{- if and $ports.metrics (not (has $target (list "metrics" (toString $ports.metrics)))) -}}
+{{- fail (printf "metricsService.ports[0].targetPort: %s is not the port of the metrics: it is metrics, or %v (metrics.bindAddress in managerConfig.controllerManagerConfigYaml)" $target $ports.metrics) -}}
+{{- end -}}
+{{- if and $manager.hostNetwork (eq (toString $manager.hostUsers) "false") -}}
+{{- fail "controllerManager.hostUsers: false is not possible with hostNetwork: true: Kubernetes refuses such pods" -}}
+{{- end -}}
+{{- if and .Values.webhooks.clientCA.names (not .Values.webhooks.clientCA.secretName) -}}
+{{- fail "webhooks.clientCA.secretName is required with webhooks.clientCA.names: without a CA no client certificate is verified, and every call is answered" -}}
 {{- end -}}
 {{- if and (gt $replicas 1) (not (include "seiretsu.elects" .)) -}}
 {{- fail (printf "controllerManager.replicas: %d replicas without leader election would all admit the same jobs: set one replica, or leaderElection.leaderElect: true in managerConfig.controllerManagerConfigYaml" $replicas) -}}

@@ -17,7 +17,7 @@
   resources: [provisioningrequests/finalizers]
   verbs: [update]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [multikueueconfigs, multikueueclusters, provisioningrequestconfigs, cohorts, workloadpriorityclasses, queues]
+  resources: [provisioningrequestconfigs, cohorts, workloadpriorityclasses, queues]
   verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]
@@ -29,7 +29,7 @@
   resources: [resourceflavors, admissionchecks, clusterqueues]
   verbs: [list, watch, patch]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [admissionchecks/status, multikueueclusters/status, cohorts/status, clusterqueues/status, localqueues/status, queues/status]
+  resources: [admissionchecks/status, cohorts/status, clusterqueues/status, localqueues/status, queues/status]
   verbs: [patch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/finalizers]
@@ -79,6 +79,14 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
+{{- if ne (toString (get $gates "MultiKueue")) "false" }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [multikueueconfigs, multikueueclusters]
+  verbs: [list, watch]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [multikueueclusters/status]
+  verbs: [patch]
+{{- end }}
 {{- if ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false" }}
 - apiGroups: [""]
   resources: [pods]

@@ -20,7 +20,7 @@ from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
-from core.jobs.fields import changed, without
+from core.jobs.fields import Path, changed, without
 from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
@@ -48,6 +48,7 @@ class BatchJob(JobKind):
     run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
+    resizable = True
     managed_by = ("spec", "managedBy")
     pods_in_cel = (
         f"has({{job}}.spec.completions) && {{job}}.spec.completions < {_PARALLELISM_IN_CEL}"
@@ -135,6 +136,10 @@ class BatchJob(JobKind):
         for label in sorted(self.kept_labels):
             found = without(found, ("spec", "template", "metadata", "labels", label))
         return _with_count(found, pod_sets[0]["count"])
+
+    def size_fields(self, job: Raw) -> tuple[Path, ...]:
+        """The number of pods that run at the same time."""
+        return (("spec", "parallelism"),)
 
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
         """None while this Job is suspended and the other one runs: a start time would forbid to change its template."""

@@ -207,8 +207,8 @@ class Pod(JobKind):
         return shown | {key: here[key] for key in _OF_THIS_CLUSTER if key in here}
 
     def stopped_there(self, remote: Raw) -> bool:
-        """Whether the pod was marked as stopped. Pods of a group end with it here, too, and are replaced."""
-        return not meta.pod_group(remote) and has_condition(remote, TERMINATION_TARGET)
+        """Whether the pod was marked as stopped."""
+        return has_condition(remote, TERMINATION_TARGET)
 
     def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
         """The first pod that shows a node although it waits again."""

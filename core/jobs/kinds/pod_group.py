@@ -152,6 +152,10 @@ class PodGroup(Pod):
         waiting = [pod for pod in job["members"] if gated(pod) and not ended(pod) and not meta.deleting(pod)]
         return {**job, "members": waiting}
 
+    def idle_there(self, remotes: Sequence[Raw], now: float) -> bool:
+        """Whether no pod runs there. Pods that were stopped stay, with their finalizers, until others replace them."""
+        return not any(alive(pod, now) for pod in remotes)
+
     def own(self, job: Raw, manifest: Raw) -> Raw:
         """Returns the Workload with the group's name, owned by all pods and controlled by none."""
         metadata = manifest["metadata"]

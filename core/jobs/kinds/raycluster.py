@@ -127,9 +127,18 @@ class RayCluster(RayKind):
     """The ``ray.io/raycluster`` framework."""
 
     framework = "ray.io/raycluster"
+    resizable = True
     resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
     pods_path = ("spec",)
     form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
+
+    def size_fields(self, job: Raw) -> tuple[Path, ...]:
+        """The replicas of each group of workers. Those of RayJobs and RayServices are changed in the worker only, in
+        the RayCluster that is made of them there.
+        """
+        groups = (*self.pods_path, "workerGroupSpecs")
+        return tuple((*groups, place, "replicas") for place, _ in enumerate(at(job, groups) or ()))
+
     autoscaling_error = (
         "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices"
         f' feature gate and set the "{Annotation.ELASTIC_JOB}": "true" annotation'

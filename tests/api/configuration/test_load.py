@@ -144,14 +144,21 @@ def test_the_spark_integration_needs_its_feature_gate() -> None:
     assert load(f"featureGates: {{SparkApplicationIntegration: true}}\n{text}").warnings == ()
 
 
-def test_unknown_gates_warn_and_do_not_stop_the_start() -> None:
-    loaded = load("featureGates: {PartialAdmision: false, LendingLimit: true, PriorityBoost: true}")
+def test_t20_an_unknown_feature_gate_is_an_error() -> None:
+    """T20: a typo must not start a process whose gate has its default; Kueue refuses it, too."""
+    assert errors("featureGates: {PartialAdmision: false, Unheard: true}") == [
+        'featureGates.PartialAdmision: Forbidden: unknown feature gate; did you mean "PartialAdmission"?',
+        "featureGates.Unheard: Forbidden: unknown feature gate",
+    ]
+
+
+def test_a_gate_of_an_earlier_release_of_kueue_gives_a_warning() -> None:
+    loaded = load("featureGates: {LendingLimit: true, KeepQuotaForProvReqRetry: false, PriorityBoost: true}")
     assert loaded.warnings == (
-        'featureGates.PartialAdmision: unknown feature gate, ignored; did you mean "PartialAdmission"?',
         "featureGates.LendingLimit: is no gate any more, ignored",
+        "featureGates.KeepQuotaForProvReqRetry: is no gate any more, ignored",
     )
     assert loaded.gates["PriorityBoost"]
-    assert loaded.gates["PartialAdmission"]
 
 
 def test_nulls_are_absent_fields() -> None:

@@ -2,6 +2,7 @@ import asyncio
 import base64
 import json
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from controller.kube import config
 from controller.kube.command import CommandError, credential
 from controller.kube.config import ConfigError, Connection, FileToken, PluginCredentials, StaticCredentials
 from controller.kube.errors import Unreachable
+from core.wire.timestamps import stamp
 
 
 def kubeconfig(path: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> Path:
@@ -133,6 +135,26 @@ async def test_requests_at_the_same_time_share_one_run_of_a_plugin(tmp_path: Pat
     answers = await asyncio.gather(*(found.credentials.authorization() for _ in range(5)), return_exceptions=True)
     assert len({str(each) for each in answers}) == 1
     assert (tmp_path / "runs").read_text() == "run\n"
+
+
+@pytest.mark.parametrize(
+    ("ends_in", "kept_for", "renewed_after"),
+    [(None, 299, 301), (3600, 3500, 3601), (60, 50, 61), (-3600, 9, 11)],
+    ids=["unknown", "in an hour", "in a minute", "an hour ago"],
+)
+async def test_an_exec_plugin_is_run_again_when_its_credentials_end(
+    tmp_path: Path, ends_in: int | None, kept_for: int, renewed_after: int
+) -> None:
+    end = {} if ends_in is None else {"expirationTimestamp": stamp(time.time() + ends_in)}
+    user = plugin(tmp_path, f"echo run >>{tmp_path}/runs; {printed(token='t', **end)}", interactiveMode="Never")
+    found = config.load(kubeconfig(tmp_path / "config", user=user)).credentials
+    assert isinstance(found, PluginCredentials)
+    now = [1000.0]
+    found.clock = lambda: now[0]
+    for seconds, runs in ((0, 1), (kept_for, 1), (renewed_after, 2)):
+        now[0] = 1000.0 + seconds
+        assert await found.authorization() == "Bearer t"
+        assert (tmp_path / "runs").read_text() == "run\n" * runs
 
 
 def test_files_are_looked_up_beside_the_kubeconfig_and_data_is_decoded(

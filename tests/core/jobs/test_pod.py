@@ -109,6 +109,13 @@ def test_a_start_is_one_write_that_adds_the_nodes_and_removes_only_our_gates() -
     assert write.body["metadata"]["resourceVersion"] == "5"
 
 
+def test_a_pod_that_runs_for_another_cluster_gets_the_label_of_a_worker() -> None:
+    raw = admitted(workload_of(pod()))
+    raw["metadata"]["labels"] = {Label.MULTIKUEUE_ORIGIN: "multikueue"}
+    (write,) = decided(pod(), raw).writes
+    assert write.body["metadata"]["labels"]["kueue.x-k8s.io/multikueue-worker-workload-pod"] == "true"
+
+
 def test_a_pod_that_runs_in_another_cluster_keeps_its_gates_here() -> None:
     raw = admitted(workload_of(pod()))
     raw["status"]["clusterName"] = "worker1"

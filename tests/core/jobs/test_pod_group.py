@@ -320,6 +320,15 @@ def test_a_group_with_a_prebuilt_workload_waits_for_its_owner_to_create_it() -> 
     assert decided([member(name, annotations=prebuilt) for name in "abc"]) == Nothing()
 
 
+def test_pods_that_were_stopped_are_released_when_their_prebuilt_workload_is_gone() -> None:
+    stopped = {"status": {"conditions": [{"type": "TerminationTarget", "status": "True"}]}}
+    prebuilt = {Annotation.PREBUILT_WORKLOAD: GROUP}
+    pods = [member(name, gated=False, phase="Failed", annotations=prebuilt, deletionTimestamp=GONE) for name in "abc"]
+    action = decided([merged(each, stopped) for each in pods])
+    assert isinstance(action, LetGo)
+    assert of(action) == ["a", "b", "c"]
+
+
 def test_a_role_that_has_enough_pods_does_not_take_the_place_of_another_role() -> None:
     action = decided([member("a", "driver"), member("b", "driver"), member("c", "worker")], workload_of(*three()))
     assert isinstance(action, LetGo)

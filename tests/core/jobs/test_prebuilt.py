@@ -14,14 +14,17 @@ from core.jobs.actions import (
     RemoveFinalizer,
     Start,
     Stop,
+    Ungate,
     UpdateWorkload,
     WorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
+from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
-from core.model import Raw
+from core.model import Admission, PodSetAssignment, Raw
 from core.wire.merge import merged
-from tests.core.jobs.samples import admitted, decoded, job, read, situation, with_status, workload_of
+from core.workload import transitions
+from tests.core.jobs.samples import admitted, after, decoded, job, read, situation, with_status, workload_of
 
 OTHERS = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x-uid", "controller": True}]
 
@@ -116,3 +119,88 @@ def test_a_job_does_not_start_with_the_quota_that_pods_of_an_orphaned_job_use() 
 
 def test_a_job_that_waits_for_the_workload_it_names_holds_no_other() -> None:
     assert isinstance(decide(naming(job(), None, workload_of(job()))), DeleteWorkload)
+
+
+ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
+OF_MANAGER = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+
+
+def resizable(pods: int = 2, *, generation: int = 1, labels: Raw = OF_MANAGER, **more: Any) -> Raw:
+    """An elastic Job that runs here for another cluster."""
+    found = job(annotations=ELASTIC, parallelism=pods, completions=None, **{"suspend": False} | more)
+    found["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/elastic-job"}]
+    found["metadata"]["labels"] = {**found["metadata"]["labels"], **labels}
+    found["metadata"]["generation"] = generation
+    return found
+
+
+def slice_from_manager(pods: int, name: str, replaces: str = "", *, owned: bool = True, **labels: str | None) -> Raw:
+    """A slice that another cluster made."""
+    raw = workload_of(resizable(pods))
+    notes = {**ELASTIC, "kueue.x-k8s.io/workload-slice-name": "brought"}
+    notes |= {"kueue.x-k8s.io/workload-slice-replacement-for": f"ns/{replaces}"} if replaces else {}
+    metadata = {"name": name, "uid": f"{name}-uid", "annotations": notes, "labels": {**OF_MANAGER, **labels}}
+    return merged(raw, {"metadata": {**metadata, **({} if owned else {"ownerReferences": None})}})
+
+
+def given(raw: Raw, count: int) -> Raw:
+    """The slice with quota for so many pods."""
+    return admitted(raw, Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": count}, count),)))
+
+
+def replaced(raw: Raw) -> Raw:
+    return after(raw, lambda value: transitions.finished(value, "WorkloadSliceReplaced", "", 600.0))
+
+
+SMALL = given(slice_from_manager(2, "brought"), 2)
+LARGER = slice_from_manager(3, "larger", "brought")
+UNOWNED = slice_from_manager(3, "larger", "brought", owned=False)
+
+
+def slices(found: Raw, *workloads: Raw, successor: Raw | None = None, named: Raw = SMALL) -> Situation:
+    known = (*workloads, *((successor,) if successor is not None else ()))
+    name = named["metadata"]["name"]
+    more = {"decoded": decoded(named, *known), "prebuilt_name": name, "prebuilt": named, "successor": successor}
+    return situation(found, *workloads, **more)
+
+
+def test_the_pods_of_an_elastic_job_from_another_cluster_are_released_and_it_gets_no_slice_here() -> None:
+    for pods in (2, 3):
+        assert decide(slices(resizable(pods, generation=2), SMALL)) == Ungate(
+            "job-uid", BATCH_JOB.uid_label, {"main": 2}
+        )
+
+
+def test_a_job_adopts_the_slice_that_another_cluster_made_to_replace_its_own() -> None:
+    action = decide(slices(resizable(), SMALL, successor=UNOWNED))
+    assert isinstance(action, UpdateWorkload) and action.why == "adopted" and action.workload.name == "larger"
+    assert isinstance(decide(slices(resizable(), SMALL, LARGER)), Ungate)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        slice_from_manager(3, "larger", "brought", owned=False, **{"kueue.x-k8s.io/multikueue-origin": None}),
+        slice_from_manager(3, "larger", "brought", owned=False, **{"kueue.x-k8s.io/multikueue-origin": "another"}),
+        merged(UNOWNED, {"metadata": {"annotations": {"kueue.x-k8s.io/workload-slice-name": "another"}}}),
+        merged(UNOWNED, {"metadata": {"ownerReferences": OTHERS}}),
+    ],
+    ids=["of no manager", "of another manager", "of another job", "of another owner"],
+)
+def test_it_adopts_no_other(other: Raw) -> None:
+    assert isinstance(decide(slices(resizable(), SMALL, successor=other)), Ungate)
+    local = resizable(labels={})
+    assert not isinstance(decide(slices(local, SMALL, successor=UNOWNED)), UpdateWorkload)
+
+
+def test_a_job_runs_on_until_it_names_the_slice_that_has_replaced_its_own() -> None:
+    before, now = replaced(SMALL), given(LARGER, 3)
+    assert decide(slices(resizable(), before, now, named=before)) == Nothing()
+    renamed = slices(resizable(3, generation=2), before, now, named=now)
+    assert decide(renamed) == Ungate("job-uid", BATCH_JOB.uid_label, {"main": 3})
+
+
+@pytest.mark.parametrize("others", [(), (LARGER,)], ids=["it is gone", "it has no quota"])
+def test_it_is_stopped_if_no_slice_has_its_quota(others: tuple[Raw, ...]) -> None:
+    before = replaced(SMALL)
+    assert isinstance(decide(slices(resizable(), before, *others, named=before)), Stop)

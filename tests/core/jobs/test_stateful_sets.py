@@ -299,3 +299,37 @@ def test_replicas_wait_for_the_pods_of_the_scale_down_and_requests_are_fixed() -
 def test_an_image_may_change() -> None:
     old, new = stateful_set(), stateful_set(image="new")
     assert STATEFUL_SET.change_errors(old, new, DEFAULTS.__getitem__) == []
+
+
+def from_another_cluster(raw: Raw) -> tuple[Raw, Raw]:
+    """The StatefulSet that a manager creates here, and the copy of its Workload there."""
+    notes = {Annotation.MULTIKUEUE_ORIGIN_UID: "set-uid"}
+    owner = merged(stateful_set(), {"metadata": {"uid": "here-uid", "annotations": notes}})
+    owner["metadata"]["labels"][Label.MULTIKUEUE_ORIGIN] = "multikueue"
+    copied = merged(raw, {"metadata": {"ownerReferences": None, "labels": {Label.JOB_UID: None}}})
+    return owner, copied
+
+
+def test_one_that_runs_here_for_another_cluster_has_the_workload_that_was_made_there() -> None:
+    owner, copied = from_another_cluster(workload_of(stateful_set()))
+    assert decided(owner) == []  # the copy is not here yet
+    assert copied["metadata"]["name"] in workload_names(owner)
+    (adoption,) = decided(owner, copied)
+    assert isinstance(adoption, UpdateWorkload)
+    assert adoption.patch["metadata"]["ownerReferences"][0]["uid"] == "here-uid"
+    (mark,) = decided(owner, merged(admitted(copied), adoption.patch), member())
+    assert isinstance(mark, Patch)
+    assert mark.body["metadata"]["annotations"][Annotation.POD_GROUP_NAME] == copied["metadata"]["name"]
+
+
+def test_an_annotation_alone_gives_it_no_other_workload() -> None:
+    owner = merged(stateful_set(), {"metadata": {"annotations": {Annotation.MULTIKUEUE_ORIGIN_UID: "another-uid"}}})
+    assert name(owner) == name(stateful_set())
+
+
+def test_pods_of_an_old_revision_wait_here_while_it_runs_in_another_cluster() -> None:
+    owner = stateful_set(status={"currentRevision": "old", "updateRevision": "new"})
+    raw = admitted(workload_of(stateful_set()))
+    old = member(labels={Label.MANAGED: "true", "controller-revision-hash": "old"})
+    assert len(decided(owner, raw, old)) == 1
+    assert decided(owner, merged(raw, {"status": {"clusterName": "worker1"}}), old) == []

@@ -82,8 +82,8 @@ def workload(*, spec: Raw | None = None, status: Raw | None = None, **metadata: 
     }
 
 
-def copy(*, spec: Raw | None = None, owned: bool = False, **found: str) -> Raw:
-    """The Workload in a worker, with these conditions."""
+def copy(*, spec: Raw | None = None, owned: bool = False, origin: str = "", **found: str) -> Raw:
+    """The Workload in a worker, with these conditions; ``origin`` is the uid that it names, '' as in older versions."""
     own = workload()["metadata"]["ownerReferences"]
     labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
     return workload(
@@ -91,6 +91,7 @@ def copy(*, spec: Raw | None = None, owned: bool = False, **found: str) -> Raw:
         status={"conditions": conditions(**found)},
         uid="u-copy",
         labels=labels,
+        annotations={"kueue.x-k8s.io/multikueue-origin-uid": origin} if origin else {},
         ownerReferences=own if owned else [],
         finalizers=["kueue.x-k8s.io/resource-in-use"],
     )
@@ -105,6 +106,7 @@ def group(
     held: bool = True,
     policy: Policy | None = None,
     of_job: Raw | None = None,
+    spec: Raw | None = None,
     **found: str,
 ) -> Group:
     """The Workload with quota and its check pending, offered to both workers; ``found`` are further conditions."""
@@ -115,7 +117,7 @@ def group(
     if held:
         status["admission"] = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
     status |= {"clusterName": cluster} if cluster else {"nominatedClusterNames": list(nominated)}
-    raw = workload(status=status)
+    raw = workload(spec=spec, status=status)
     local = decode.workload(raw, WorkloadContext())
     return Group(
         now=NOW,

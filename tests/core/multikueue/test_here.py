@@ -10,6 +10,7 @@ from api.names import CheckState
 from api.objects import Raw
 from core.multikueue.group import Group, Policy, Worker
 from core.multikueue.here import CopyStatus, Update, Wait, decide
+from core.wire.merge import merged
 from tests.core.multikueue.groups import EARLIER, NOW, copy, group, job, there
 
 READY = CheckState.READY
@@ -17,8 +18,19 @@ RUNNING: Raw = {"active": 1, "startTime": EARLIER}
 COMPLETE: Raw = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
 
 
-def on(name: str, *, jobs: tuple[Raw, ...] = (), **found: str) -> Worker:
-    return Worker(name, workload=copy(spec=None, owned=False, **found), jobs=jobs)
+def on(name: str, *, jobs: tuple[Raw, ...] = (), origin: str = "", **found: str) -> Worker:
+    return Worker(name, workload=copy(spec=None, owned=False, origin=origin, **found), jobs=jobs)
+
+
+def unnamed(found: Worker) -> Worker:
+    """A worker that the MultiKueueConfig does not name."""
+    return replace(found, configured=False)
+
+
+def leaving(found: Worker) -> Worker:
+    """A worker where the copy is being deleted."""
+    assert found.workload is not None
+    return replace(found, workload=merged(found.workload, {"metadata": {"deletionTimestamp": EARLIER}}))
 
 
 def full(name: str) -> Worker:
@@ -44,6 +56,41 @@ def summary(group: Group) -> tuple[str, ...]:
 
 LOST = Worker("w1", connected=False, lost_since=NOW - 60)
 CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
+    "a worker to which the Workload was never offered does not finish it": (
+        group(Worker("w1"), unnamed(on("w9", Finished="True/Succeeded")), nominated=("w1",)),
+        ("wait", ""),
+    ),
+    "a configured worker that was not nominated does not finish it": (
+        group(
+            Worker("w1"), on("w2", Finished="True/Succeeded"), nominated=("w1",), policy=Policy(dispatcher="external")
+        ),
+        ("wait", ""),
+    ),
+    "the copy of an earlier Workload of that name does not finish it": (
+        group(on("w1", origin="u-earlier", Finished="True/Succeeded"), Worker("w2")),
+        ("wait", ""),
+    ),
+    "the copy of an earlier Workload of that name is not chosen": (
+        group(on("w1", origin="u-earlier", Admitted="True"), Worker("w2")),
+        ("wait", ""),
+    ),
+    "a job that ended in a worker that was lost for long finishes the Workload that waits again": (
+        group(unnamed(on("w1", origin="u-w", Finished="True/Succeeded")), Worker("w2"), nominated=("w2",)),
+        ("finish", "Succeeded", "Finished it is"),
+    ),
+    "an evicted job does not wait for one in a worker to which it was never offered": (
+        replace(
+            group(
+                Worker("w1"),
+                unnamed(on("w9", jobs=(there(suspend=False, status=RUNNING),))),
+                nominated=(),
+                Evicted="True",
+                of_job=job(status={"active": 1}),
+            ),
+            ran="w1",
+        ),
+        ("copy", str({"active": None})),
+    ),
     "a new Workload is offered to every connected worker": (group(nominated=()), ("nominate", "w1", "w2")),
     "a worker that is not connected is not offered it": (
         group(Worker("w1", connected=False), Worker("w2"), nominated=()),
@@ -74,6 +121,14 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
     "of two that admitted it in one second the first of the MultiKueueConfig is chosen": (
         group(on("w1", Admitted="True"), on("w2", Admitted="True")),
         ("admit", READY, 'The workload was admitted on "w1"', "w1"),
+    ),
+    "a worker where the copy is being deleted is not chosen": (
+        group(leaving(on("w1", Admitted=f"True/@{EARLIER}")), on("w2", Admitted="True")),
+        ("admit", READY, 'The workload was admitted on "w2"', "w2"),
+    ),
+    "a worker that evicts the copy is not chosen while it is still admitted": (
+        group(on("w1", Admitted="True", Evicted="True"), Worker("w2")),
+        ("wait", ""),
     ),
     "a worker that was not nominated is not chosen": (
         group(on("w1", Admitted="True"), Worker("w2"), nominated=("w2",), policy=Policy(dispatcher="external")),
@@ -110,6 +165,32 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
     ),
     "the status of a running job is not copied before the job here is unsuspended": (
         group(on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"), check=READY, cluster="w1"),
+        ("wait", ""),
+    ),
+    "a Workload whose job was deleted in its worker has not finished": (
+        group(
+            on("w1", Admitted="True", Finished="True/OwnerNotFound"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status=RUNNING),
+        ),
+        ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Ready"', "w1"),
+    ),
+    "a Workload whose job was deleted in its worker after its end has finished": (
+        group(
+            on("w1", Admitted="True", Finished="True/OwnerNotFound"),
+            check=READY,
+            cluster="w1",
+            of_job=job(suspend=False, status=COMPLETE),
+        ),
+        ("finish", "OwnerNotFound", "Finished it is"),
+    ),
+    "a copy whose job was deleted does not finish a Workload that waits again": (
+        group(on("w1", Finished="True/OwnerNotFound"), Worker("w2")),
+        ("wait", ""),
+    ),
+    "nor is the Workload admitted by it": (
+        group(on("w1", Admitted="True", Finished="True/OwnerNotFound"), Worker("w2")),
         ("wait", ""),
     ),
     "the status of a finished job is copied first": (
@@ -209,6 +290,28 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
         group(replace(LOST, lost_since=NOW - 900), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
         ("copy", str({"active": None})),
     ),
+    "an evicted job waits for the pods of its worker as long as the copy is being deleted there": (
+        replace(
+            group(leaving(on("w1", Admitted="True")), Worker("w2"), nominated=(), Evicted="True"),
+            job=job(status={"active": 1}),
+            ran="w1",
+        ),
+        ("wait", ""),
+    ),
+    "an evicted job whose worker is not known any more waits for a copy that a job there had adopted": (
+        replace(
+            group(Worker("w1", workload=copy(owned=True)), Worker("w2"), nominated=(), Evicted="True"),
+            job=job(status={"active": 1}),
+        ),
+        ("wait", ""),
+    ),
+    "an evicted job does not wait for a copy in a worker in which it never ran": (
+        replace(
+            group(on("w1"), Worker("w2"), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
+            ran="w2",
+        ),
+        ("copy", str({"active": None})),
+    ),
     "an evicted job does not wait for a lost worker in which it never ran": (
         replace(
             group(LOST, Worker("w2"), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
@@ -256,6 +359,24 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
             of_job=job(suspend=False, status=COMPLETE),
         ),
         ("finish", "Succeeded", "Finished it is"),
+    ),
+    "a check that is added again to a job that runs in a worker is ready": (
+        group(on("w1", jobs=(there(suspend=False, status=RUNNING),), Admitted="True"), Worker("w2"), cluster="w1"),
+        ("admit", READY, 'The workload was admitted on "w1"', "w1"),
+    ),
+    "a check that is added again to a job whose worker is lost waits": (group(LOST, cluster="w1"), ("wait", "840")),
+    "a check that is added again is to be retried when the worker has evicted the job": (
+        group(on("w1", Evicted="True", Admitted="False"), cluster="w1"),
+        (
+            "retry",
+            CheckState.RETRY,
+            'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Pending"',
+            "w1",
+        ),
+    ),
+    "a check that is added again with other workers is to be retried": (
+        group(Worker("w2"), replace(on("w1", Admitted="True"), configured=False), cluster="w1"),
+        ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Pending"', "w1"),
     ),
     "without a check a Workload is not followed in workers that were not chosen": (
         group(on("w1", Finished="True/Succeeded"), check=None),

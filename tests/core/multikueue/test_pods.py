@@ -136,6 +136,38 @@ def test_a_pod_that_its_worker_evicts_has_not_ended_here(phase: str, gone: bool)
     assert isinstance(cleared, here.CopyStatus) and cleared.patch["status"]["phase"] == "Pending"
 
 
+def stopped(name: str, phase: str) -> Raw:
+    """A pod of a group of two that its worker has evicted: it keeps its finalizer until another one replaces it."""
+    mark = {"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvictedDueToPreempted"}
+    found = pod(name, group_of=2, gated=False, deletionTimestamp="2027-01-15T08:00:30Z")
+    return found | {"status": RUNNING | {"phase": phase, "conditions": [*RUNNING["conditions"], mark]}}
+
+
+def test_pods_of_a_group_that_its_worker_evicts_have_not_ended_here() -> None:
+    def seen(*jobs: Raw) -> Worker:
+        return Worker("w1", workload=copy(Evicted="True"), jobs=jobs)
+
+    mine = [pod(name, group_of=2, status=RUNNING) for name in "ab"]
+    first, last = stopped("a", "Failed"), stopped("b", "Failed")
+    found = here.decide(replace(of_pods(*mine), workers=(seen(first, stopped("b", "Running")),)))
+    assert isinstance(found, here.Update) and found.why == "retry"
+    evicted = of_pods(*mine, cluster="", evicted="True")
+    assert here.decide(replace(evicted, workers=(seen(first, last),))) == here.Wait()
+    assert decide(evicted, seen(first, stopped("b", "Running"))) is None
+    going = decide(evicted, seen(first, last))
+    assert isinstance(going, Withdraw) and (going.jobs, going.workload) == ((), copy(Evicted="True"))
+
+
+def test_a_pod_of_a_group_that_had_succeeded_before_its_worker_evicted_the_group_has_ended() -> None:
+    mine = [pod(name, group_of=2, status=RUNNING) for name in "ab"]
+    done = pod("a", group_of=2, gated=False) | {"status": RUNNING | {"phase": "Succeeded"}}
+    worker = Worker("w1", workload=copy(Evicted="True"), jobs=(done, stopped("b", "Failed")))
+    evicted = replace(of_pods(*mine, cluster="", evicted="True"), workers=(worker,))
+    found = here.decide(evicted)
+    assert isinstance(found, here.CopyStatus) and found.patch["status"]["phase"] == "Succeeded"
+    assert isinstance(decide(evicted, worker), Withdraw)
+
+
 def test_a_pod_that_ended_before_its_worker_evicted_it_has_ended() -> None:
     ends = RUNNING | {"phase": "Succeeded"}
     ended = pod(gated=False) | {"status": ends}

@@ -15,8 +15,15 @@ from tests.core.multikueue.groups import copy, group, job, there
 READY = CheckState.READY
 
 
-def on(*, jobs: tuple[Raw, ...] = (), spec: Raw | None = None, owned: bool = False, **found: str) -> Worker:
-    return Worker("w1", workload=copy(spec=spec, owned=owned, **found), jobs=jobs)
+def on(
+    *, jobs: tuple[Raw, ...] = (), spec: Raw | None = None, owned: bool = False, origin: str = "", **found: str
+) -> Worker:
+    return Worker("w1", workload=copy(spec=spec, owned=owned, origin=origin, **found), jobs=jobs)
+
+
+def unnamed(worker: Worker) -> Worker:
+    """The worker, which the MultiKueueConfig does not name."""
+    return replace(worker, configured=False)
 
 
 NONE = Worker("w1")
@@ -26,6 +33,13 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "it gets it once": (group(), on(), ""),
     "a worker that is not nominated gets nothing": (group(nominated=("w2",)), NONE, ""),
     "a worker that is not nominated any more loses it": (group(nominated=("w2",)), on(), "Withdraw"),
+    "a nominated worker that the MultiKueueConfig does not name gets nothing": (group(), unnamed(NONE), ""),
+    "a nominated worker that the MultiKueueConfig does not name any more loses it": (
+        group(),
+        unnamed(on(Admitted="True")),
+        "Withdraw",
+    ),
+    "when the list of nominated workers is emptied all lose it": (group(nominated=()), on(Admitted="True"), "Withdraw"),
     "nothing is written to a worker that is not connected": (group(), Worker("w1", connected=False), ""),
     "nothing is offered before the other checks are ready": (group(other=CheckState.PENDING), NONE, ""),
     "a worker that admits it gets no job before it is chosen": (group(), on(Admitted="True"), ""),
@@ -45,6 +59,16 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "a job whose Workload is gone is withdrawn": (GONE, Worker("w1", jobs=(there(),)), "Withdraw 1 job"),
     "a finished Workload is withdrawn": (group(Finished="True"), on(Finished="True/Succeeded"), "Withdraw"),
     "a Workload without quota is withdrawn": (group(held=False), on(), "Withdraw"),
+    "a copy whose job was deleted there stays until that is known here": (
+        group(check=READY, cluster="w1"),
+        on(Admitted="True", Finished="True/OwnerNotFound"),
+        "",
+    ),
+    "a copy whose job was deleted there is withdrawn when the Workload waits again": (
+        group(),
+        on(Finished="True/OwnerNotFound"),
+        "Withdraw",
+    ),
     "a job whose Workload has no check any more runs on": (
         group(check=None, cluster="w1"),
         on(Admitted="True", jobs=(there(),)),
@@ -82,11 +106,37 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
         on(Admitted="True"),
         "Withdraw",
     ),
+    "the copy of an earlier Workload of that name is withdrawn with its job": (
+        group(),
+        on(origin="u-earlier", Finished="True/Succeeded", jobs=(there(),)),
+        "Withdraw 1 job",
+    ),
+    "the copy of an earlier Workload that the chosen worker has is withdrawn": (
+        group(check=READY, cluster="w1"),
+        on(origin="u-earlier", Admitted="True"),
+        "Withdraw",
+    ),
+    "a copy that names this Workload stays": (group(), on(origin="u-w"), ""),
     "a copy of another spec is withdrawn": (group(), on(spec={"queueName": "other"}), "Withdraw"),
     "another priority is changed in place": (group(), on(spec={"priority": 7}), "Change"),
     "a copy that was deactivated for an earlier eviction is withdrawn": (
         group(),
         on(spec={"active": False}, Evicted="True"),
+        "Withdraw",
+    ),
+    "a running job whose Workload is deactivated here waits for the eviction": (
+        group(check=READY, cluster="w1", spec={"active": False}),
+        on(Admitted="True", jobs=(there(),)),
+        "",
+    ),
+    "a running job whose copy is deactivated in its worker waits for the eviction there": (
+        group(check=READY, cluster="w1"),
+        on(spec={"active": False}, Admitted="True", jobs=(there(),)),
+        "",
+    ),
+    "a copy that waits and is deactivated in its worker is withdrawn": (
+        group(),
+        on(spec={"active": False}),
         "Withdraw",
     ),
     "a copy that its worker evicted stays until that is known here": (
@@ -123,7 +173,8 @@ def test_the_copy_has_the_spec_and_the_origin_and_no_owner() -> None:
     metadata = action.manifest["metadata"]
     assert action.manifest["spec"] == given.raw["spec"]
     assert metadata["labels"] == {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
-    assert sorted(metadata) == ["labels", "name", "namespace"]
+    assert metadata["annotations"] == {"kueue.x-k8s.io/multikueue-origin-uid": "u-w"}
+    assert sorted(metadata) == ["annotations", "labels", "name", "namespace"]
 
 
 def test_the_job_there_names_its_workload_and_is_as_before_a_start_here() -> None:

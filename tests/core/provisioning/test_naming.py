@@ -37,6 +37,15 @@ def test_a_name_that_is_too_long_ends_with_a_hash_of_the_whole() -> None:
     assert name != naming.request("w" * 240, "c" * 20, 2)
 
 
+def test_a_hash_of_digits_is_no_attempt() -> None:
+    """A prefix that fills the name up to the hash: about one in ten of these hashes has no letter."""
+    check = "c" * 182
+    workloads = [f"{place:064d}" for place in range(100)]
+    digits = [each for each in workloads if naming.request(each, check, 1)[-5:].isdigit()]
+    assert digits, "one of them is met"
+    assert [naming.attempt(naming.request(each, check, 1), each, check, 3) for each in digits] == [1] * len(digits)
+
+
 names = st.text("abc-", min_size=1, max_size=250)
 
 

@@ -255,6 +255,17 @@ COURSES = {
     "evicted between template and request": Course(
         lambda: with_template(api(Evicted="True"), by="u-w"), ["DeleteTemplate"], []
     ),
+    "the check was removed between template and request": Course(
+        lambda: with_template(Api(workload(check("other")), {}), by="u-w"), ["DeleteTemplate"], []
+    ),
+    "no pod needs nodes any more after the template was made": Course(
+        lambda: with_template(api(config=replace(CONFIG, managed=frozenset({"gpu"}))), by="u-w"),
+        ["Update", "DeleteTemplate"],
+        [],
+    ),
+    "the check is not active after the template was made": Course(
+        lambda: with_template(api(config=None), by="u-w"), ["Update"], []
+    ),
     "the check is not active": Course(
         lambda: api(owned=(request(FIRST),), config=None), ["Update", "DeleteRequest"], []
     ),

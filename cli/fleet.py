@@ -1,0 +1,180 @@
+"""A manager and its worker clusters as Scenarios, simulated together; each worker is files or a kubeconfig.
+
+Separate from ``cli.simulator``, which simulates one cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from api.names import Kind, Label
+from cli import live, scenario, simulator
+from cli.manifests import ScenarioError
+from cli.scenario import DEFAULT_RUN_FOR, Scenario
+from cli.simulator import Entered, Played, enter
+from cli.world import Rules, World
+from controller.kube import config
+from controller.resources import MULTIKUEUE_CONFIGS
+from core.jobs import meta
+from core.model import Key
+from core.multikueue import conditions
+from core.simulation.fleet import Cluster, Origin, simulate_fleet
+
+
+def read(named: Iterable[str], now: float) -> dict[str, Scenario]:
+    """Returns the worker clusters of ``NAME=PATH``: a kubeconfig, a file or a folder; several paths of one name are one
+    cluster. ScenarioError with all mistakes in them.
+    """
+    paths: dict[str, list[Path]] = defaultdict(list)
+    for text in named:
+        name, _, place = text.partition("=")
+        if not name or not place:
+            raise ScenarioError(f"--worker {text}: write NAME=PATH, for example worker1=worker1.yaml")
+        paths[name].append(Path(place))
+    found = {}
+    for name, files in paths.items():
+        kubeconfigs = [path for path in files if _is_kubeconfig(path)]
+        found[name] = scenario.read(path for path in files if path not in kubeconfigs)
+        for path in kubeconfigs:
+            try:
+                found[name] = _live(found[name], live.connection(path), now)
+            except live.LiveError as error:
+                raise ScenarioError(f"--worker {name}: {error}") from None
+    return found
+
+
+def dispatches(manager: Scenario) -> bool:
+    """Whether a cluster has an AdmissionCheck of MultiKueue."""
+    checks = (each.raw for each in manager.objects if each.raw["kind"] == Kind.ADMISSION_CHECK)
+    return any(map(conditions.is_ours, checks))
+
+
+def used(manager: Scenario, rules: Rules | None = None) -> frozenset[str]:
+    """Returns the worker clusters that the AdmissionChecks of a manager use."""
+    kinds = (Kind.ADMISSION_CHECK, MULTIKUEUE_CONFIGS.kind)
+    found = (replace(each, origin=scenario.LIVE) for each in manager.objects if each.raw["kind"] in kinds)
+    return frozenset(name for names in World(found, rules).dispatched.values() for name in names)
+
+
+def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: Rules) -> None:
+    """Raises ScenarioError for a worker of ``--worker`` that no scenario of the manager uses."""
+    names = set(names)
+    if names and not rules.controller.multikueue.enabled:
+        raise ScenarioError("--worker: the feature gate MultiKueue is off in the Configuration")
+    known = frozenset[str]().union(*(used(each, rules) for each in scenarios)) if names else frozenset[str]()
+    if names and not known:
+        raise ScenarioError("the manager has no AdmissionCheck of MultiKueue whose MultiKueueConfig names clusters")
+    unknown, told = sorted(names - known), ", ".join(sorted(known))
+    if unknown:
+        raise ScenarioError(*(f"--worker {name}: no MultiKueueConfig names it; they name {told}" for name in unknown))
+
+
+def live_workers(
+    manager: Scenario, given: Mapping[str, Scenario], kubeconfig: Path | None, rules: Rules, now: float
+) -> tuple[Scenario, dict[str, Scenario]]:
+    """Returns a live manager with its MultiKueueConfigs, and its worker clusters as they are by the kubeconfigs in its
+    Secrets, except those that are given and those that it does not use.
+    """
+    configs, connections, unseen = live.workers(kubeconfig, rules.controller.namespace)
+    manager = scenario.live(manager, configs, now)
+    found, needed = dict(given), used(manager, rules)
+    remarks = [f"worker clusters are not read from the cluster: you may not list {name}" for name in unseen]
+    for name, connection in connections.items():
+        if name in given or name not in needed:
+            continue
+        try:
+            if isinstance(connection, str):
+                raise live.LiveError(connection)
+            found[name] = _live(Scenario(), connection, now)
+        except live.LiveError as error:
+            remarks.append(f"worker cluster {name} cannot be read: {error}")
+    return replace(manager, remarks=(*manager.remarks, *remarks)), found
+
+
+def _live(found: Scenario, connection: config.Connection, now: float) -> Scenario:
+    """The scenario of a worker cluster on top of what is there."""
+    objects, unseen = live.worker(connection)
+    remarks = (f"taken to have no {name}: its kubeconfig may not list them" for name in unseen)
+    return replace(scenario.live(found, objects, now), remarks=(*found.remarks, *remarks))
+
+
+def _is_kubeconfig(path: Path) -> bool:
+    """Whether a file is a kubeconfig."""
+    try:
+        found = yaml.safe_load(path.read_text()) if path.is_file() and path.suffix != ".csv" else None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return False  # several documents, or a mistake that is reported where the file is read
+    return isinstance(found, dict) and found.get("kind") == "Config" and "clusters" in found
+
+
+def play(
+    scenario: Scenario,
+    workers: Mapping[str, Scenario],
+    rules: Rules | None = None,
+    *,
+    until: float | None = None,
+    run_for: float = DEFAULT_RUN_FOR,
+) -> Played:
+    """Plays the scenario of a manager with those of the worker clusters that it uses; ScenarioError where their objects
+    cannot be.
+    """
+    needed = used(scenario, rules) if workers else frozenset()
+    if not needed:
+        return simulator.play(scenario, rules, until=until, run_for=run_for)
+    workers = {name: each for name, each in workers.items() if name in needed}
+    start = max(each.start for each in (scenario, *workers.values()))
+    there = {name: World(each.objects, rules) for name, each in workers.items()}
+    here = World(scenario.objects, rules, {name: world.lookup for name, world in there.items()})
+    manager = enter(replace(scenario, start=start), here, run_for)
+    entered = {name: enter(replace(each, start=start), there[name], run_for, name) for name, each in workers.items()}
+    settings = here.rules.controller
+    told = simulate_fleet(
+        _cluster(here, manager),
+        {name: _cluster(there[name], each, manager.origins) for name, each in entered.items()},
+        manager.origins,
+        here.dispatched,
+        settings.multikueue.policy,
+        until=until,
+        start=start,
+        life=settings.life,
+    )
+    played = manager.played
+    played.timeline, played.choices = told.manager, told.choices
+    played.remarks += _remarks(here, workers)
+    for name, each in entered.items():
+        each.played.timeline = told.workers[name]
+        each.played.copies = frozenset(told.workers[name].courses.keys() & manager.origins.keys())
+        each.played.jobs |= {key: played.jobs[key] for key in each.played.copies}
+        played.workers[name] = each.played
+    return played
+
+
+def _cluster(world: World, entered: Entered, manager: Mapping[Key, Origin] | None = None) -> Cluster:
+    """``manager`` has the Workloads of the manager, in a worker: copies of others are left out, as they are deleted."""
+    origin = world.rules.controller.multikueue.policy.origin
+    copies = {
+        key: each.raw
+        for key, each in (entered.origins.items() if manager is not None else ())
+        if meta.labels(each.raw).get(Label.MULTIKUEUE_ORIGIN) == origin
+    }
+    gone = copies.keys() - (manager or {}).keys()
+    return Cluster(
+        world.state,
+        tuple(each for each in entered.arrivals if each.workload.key not in gone),
+        world.checks,
+        {key: raw for key, raw in copies.items() if key not in gone},
+        world.read,
+        lambda namespace: world.caches.context(namespace).rules,
+    )
+
+
+def _remarks(manager: World, workers: Mapping[str, Scenario]) -> list[str]:
+    """The workers that are not known."""
+    needed = dict.fromkeys(name for names in manager.dispatched.values() for name in names)
+    missing = [name for name in needed if name not in workers]
+    return [f"worker cluster {name} is not simulated and counts as lost: --worker {name}=FILES" for name in missing]

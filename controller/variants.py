@@ -1,0 +1,158 @@
+"""Workloads that are admitted through variants, one for each flavor (concurrent admission): collects what is known of
+each parent, calls the rules (``core.variants``), and applies one write, whose change queues the parent again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
+
+import structlog
+
+from api import names
+from api.objects import Key, Raw, key_of
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.store import HEARD_AT_ONCE
+from controller.kube.workqueue import WorkQueue
+from controller.writes import Writer
+from core.model import ClusterQueue, Workload
+from core.variants import rules
+from core.variants.rules import Family
+
+log = structlog.get_logger(__name__)
+
+WORKERS = 5
+
+
+class Variants:
+    """Reconciles the parents. ``run`` it while this process leads."""
+
+    def __init__(
+        self, caches: Caches, writer: Writer, recorder: Recorder, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.recorder = recorder
+        self.clock = clock
+        self.queue = WorkQueue[Key]("variants", longest_seconds=30.0)
+
+    def connect(self) -> None:
+        """Connects the listeners, after State and the dispatcher."""
+        self.caches.observers.append(self._changed)
+        self.caches.cluster_queues.listen(self._cluster_queue)
+        self.caches.local_queues.listen(self._local_queue)
+
+    def everything(self) -> Iterator[None]:
+        """Queues all parents, because this process leads from now on."""
+        return self._look_at_all(self.caches.workloads.keys())
+
+    def _look_at_all(self, keys: Iterable[Key]) -> Iterator[None]:
+        for place, key in enumerate(keys, start=1):
+            self._look_at(self.caches.get(key))
+            if not place % HEARD_AT_ONCE:
+                yield
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        await self.queue.run(WORKERS, self.reconcile)
+
+    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        self._look_at(new if new is not None else old)
+
+    def _cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
+        """Queues the parents of a ClusterQueue that has changed: those that run in it or wait for it."""
+        spec: Raw = (new or {}).get("spec") or {}
+        if new is None or spec.get("concurrentAdmissionPolicy") is None or (old or {}).get("spec") == spec:
+            return
+        name, workloads = new["metadata"]["name"], self.caches.workloads
+        found = {key_of(raw) for raw in workloads.by_index("cluster-queue", name)}
+        for queue in self.caches.local_queues.by_index("cluster-queue", name):
+            found.update(self._waiting_in(queue))
+        self.caches.in_steps(self._look_at_all(sorted(found)))
+
+    def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
+        """Queues the parents in a LocalQueue that is new or has another ClusterQueue."""
+        if new is not None and (old or {}).get("spec") != new.get("spec"):
+            self.caches.in_steps(self._look_at_all(sorted(self._waiting_in(new))))
+
+    def _waiting_in(self, queue: Raw) -> set[Key]:
+        """The Workloads that name a LocalQueue."""
+        return {key_of(raw) for raw in self.caches.workloads.by_index("queue", str(key_of(queue)))}
+
+    def _look_at(self, workload: Workload | None) -> None:
+        """Queues a parent, or the parent of a variant."""
+        if workload is None:
+            return
+        if workload.variant_of and workload.owner is not None:
+            self.queue.add(Key(workload.owner.namespace, workload.owner.name))
+        elif workload.parent or self._queue_of(workload) is not None:
+            self.queue.add(workload.key)
+
+    def _queue_of(self, workload: Workload) -> ClusterQueue | None:
+        """The ClusterQueue of a parent; None if it is none, or its LocalQueue or ClusterQueue is missing."""
+        state = self.caches.state
+        local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
+        name = workload.admission.cluster_queue if workload.admission is not None else local and local.cluster_queue
+        found = state.reservations.cluster_queues.get(name or "")
+        return found if found is not None and (workload.parent or found.migration is not None) else None
+
+    def family(self, key: Key) -> Family | None:
+        """Returns what is known of a parent and its variants; None if it is gone or is no parent."""
+        raw, parent, state = self.caches.workloads.get(key), self.caches.get(key), self.caches.state
+        queue = self._queue_of(parent) if parent is not None and not parent.variant_of else None
+        if raw is None or parent is None or queue is None:
+            return None
+        variants = self.caches.variants_of(parent)
+        objects = [(each, self.caches.workloads.get(each.key)) for each in variants]
+        members = tuple((each, found) for each, found in objects if found is not None)
+        evicting = frozenset(each.key for each in variants if state.is_evicting(each.key))
+        return Family(self.clock(), parent, raw, queue, members, evicting)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Makes the next write about a parent and its variants. Returns when to look again, in seconds."""
+        family = self.family(key)
+        action = rules.decide(family) if family is not None else rules.Wait()
+        if isinstance(action, rules.Wait):
+            return action.seconds
+        async with self.writer.turn(first=True):
+            family = self.family(key)  # it may have changed while it waited
+            if family is not None:
+                with contextlib.suppress(NotFound, AlreadyExists):  # the watch will report it
+                    return await self._apply(family.parent, rules.decide(family))
+        return None
+
+    async def _apply(self, parent: Workload, action: rules.Action) -> float | None:
+        log.debug("variants", workload=str(parent.key), action=type(action).__name__)
+        match action:
+            case rules.Wait():
+                return action.seconds
+            case rules.Mark():
+                await self.writer.patch(resources.WORKLOADS, parent.key, action.patch)
+            case rules.Create():
+                await self.writer.create(resources.WORKLOADS, action.manifest)
+                text = f'Variant Workload "{key_of(action.manifest)}" created'
+                self._tell(parent, names.Event.CREATED_VARIANT, text)
+            case rules.Delete():
+                await self.writer.delete(resources.WORKLOADS, action.variant.key, action.variant.uid)
+                self._tell(parent, names.Event.DELETED_VARIANT, action.message)
+            case rules.Change():
+                await self.writer.patch(resources.WORKLOADS, action.variant.key, action.patch)
+                if action.event is not None:
+                    self._tell(action.variant, *action.event)
+            case rules.Status():
+                await self.writer.patch(resources.WORKLOADS, action.of.key, action.patch, subresource="status")
+                if action.event is not None:
+                    self._tell(action.of, *action.event)
+            case _:
+                assert_never(action)
+        self.queue.add(parent.key)
+        return None
+
+    def _tell(self, workload: Workload, reason: str, message: str) -> None:
+        event = events.Event(events.NORMAL, reason, message)
+        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

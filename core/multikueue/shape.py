@@ -1,0 +1,85 @@
+"""The shape of a copy of a Workload as a worker cluster serves it: the rules read those of several workers at once, and
+a malformed one must not stop what they decide about the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from core.model import Raw
+from core.wire.timestamps import maybe_epoch
+
+MALFORMED: Final = "malformed"
+"""The key under which a copy that ``checked`` has changed has what was wrong."""
+_MAPS: Final = ("annotations", "labels")
+_LISTS: Final[Mapping[str, Mapping[str, type]]] = {
+    "conditions": {"type": str, "status": str, "reason": str},
+    "preemptionGates": {"name": str, "position": str, "lastTransitionTime": str},
+}
+"""The lists of the status that the rules read, and the fields that each object there has."""
+_OWNER: Final = {"apiVersion": str, "kind": str, "name": str, "uid": str}
+_CALLED: Final[Mapping[type, str]] = {str: "a string", int: "an integer"}
+
+
+def checked(raw: Raw) -> Raw:
+    """Returns a copy as it is, or without its status and without what is wrong in its metadata and its pod sets; then
+    it also has what was wrong.
+    """
+    metadata, spec = raw["metadata"], raw.get("spec")
+    wrong = dict(_metadata(metadata))
+    found = [*wrong.values()]
+    kept = {key: value for key, value in metadata.items() if key not in wrong}
+    if not isinstance(spec, dict):
+        found.append("spec: must be an object")
+        spec = {}
+    elif pod_sets := [*_list("spec.podSets", spec.get("podSets"), {"count": int})]:
+        found += pod_sets
+        spec = {key: value for key, value in spec.items() if key != "podSets"}
+    found += _status(raw.get("status") or {})
+    if not found:
+        return raw
+    rest = {key: value for key, value in raw.items() if key != "status"}
+    return {**rest, "metadata": kept, "spec": spec, MALFORMED: found[0]}
+
+
+def _metadata(metadata: Raw) -> Iterator[tuple[str, str]]:
+    """Each field of the metadata that is wrong, and why."""
+    for key in _MAPS:
+        if not isinstance(metadata.get(key) or {}, dict):
+            yield key, f"metadata.{key}: must be a map"
+    if not isinstance(metadata.get("finalizers") or [], list):
+        yield "finalizers", "metadata.finalizers: must be a list"
+    for wrong in _list("metadata.ownerReferences", metadata.get("ownerReferences"), _OWNER):
+        yield "ownerReferences", wrong
+
+
+def _status(status: Any) -> Iterator[str]:
+    if not isinstance(status, dict):
+        yield "status: must be an object"
+        return
+    for key, fields in _LISTS.items():
+        yield from _list(f"status.{key}", status.get(key), fields)
+
+
+def _list(path: str, entries: Any, fields: Mapping[str, type]) -> Iterator[str]:
+    """What is wrong in a list of objects that have these fields."""
+    if not isinstance(entries or [], list):
+        yield f"{path}: must be a list"
+        return
+    for place, each in enumerate(entries or []):
+        for wrong in _entry(each, fields):
+            yield f"{path}[{place}]{wrong}"
+
+
+def _entry(each: Any, fields: Mapping[str, type]) -> Iterator[str]:
+    if not isinstance(each, dict):
+        yield ": must be an object"
+        return
+    yield from (f".{key}: must be {_CALLED[kind]}" for key, kind in fields.items() if type(each.get(key)) is not kind)
+    if not isinstance(each.get("message", ""), str):
+        yield ".message: must be a string"
+    try:
+        maybe_epoch(each.get("lastTransitionTime"))
+    except (TypeError, ValueError):
+        yield ".lastTransitionTime: must be a time"

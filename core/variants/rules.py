@@ -1,0 +1,422 @@
+"""Decides the next write about a parent and its variants: a chain of rules, of which the first that answers decides.
+
+Variants wait in the queue and use quota, each in one flavor; the job is started by the parent, which has the admission
+of the variant that runs. So no variant gives up quota before the parent has: the pods may still use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from api import names
+from api.names import AdmittedReason, Condition, EvictedReason, MigrationMode, PreemptionGate
+from core.jobs import meta
+from core.jobs.workload import variant_name
+from core.model import ClusterQueue, Key, Migration, Raw, Workload
+from core.scheduling.variants import acceptable, flavor_of, preference
+from core.wire.conditions import status_patch, without_condition
+from core.wire.guard import guarded
+from core.workload import transitions
+
+PREEMPTION_SECONDS = 300.0
+"""How long one variant alone may preempt others, before the next one may."""
+_FOLLOWED = ("queueName", "priority", "priorityClassRef")
+"""The fields of a parent's spec that its waiting variants follow."""
+_OWN = (
+    names.Label.CONCURRENT_ADMISSION_PARENT,
+    names.Label.JOB_UID,
+    names.Label.MULTIKUEUE_ORIGIN,
+    names.Annotation.ADMISSION_GATED_BY,
+    names.Annotation.MULTIKUEUE_ORIGIN_UID,
+)
+"""The labels and annotations of a parent that its variants do not have. No variant is the copy of a manager cluster's
+Workload: the manager would take it for one whose Workload is gone.
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A parent with its object, and its variants with theirs. ``evicting`` are variants whose eviction is decided but
+    not written yet.
+    """
+
+    now: float
+    parent: Workload
+    raw: Raw
+    queue: ClusterQueue
+    members: tuple[tuple[Workload, Raw], ...] = ()
+    evicting: frozenset[Key] = frozenset()
+
+    @cached_property
+    def variants(self) -> tuple[Workload, ...]:
+        """The variants that are not being deleted, the preferred flavor first."""
+        found = (each for each, _ in self.members if not each.deleting)
+        return tuple(sorted(found, key=lambda each: (preference(each, self.queue), each.key)))
+
+    @cached_property
+    def admitted(self) -> Workload | None:
+        """The admitted variant with the most preferred flavor; None if there is none that stays."""
+        return next((each for each in self.variants if self._stays(each)), None)
+
+    @property
+    def migration(self) -> Migration:
+        """The migration policy of the ClusterQueue."""
+        return self.queue.migration or Migration()
+
+    def _stays(self, variant: Workload) -> bool:
+        evicted = variant.holds(Condition.EVICTED) or variant.key in self.evicting
+        return _holds_quota(variant) and variant.holds(Condition.ADMITTED) and not evicted
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A patch with which the Workload is a parent."""
+
+    patch: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A variant is created."""
+
+    manifest: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A variant is deleted, because of ``message``."""
+
+    variant: Workload
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A patch of a variant's spec; ``event`` has the reason and the message of the event, if there is one."""
+
+    variant: Workload
+    patch: Raw
+    event: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A patch of the status of the parent or of a variant."""
+
+    of: Workload
+    after: Workload
+    patch: Raw
+    event: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do; in so many seconds time alone will change that."""
+
+    seconds: float | None = None
+
+
+Action = Mark | Create | Delete | Change | Status | Wait
+Rule = Callable[[Family], Action | None]
+
+
+def decide(family: Family) -> Action:
+    """The first action that a rule asks for."""
+    for rule in RULES:
+        action = rule(family)
+        if action is not None:
+            return action
+    return Wait()
+
+
+def over(f: Family) -> Action | None:
+    """The variants of a finished parent are finished; Kubernetes deletes those of a parent that is deleted."""
+    done = f.parent.condition(Condition.FINISHED)
+    if done is None or not done.status:
+        return Wait() if f.parent.deleting else None
+    left = (each for each in f.variants if not each.holds(Condition.FINISHED))
+    ended = ((each, transitions.finished(each, done.reason, done.message, f.now)) for each in left)
+    return next((action for each, after in ended if (action := _status(each, after))), Wait())
+
+
+def marked(f: Family) -> Action | None:
+    """A label shows that the Workload is a parent. One that was admitted itself, before the feature gate was on, runs
+    to its end or eviction first: a parent uses no quota. A slice of an elastic job is admitted without variants.
+    """
+    if f.parent.parent:
+        return None
+    if f.parent.slice_name or (_holds_quota(f.parent) and not f.members):
+        return Wait()
+    label = {names.Label.CONCURRENT_ADMISSION_PARENT: "true"}
+    return Mark(guarded({"metadata": {"labels": label}}, f.raw))
+
+
+def gated(f: Family) -> Action | None:
+    """A parent with an admission gate gets no variants before the gate is gone, and an inactive one not before it is
+    activated.
+    """
+    return Wait() if (f.parent.gates or not f.parent.active) and not f.members else None
+
+
+def created(f: Family) -> Action | None:
+    """Each flavor has a variant, the preferred one first."""
+    known = {flavor_of(each) for each, _ in f.members}
+    missing = next((flavor for flavor in f.queue.flavors if flavor not in known), None)
+    return Create(manifest(f.raw, missing)) if missing is not None else None
+
+
+def stale(f: Family) -> Action | None:
+    """A variant is deleted whose flavor the ClusterQueue does not have any more."""
+    for each in f.variants:
+        if (flavor := flavor_of(each)) not in f.queue.flavors:
+            return Delete(each, f'Variant Workload "{each.key}" deleted; flavor "{flavor}" no longer in ClusterQueue')
+    return None
+
+
+def followed(f: Family) -> Action | None:
+    """Variants with which the parent does not run follow its queue and priority; one with other pod sets, or with quota
+    of another queue, is created again.
+    """
+    specs = {each.key: raw["spec"] for each, raw in f.members}
+    mine = f.raw["spec"]
+    for each in f.variants:
+        if _runs_with(f.parent, each):
+            continue
+        its, held = specs[each.key], _holds_quota(each)
+        if its.get("podSets") != mine.get("podSets"):
+            return Delete(each, f'Variant Workload "{each.key}" deleted; the pod sets of its parent have changed')
+        if held and its.get("queueName") != mine.get("queueName"):
+            return Delete(each, f'Variant Workload "{each.key}" deleted; the queue of its parent has changed')
+        if not held and (
+            changes := {field: mine.get(field) for field in _FOLLOWED if its.get(field) != mine.get(field)}
+        ):
+            return Change(each, guarded({"spec": changes}, each))
+    return None
+
+
+def evicted(f: Family) -> Action | None:
+    """When the variant with which the parent runs is evicted, the parent is evicted; a variant gives up its quota when
+    the parent has.
+    """
+    for each in f.variants:
+        if not _holds_quota(each) or not each.holds(Condition.EVICTED):
+            continue
+        if not _runs_with(f.parent, each):
+            return _status(each, transitions.released(each, f.now))
+        if not f.parent.holds(Condition.EVICTED):
+            return _parent_evicted(f, EvictedReason.VARIANT_EVICTED, "Admitted variant was evicted")
+        return Wait()
+    return None
+
+
+def forgiven(f: Family) -> Action | None:
+    """While the parent is inactive, its variants forget why they gave up: all wait again when it is activated."""
+    for each in f.variants if not f.parent.active else ():
+        eviction = each.condition(Condition.EVICTED)
+        if each.active or eviction is None or not eviction.status or _gave_up(each) is None:
+            continue
+        kept = without_condition(each.conditions, Condition.DEACTIVATION_TARGET)
+        reason, message = EvictedReason.DEACTIVATED, "The workload is deactivated"
+        after = transitions.condition(
+            replace(each, conditions=kept), eviction.type, status=True, reason=reason, message=message, now=f.now
+        )
+        return _status(each, after)
+    return None
+
+
+def activated(f: Family) -> Action | None:
+    """Which variants wait or run: all while none is admitted, and else those to which the workload may migrate."""
+    for each in f.variants:
+        wanted, why = _wanted(f, each)
+        if wanted == each.active or (wanted and _gave_up(each) is not None):
+            continue
+        word, kind = ("activated", "ACTIVATED") if wanted else ("deactivated", "DEACTIVATED")
+        reason = getattr(names.Event, f"{kind}_VARIANT")
+        patch = guarded({"spec": {"active": wanted}}, each)
+        return Change(each, patch, (reason, f"Variant Workload {word} due to {why}"))
+    return None
+
+
+def hopeless(f: Family) -> Action | None:
+    """A parent whose variants all gave up is deactivated, with the cause of the preferred one."""
+    if not f.parent.active or _holds_quota(f.parent) or f.parent.holds(Condition.DEACTIVATION_TARGET):
+        return None
+    whys = [(each, why) for each in f.variants if not each.active and (why := _gave_up(each)) is not None]
+    if not whys or len(whys) < len(f.variants) or any(_holds_quota(each) for each in f.variants):
+        return None
+    after, old = f.parent, f.parent.condition(Condition.EVICTED)
+    if old is not None and old.status:  # of an earlier eviction: the deactivation is reported as one of its own
+        text = f"Previously: {old.message}"
+        after = transitions.condition(after, old.type, status=False, reason=old.reason, message=text, now=f.now)
+    message = "; ".join(f"{flavor_of(each)}: {text}" for each, (_, text) in whys)
+    (_, (cause, _)), *_ = whys
+    return _status(f.parent, transitions.deactivation_target(after, cause, f"its variants: {message}", f.now))
+
+
+def orphaned(f: Family) -> Action | None:
+    """A parent that runs without a variant that holds its quota is evicted."""
+    if not _holds_quota(f.parent) or f.parent.holds(Condition.EVICTED):
+        return None
+    if running(f.parent, f.variants) is not None:
+        return None
+    return _parent_evicted(f, EvictedReason.CONCURRENT_ADMISSION, "No variant is running")
+
+
+def admitted(f: Family) -> Action | None:
+    """The parent is admitted with the admission of its variant."""
+    variant = f.admitted
+    if variant is None or variant.admission is None or _holds_quota(f.parent) or not f.parent.active:
+        return None
+    after = transitions.reserved(f.parent, variant.admission, f.now)
+    text = f"The variant {variant.key.name} is admitted"
+    after = transitions.condition(
+        after, Condition.ADMITTED, status=True, reason=AdmittedReason.ADMITTED, message=text, now=f.now
+    )
+    return _status(f.parent, after)
+
+
+def ready(f: Family) -> Action | None:
+    """The variant shows whether the pods of the parent are ready, because its timeout applies."""
+    found, variant = f.parent.condition(Condition.PODS_READY), f.admitted
+    if found is None or variant is None or not _runs_with(f.parent, variant):
+        return None
+    before = variant.condition(Condition.PODS_READY)
+    if before is not None and (before.status, before.reason) == (found.status, found.reason):
+        return None
+    after = transitions.condition(
+        variant, found.type, status=found.status, reason=found.reason, message=found.message, now=f.now
+    )
+    return _status(variant, after)
+
+
+def may_preempt(f: Family) -> Action | None:
+    """Of the variants that could be admitted only by preemption, the one with the most preferred flavor may preempt,
+    and five minutes later the next one. No gate is opened before all variants before it were decided.
+    """
+    waiting = [each for each in f.variants if each.active and not each.holds(Condition.FINISHED)]
+    candidate = None
+    for each in waiting:
+        if _opened(each) is not None:
+            continue
+        if each.holds(Condition.BLOCKED_ON_PREEMPTION_GATES):
+            candidate = each
+            break
+        reserved = each.condition(Condition.QUOTA_RESERVED)
+        if reserved is None or reserved.reason == names.PendingReason.PENDING_EVALUATION:
+            return None
+    if candidate is None:
+        return None
+    since = [at for each in waiting if (at := _opened(each)) is not None]
+    left = max(since) + PREEMPTION_SECONDS - f.now if since else 0.0
+    if left > 0:
+        return Wait(left)
+    states = transitions.with_gate_states(candidate, f.now).gate_states
+    opened = tuple(
+        replace(state, open=True, since=f.now) if state.name == PreemptionGate.CONCURRENT_ADMISSION else state
+        for state in states
+    )
+    text = f'Opened preemption gate for variant workload "{candidate.key}"'
+    return _status(candidate, replace(candidate, gate_states=opened), (names.Event.PREEMPTION_UNGATED_VARIANT, text))
+
+
+RULES: tuple[Rule, ...] = (
+    over,
+    marked,
+    gated,
+    created,
+    stale,
+    followed,
+    evicted,
+    forgiven,
+    activated,
+    hopeless,
+    orphaned,
+    admitted,
+    ready,
+    may_preempt,
+)
+
+
+def manifest(raw: Raw, flavor: str) -> Raw:
+    """Returns the variant of a parent for a flavor, with a gate that keeps it from preempting others."""
+    metadata, spec = raw["metadata"], raw["spec"]
+    gates = [*(spec.get("preemptionGates") or ()), {"name": PreemptionGate.CONCURRENT_ADMISSION}]
+    owner = meta.owner_reference(names.API_VERSION, names.Kind.WORKLOAD, raw)
+    kept = {key: value for key, value in meta.annotations(raw).items() if key not in _OWN}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.Kind.WORKLOAD,
+        "metadata": {
+            "name": variant_name(metadata["name"], metadata["uid"], flavor),
+            "namespace": metadata["namespace"],
+            "labels": {key: value for key, value in meta.labels(raw).items() if key not in _OWN},
+            "annotations": {**kept, names.Annotation.ALLOWED_RESOURCE_FLAVORS: flavor},
+            "ownerReferences": [owner],
+        },
+        "spec": {**spec, "active": True, "preemptionGates": gates},
+    }
+
+
+def _wanted(f: Family, variant: Workload) -> tuple[bool, str]:
+    """Whether a variant is to be active, and why."""
+    if not f.parent.active:
+        return False, f'Parent Workload "{f.parent.key}" not active'
+    if f.admitted is None:
+        return True, "no other Variant being admitted"
+    if variant.key == f.admitted.key:
+        return True, "being admitted"
+    named, last = f'"{f.admitted.key}"', f.migration.last_acceptable
+    if f.migration.mode == MigrationMode.RETAIN_FIRST_ADMISSION:
+        return False, f"RetainFirstAdmission: another Variant {named} is admitted"
+    if not acceptable(variant, f.queue, last):
+        return False, f'being below lastAcceptableFlavor: "{last}" and another Variant admitted {named}'
+    if preference(variant, f.queue) > preference(f.admitted, f.queue):
+        return False, f"being lower priority than admitted Variant {named}"
+    return True, f"being higher priority than admitted Variant {named}"
+
+
+def _gave_up(variant: Workload) -> tuple[str, str] | None:
+    """The cause and message with which a variant was deactivated for a cause of its own, e.g. a rejected check, if it
+    was: activated again, it would only be rejected again.
+    """
+    eviction, target = variant.condition(Condition.EVICTED), variant.condition(Condition.DEACTIVATION_TARGET)
+    if target is not None and target.status:
+        return target.reason, target.message
+    due = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}"
+    if eviction is None or not eviction.reason.startswith(due):
+        return None
+    return eviction.reason.removeprefix(due), eviction.message.removeprefix("The workload is deactivated due to ")
+
+
+def _parent_evicted(f: Family, reason: str, message: str) -> Action | None:
+    text = (f"{names.Event.EVICTED_DUE_TO}{reason}", message)
+    return _status(f.parent, transitions.evicted(f.parent, reason, message, f.now), text)
+
+
+def running(parent: Workload, variants: Iterable[Workload]) -> Workload | None:
+    """The variant with which a parent runs; None if there is none."""
+    return next((each for each in variants if _holds_quota(each) and _runs_with(parent, each)), None)
+
+
+def _holds_quota(workload: Workload) -> bool:
+    return workload.holds(Condition.QUOTA_RESERVED)
+
+
+def _runs_with(parent: Workload, variant: Workload) -> bool:
+    """Whether the parent is admitted with the admission of this variant."""
+    return _holds_quota(parent) and parent.admission is not None and parent.admission == variant.admission
+
+
+def _opened(variant: Workload) -> float | None:
+    """Since when the gate of a variant is open; None if it is closed."""
+    name = PreemptionGate.CONCURRENT_ADMISSION
+    return next((state.since for state in variant.gate_states if state.name == name and state.open), None)
+
+
+def _status(of: Workload, after: Workload, event: tuple[str, str] | None = None) -> Status | None:
+    patch = status_patch(of, after)
+    return Status(of, after, patch, event) if patch else None

@@ -1,0 +1,157 @@
+"""Variants: every write is made once, whichever is the last of a process, and each change queues the parent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from api.objects import Key, Raw
+from controller import resources
+from controller.caches import Caches, Reading
+from controller.kube.errors import ApiError, Unreachable
+from controller.variants import Variants
+from controller.watched import rows
+from controller.writes import Writer
+from core.jobs.kinds import BATCH_JOB
+from core.model.policy import SchedulingPolicy
+from core.state.state import State
+from core.wire.conditions import status_patch
+from core.wire.decode import admission
+from core.wire.merge import merged
+from core.workload import transitions
+from tests.controller.test_provisioning import Api, Told
+from tests.core.multikueue.groups import NOW
+from tests.core.variants.test_rules import parent
+
+KEY = Key("ns", "job-j-12345")
+GROUP: Raw = {"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": []} for name in ("best", "spot")]}
+POLICY: Raw = {"migration": {"mode": "TryPreferredFlavors"}}
+CLUSTER_QUEUE: Raw = {
+    "metadata": {"name": "cq"},
+    "spec": {"resourceGroups": [GROUP], "concurrentAdmissionPolicy": POLICY, "namespaceSelector": {}},
+}
+LOCAL_QUEUE: Raw = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
+
+
+class Process:
+    """A process that leads: its stores have what the API server had when it started, and then every change."""
+
+    def __init__(self, api: Api) -> None:
+        self.api, self.told = api, Told()
+        reading = Reading(preemption_gates=True, concurrent_admission=True)
+        self.caches = Caches(State(SchedulingPolicy(concurrent_admission=True)), rows([BATCH_JOB]), reading)
+        writer = Writer(cast(Any, api), self.caches.stores)
+        self.variants = Variants(self.caches, writer, cast(Any, self.told), clock=lambda: NOW)
+        self.look()
+        self.caches.start()
+        self.variants.connect()
+
+    def look(self) -> None:
+        """What the watches report."""
+        for (resource, _), raw in list(self.api.objects.items()):
+            self.caches.stores[resource].observe("MODIFIED", raw)
+
+    async def step(self) -> None:
+        try:
+            await self.variants.reconcile(KEY)
+        except ApiError:
+            self.look()
+
+
+def set_up() -> Api:
+    api = Api()
+    for resource, raw in (
+        (resources.CLUSTER_QUEUES, CLUSTER_QUEUE),
+        (resources.LOCAL_QUEUES, LOCAL_QUEUE),
+        (resources.WORKLOADS, parent()),
+    ):
+        api.enter(resource, raw)
+    return api
+
+
+async def play(api: Api, *, restarts: bool, lost: bool | None) -> list[str]:
+    """Makes all writes until the parent runs with its variant for ``spot``, and none waits but for ``best``. Each write
+    is the last of its process if ``restarts``; each is first lost, before it reached the API server or after, if
+    ``lost`` is False or True.
+    """
+    process = Process(api)
+
+    async def settle() -> None:
+        nonlocal process
+        for _ in range(20):
+            before = len(api.writes)
+            if lost is not None:
+                api.fails = Unreachable(0, "Reset", "the connection was lost"), lost
+                await process.step()
+                api.fails = None
+            if restarts:
+                process = Process(api)
+            await process.step()
+            process.look()
+            if len(api.writes) == before:
+                return
+        raise AssertionError(f"no end: {api.writes}")
+
+    await settle()
+    (spot,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == ("spot",))
+    given = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]}
+    reserved = admission(given, {})
+    assert reserved is not None
+    patch = status_patch(spot, transitions.reserved(spot, reserved, NOW))
+    assert patch is not None
+    patch.pop("metadata")
+    api.enter(resources.WORKLOADS, merged(api.objects[resources.WORKLOADS, spot.key], patch))
+    process.look()
+    await settle()
+    found = process.caches.get(KEY)
+    assert found is not None and found.admission == reserved and found.holds("Admitted")
+    return api.writes
+
+
+@pytest.mark.parametrize("lost", [None, False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_every_write_is_made_once_whichever_is_the_last_of_a_process(restarts: bool, lost: bool | None) -> None:
+    """The parent is marked and admitted, and has two variants."""
+    writes = asyncio.run(play(set_up(), restarts=restarts, lost=lost))
+    assert sorted(writes) == ["create workloads"] * 2 + ["patch workloads"] * 2
+
+
+def test_a_change_of_a_variant_or_of_the_flavors_queues_the_parent() -> None:
+    api = set_up()
+    asyncio.run(play(api, restarts=False, lost=None))
+    process = Process(api)
+
+    def queued() -> int:
+        found = len(process.variants.queue)
+        process.variants.queue.drop()
+        return found
+
+    queued()
+    (key,) = (key for _, key in api.objects if "spot" in key.name)
+    api.enter(resources.WORKLOADS, api.objects[resources.WORKLOADS, key])
+    process.look()
+    assert queued() == 1
+    status: Raw = merged(CLUSTER_QUEUE, {"status": {"pendingWorkloads": 1}})
+    api.enter(resources.CLUSTER_QUEUES, status)
+    process.look()
+    assert queued() == 0  # nothing that the parent depends on
+    api.enter(resources.CLUSTER_QUEUES, merged(CLUSTER_QUEUE, {"spec": {"resourceGroups": []}}))
+    process.look()
+    assert queued() == 1
+    other = merged(CLUSTER_QUEUE, {"metadata": {"name": "other"}})
+    api.enter(resources.CLUSTER_QUEUES, other)
+    process.look()
+    assert queued() == 0
+
+
+def test_a_local_queue_that_appears_queues_the_workloads_that_wait_for_it() -> None:
+    api = Api()
+    api.enter(resources.CLUSTER_QUEUES, CLUSTER_QUEUE)
+    api.enter(resources.WORKLOADS, parent())
+    process = Process(api)
+    assert len(process.variants.queue) == 0
+    api.enter(resources.LOCAL_QUEUES, LOCAL_QUEUE)
+    process.look()
+    assert len(process.variants.queue) == 1
