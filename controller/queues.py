@@ -38,7 +38,7 @@ Item = tuple[Resource, Key]
 COUNTS = ("cluster-queue-counts", "local-queue-counts")
 LANES = ("cluster-queue-conditions", "local-queue-conditions", *COUNTS)
 """The lanes of statuses. Lanes take turns, so the LocalQueues of a large ClusterQueue do not delay ClusterQueues and
-Cohorts, nor many counts the conditions that people and admission calls read.
+Cohorts. Conditions come before counts and before all else that can wait: people and admission calls read them.
 """
 
 
@@ -103,7 +103,7 @@ class QueueStatuses:
             return INTERVAL_SECONDS
         if self._patch(item) is None:
             return None
-        async with self.budget.turn(lane), self.writer.turn():
+        async with self.budget.turn(lane, soon=lane not in COUNTS), self.writer.turn():
             patch = self._patch(item)
             if patch is None:
                 return None

@@ -29,6 +29,8 @@ AT_ONCE = 4
 """Deferrable writes in flight."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy."""
+IN_A_ROW = 3
+"""Turns in a row of lanes that come first, while others wait."""
 CROWDED_SECONDS = 0.1
 """The least interval of deferrable writes while many admission calls arrive."""
 URGENT_SECONDS = 1.0
@@ -58,6 +60,10 @@ class _Latency:
     @property
     def idle(self) -> float:
         return min(self.lowest, self.lowest_before, HIGHEST_IDLE_SECONDS)
+
+
+Lanes = OrderedDict[str, deque[asyncio.Future[None]]]
+"""By lane, the writes that wait; the lane whose turn is next comes first."""
 
 
 class Pressure:
@@ -106,6 +112,9 @@ class Pressure:
 class Budget:
     """Deferrable writes: each is made inside ``turn``. Lanes (kinds of writes) take turns, each first in, first out.
 
+    Writes that are few, and that the next step of a person or of an admission call depends on, are asked for with
+    ``soon``: their lanes have three of four turns, and turns at least every ``BUSY_SECONDS`` while they wait.
+
     ``urgent`` returns whether admissions wait to be written, ``crowded`` whether many admission calls arrive. Belongs
     to one event loop.
     """
@@ -124,7 +133,9 @@ class Budget:
         self.crowded = crowded
         self._clock = clock
         self._sleep = sleep
-        self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._soon: Lanes = OrderedDict()
+        self._in_a_row = 0
+        self._lanes: Lanes = OrderedDict()
         self._begun_at = float("-inf")
         self._in_flight = 0
         self._pacer: asyncio.Task[None] | None = None
@@ -133,7 +144,7 @@ class Budget:
     @property
     def waiting(self) -> int:
         """How many writes wait for their turn."""
-        return sum(map(len, self._lanes.values()))
+        return sum(len(turns) for lanes in (self._soon, self._lanes) for turns in lanes.values())
 
     @property
     def busy(self) -> bool:
@@ -141,10 +152,10 @@ class Budget:
         return self.urgent() or self.pressure.interval >= BUSY_SECONDS
 
     @contextlib.asynccontextmanager
-    async def turn(self, lane: str) -> AsyncIterator[None]:
+    async def turn(self, lane: str, *, soon: bool = False) -> AsyncIterator[None]:
         """Context of one write; entered when its lane has its turn and the budget permits a write."""
         turn = asyncio.get_running_loop().create_future()
-        self._lanes.setdefault(lane, deque()).append(turn)
+        (self._soon if soon else self._lanes).setdefault(lane, deque()).append(turn)
         if self._pacer is None or self._pacer.done():
             self._pacer = asyncio.create_task(self._pace(), name="budget")
         try:
@@ -157,7 +168,7 @@ class Budget:
 
     async def _pace(self) -> None:
         """Gives turns until nobody waits for one."""
-        while self._lanes:
+        while self._soon or self._lanes:
             if self._in_flight >= AT_ONCE:
                 self._ended.clear()
                 await self._ended.wait()
@@ -167,14 +178,18 @@ class Budget:
                 self._next()
 
     def _interval(self) -> float:
+        if self._soon:
+            return min(self.pressure.interval, BUSY_SECONDS)
         least = URGENT_SECONDS if self.urgent() else CROWDED_SECONDS if self.crowded() else 0.0
         return max(self.pressure.interval, least)
 
     def _next(self) -> None:
-        lane, turns = self._lanes.popitem(last=False)
+        lanes = self._soon if self._soon and (self._in_a_row < IN_A_ROW or not self._lanes) else self._lanes
+        self._in_a_row = self._in_a_row + 1 if lanes is self._soon else 0
+        lane, turns = lanes.popitem(last=False)
         turn = turns.popleft()
         if turns:
-            self._lanes[lane] = turns
+            lanes[lane] = turns
         if turn.cancelled():  # the waiting task was cancelled
             return
         self._begun_at = self._clock()

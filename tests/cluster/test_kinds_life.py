@@ -315,12 +315,12 @@ def test_nodes_are_asked_for_with_the_rights_of_the_chart(world: World) -> None:
 
 REASONED = {
     Use("kueue.x-k8s.io", "workloads", "get"): "read again after a write of unknown outcome or with a conflict",
+    Use("kueue.x-k8s.io", "workloads/status", "patch"): "one that changed after the patch was made for it",
     Use("", "podtemplates", "delete"): "one that was made for a request that never was",
     **{
         Use("", "configmaps", verb, "kube-system", "extension-apiserver-authentication"): "a role of Kubernetes"
         for verb in ("list", "watch")
     },
-    Use("kueue.x-k8s.io", "multikueueclusters/status", "patch"): "for the clusters of MultiKueue",
 }
 """Rights that need not be used in these tests, and what they are for."""
 

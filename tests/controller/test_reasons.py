@@ -36,7 +36,7 @@ class Turns(Budget):
         return self.is_busy
 
     @asynccontextmanager
-    async def turn(self, lane: str) -> AsyncIterator[None]:
+    async def turn(self, lane: str, *, soon: bool = False) -> AsyncIterator[None]:
         while not self.left:  # noqa: ASYNC110 - the test sets it
             await asyncio.sleep(0)
         self.left -= 1

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from controller.kube.pressure import CROWDED_SECONDS, LONGEST_SECONDS, URGENT_SECONDS, Budget, Pressure
+from controller.kube.pressure import BUSY_SECONDS, CROWDED_SECONDS, LONGEST_SECONDS, URGENT_SECONDS, Budget, Pressure
 
 
 class Clock:
@@ -105,12 +105,12 @@ def test_the_idle_latency_of_a_slower_api_server_is_learned_after_two_windows(cl
     assert pressure.slowdown < 1.5
 
 
-async def _turns(budget: Budget, clock: Clock, lanes: dict[str, int]) -> list[tuple[str, float]]:
-    """Takes that many turns of each lane; returns the turns in order, with their times."""
+async def _turns(budget: Budget, clock: Clock, lanes: dict[str, int], soon: str = "") -> list[tuple[str, float]]:
+    """Takes that many turns of each lane; returns the turns in order, with their times. The lane ``soon`` is urgent."""
     taken: list[tuple[str, float]] = []
 
     async def one(lane: str) -> None:
-        async with budget.turn(lane):
+        async with budget.turn(lane, soon=lane == soon):
             taken.append((lane, clock()))
 
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
@@ -141,6 +141,17 @@ async def test_deferrable_writes_are_rare_but_not_stopped_while_admissions_wait(
     began = clock()
     assert len(await _turns(budget, clock, {"a": 4})) == 4
     assert clock() - began == pytest.approx(3 * URGENT_SECONDS)
+
+
+async def test_what_is_asked_for_soon_comes_first_and_waits_little_at_a_busy_api_server(clock: Clock) -> None:
+    pressure = Pressure(clock)
+    budget = Budget(pressure, urgent=lambda: True, clock=clock, sleep=clock.sleep)
+    wrote(pressure, 0.004)
+    wrote(pressure, 0.06)
+    taken = await _turns(budget, clock, {"counts": 6, "conditions": 12}, soon="conditions")
+    assert Counter(lane for lane, _ in taken[:15]) == {"conditions": 12, "counts": 3}
+    assert taken[14][1] - taken[0][1] <= 20 * BUSY_SECONDS < 3 * URGENT_SECONDS
+    assert taken[17][1] - taken[14][1] > 2 * URGENT_SECONDS
 
 
 async def test_deferrable_writes_are_few_while_many_admission_calls_arrive_and_not_afterwards(clock: Clock) -> None:
