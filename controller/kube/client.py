@@ -152,7 +152,7 @@ class Client:
             if (
                 not isinstance(found, list | None)
                 or not isinstance(metadata, dict)
-                or "resourceVersion" not in metadata
+                or not isinstance(metadata.get("resourceVersion"), str)
             ):
                 raise Unintelligible(
                     200, "Unintelligible", f"not a list of {resource.plural}: kind {page.get('kind')!r}"
@@ -316,6 +316,10 @@ class Client:
         """Sends one request; network errors raise ``Unreachable``; the fence is checked last."""
         headers = {**self.impersonate, **({"Content-Type": content_type} if data is not None else {})}
         if authorization := await self.connection.credentials.authorization(fresh=fresh):
+            if not authorization.isprintable():
+                raise Unreachable(
+                    0, "BadCredentials", f"the credentials for {self.connection.server} have a line end in them"
+                )
             headers["Authorization"] = authorization
         session = self._session("watch" if verb == "watch" else "call")
         if verb not in READS:

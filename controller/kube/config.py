@@ -263,7 +263,7 @@ def _credentials(
     if token_file := _beside(home, user.get("tokenFile")):
         return FileToken(token_file)
     if user.get("token"):
-        return StaticCredentials(f"Bearer {user['token']}")
+        return StaticCredentials(f"Bearer {str(user['token']).strip()}")
     if user.get("username"):
         pair = f"{user['username']}:{user.get('password') or ''}".encode()
         return StaticCredentials(f"Basic {base64.b64encode(pair).decode()}")
@@ -279,7 +279,7 @@ async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl
         raise command.CommandError(f"{run['command']}: printed no token, and no certificate with its key")
     if certificate and key and tls is not None:
         _load_certificate(tls, None, None, certificate.encode(), key.encode())
-    header, ends = f"Bearer {token}" if token else None, maybe_epoch(found.get("expirationTimestamp"))
+    header, ends = f"Bearer {str(token).strip()}" if token else None, maybe_epoch(found.get("expirationTimestamp"))
     return Renewed(header) if ends is None else Renewed(header, ends - time.time())
 
 

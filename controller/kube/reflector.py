@@ -267,10 +267,13 @@ class Reflector(Generic[T]):
                 if listing is None:
                     self._observe(event, raw)
                 elif event == "BOOKMARK" and (raw["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END):
-                    await self._enter(listing, raw["metadata"]["resourceVersion"])
+                    version = raw["metadata"].get("resourceVersion")
+                    if not version:
+                        raise Unintelligible(200, "Unintelligible", "the first events end without a version")
+                    await self._enter(listing, version)
                     listing = None
                 elif event == "DELETED":
-                    listing.discard(raw)
+                    self.undecodable += not listing.discard(raw)
                 elif event != "BOOKMARK":
                     self.undecodable += not listing.add(raw)
 
@@ -300,6 +303,13 @@ def _decoded(line: bytes) -> tuple[str, Raw]:
         kind, raw = event.get("type"), event.get("object")
         if kind == "ERROR" and isinstance(raw, dict):
             return kind, raw
-        if kind in EVENTS and isinstance(raw, dict) and isinstance(raw.get("metadata"), dict):
+        if kind in EVENTS and isinstance(raw, dict) and _is_metadata(raw.get("metadata")):
             return kind, raw
     raise Unintelligible(200, "Unintelligible", f"not a watch event: {excerpt(line)}")
+
+
+def _is_metadata(found: object) -> bool:
+    """Whether these can be the metadata of an object: the few fields that this module reads have their types."""
+    if not isinstance(found, dict):
+        return False
+    return isinstance(found.get("resourceVersion", ""), str) and isinstance(found.get("annotations"), dict | None)

@@ -205,7 +205,8 @@ class Store(Generic[T]):
         return not 0 < number < number_of(current.version)
 
     def _place(self, key: Pair, entry: _Entry[T]) -> None:
-        """The one way in."""
+        """The one way in. Raises what an index function raises, and then nothing has changed."""
+        filed = self._filed(entry.value)
         current = self._entries.get(key)
         if current is not None and current.uid != entry.uid:
             self._remove(key, current.uid, number_of(entry.version))
@@ -213,7 +214,8 @@ class Store(Generic[T]):
         if current is not None:
             self._unindex(key, current.value)
         self._entries[key] = entry
-        self._index(key, entry.value)
+        for name, value in filed:
+            self._indexed[name].setdefault(value, {})[key] = None
         self._changed(key, current.value if current else None, entry.value)
 
     def _remove(self, key: Pair, uid: str, version: float) -> None:
@@ -235,20 +237,17 @@ class Store(Generic[T]):
     def _oldest_deletion(self) -> float:
         return next(iter(self._deleted.values())).at
 
-    def _index(self, key: Pair, value: T) -> None:
-        for name, values_of in self._indexes.items():
-            for filed in values_of(value):
-                self._indexed[name].setdefault(filed, {})[key] = None
+    def _filed(self, value: T) -> list[tuple[str, Hashable]]:
+        """Under what a value is filed: the names of indexes with the values there."""
+        return [(name, filed) for name, values_of in self._indexes.items() for filed in values_of(value)]
 
     def _unindex(self, key: Pair, value: T) -> None:
-        for name, values_of in self._indexes.items():
-            index = self._indexed[name]
-            for filed in values_of(value):
-                keys = index.get(filed)
-                if keys is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del index[filed]
+        for name, filed in self._filed(value):
+            keys = self._indexed[name].get(filed)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del self._indexed[name][filed]
 
     def _changed(self, key: Pair, old: T | None, new: T | None) -> None:
         for handler, untold in self._handlers:
@@ -319,9 +318,14 @@ class Listing(Generic[T]):
             return False
         return True
 
-    def discard(self, raw: Raw) -> None:
-        """Removes an object that was deleted while the list was received."""
-        self._staged.pop(key_of(raw), None)
+    def discard(self, raw: Raw) -> bool:
+        """Removes an object that was deleted while the list was received. Returns False if it has no key."""
+        try:
+            self._staged.pop(key_of(raw), None)
+        except Exception as error:
+            self._store._complain(raw, error)
+            return False
+        return True
 
     def enter(self, version: str) -> Iterator[None]:
         """Enters the list as of ``version``, deletes what it lacks, yielding every hundred objects so that other tasks
@@ -337,7 +341,7 @@ class Listing(Generic[T]):
         for place, (key, staged) in enumerate(self._staged.items(), start=1):
             current = store._entries.get(key)
             if store._is_news(key, staged.uid, staged.version) or (restored and staged is not current):
-                store._place(key, staged)
+                self._place(key, staged)
             if not place % SLICE:
                 yield
         for place, (held, entry) in enumerate(list(store._entries.items()), start=1):
@@ -348,6 +352,13 @@ class Listing(Generic[T]):
                 yield
         store._high_water = listed_at
         store.synced = True
+
+    def _place(self, key: Pair, entry: _Entry[T]) -> None:
+        try:
+            self._store._place(key, entry)
+        except Exception as error:  # an index cannot read it: as if it were not decodable
+            metadata = {"namespace": key[0], "name": key[1]}
+            self._store._complain({"metadata": metadata}, error)
 
 
 def number_of(version: str) -> int:

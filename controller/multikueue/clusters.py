@@ -44,6 +44,8 @@ log = structlog.get_logger(__name__)
 SECRET_KEY: Final = "kubeconfig"
 FILES_SECONDS: Final = 5.0
 """How often kubeconfig files are read again."""
+FAILED_SECONDS: Final = 30.0
+"""When a cluster is connected again whose connection failed by a defect of ours."""
 
 
 class UnusableError(Exception):
@@ -60,13 +62,17 @@ class UnknownError(Exception):
 
 @dataclass(slots=True)
 class Cluster:
-    """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``, or one that may not be used."""
+    """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``, or one that may not be used.
+
+    After a failure it is not connected again ``not_before`` a time.
+    """
 
     text: str | None = None
     remote: Remote | None = None
     task: asyncio.Task[None] | None = None
     lost_since: float = 0.0
     trouble: Active | None = None
+    not_before: float = 0.0
 
 
 class Clusters:
@@ -170,26 +176,28 @@ class Clusters:
             group.create_task(self.queue.run(1, self.reconcile), name="multikueue-clusters")
             group.create_task(self._read_files(), name="multikueue-files")
 
-    async def reconcile(self, name: str) -> None:
-        """Connects a cluster as its kubeconfig says, and writes its condition."""
+    async def reconcile(self, name: str) -> float | None:
+        """Connects a cluster as its kubeconfig says, and writes its condition. Returns when to look again, in
+        seconds.
+        """
         raw = self.store.get(("", name))
         if raw is None or "deletionTimestamp" in raw["metadata"]:
             await self._drop(name)
             self._forget_secrets()
-            return
+            return None
         if name not in self._known:
             self._known[name] = Cluster(lost_since=self._missing.pop(name, self.clock()))
         cluster = self._known[name]
-        text = None
+        text, wait = None, cluster.not_before - self.clock()
         try:
             text = self._kubeconfig(raw)
-            if text != cluster.text:
+            if text != cluster.text and wait <= 0:
                 made = connection(name, text, commands=bool(kubeconfig.source(raw).get("clusterProfileRef")))
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, made)
         except UnknownError:
             self._forget_secrets()
-            return
+            return None
         except UnusableError as error:
             cluster.text, cluster.trouble = text, Active(False, error.reason, f"load client config failed: {error}")
             if cluster.remote is not None:
@@ -197,6 +205,7 @@ class Clusters:
                 self._turned(name)
         await self._report(raw, cluster)
         self._forget_secrets()
+        return wait if wait > 0 else None
 
     def _connect(self, name: str, cluster: Cluster, text: str, made: config.Connection) -> None:
         remote = Remote(
@@ -214,8 +223,23 @@ class Clusters:
             clock=self.clock,
         )
         cluster.text, cluster.remote, cluster.trouble = text, remote, None
-        cluster.task = self._start(remote.run(self._reconcile), name)
+        cluster.task = self._start(self._run(cluster, remote), name)
         log.info("connecting worker cluster", cluster=name, server=made.server)
+
+    async def _run(self, cluster: Cluster, remote: Remote) -> None:
+        """Follows a worker. An error in what reads its answers is ours, and ends neither the process nor the others."""
+        try:
+            await remote.run(self._reconcile)
+        except* Exception as errors:
+            log.error("worker cluster failed", cluster=remote.name, exc_info=errors)
+            if cluster.remote is remote:
+                now, why = self.clock(), _first(errors)
+                cluster.lost_since = now if remote.lost_since is None else remote.lost_since
+                cluster.task = cluster.remote = cluster.text = None
+                cluster.trouble = Active(False, "ClientConnectionFailed", f"its answers cannot be read: {why!r}")
+                cluster.not_before = now + FAILED_SECONDS
+                self.queue.add(remote.name)
+                self._turned(remote.name)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         assert self._group is not None
@@ -393,3 +417,8 @@ def connection(name: str, text: str, *, commands: bool = False) -> config.Connec
         return config.from_documents([(path, document)])
     except config.ConfigError as error:
         raise UnusableError(reason, f"failed to parse kubeconfig(apiconfig): {error}") from None
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error in a group of groups."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Key, Raw, Resource, key_of
@@ -24,7 +26,7 @@ from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, Unreachable, from_status
 from controller.kube.store import Store, verbatim
 from controller.metrics import QueueingMetrics
-from controller.multikueue.clusters import Cluster
+from controller.multikueue.clusters import FAILED_SECONDS, Cluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import TAKE_OVER_SECONDS, MultiKueue
 from controller.refusals import REPORT_SECONDS
@@ -395,6 +397,14 @@ async def test_no_quota_is_lowered_before_a_worker_is_lost_for_long() -> None:
     assert lowered["resourceGroups"][0]["flavors"][0]["resources"] == [{"name": "cpu", "nominalQuota": "0"}]
 
 
+KUBECONFIG: Raw = {
+    "current-context": "w",
+    "contexts": [{"name": "w", "context": {"cluster": "w", "user": "w"}}],
+    "clusters": [{"name": "w", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "w", "user": {"token": "t"}}],
+}
+
+
 def of_file(path: Path) -> Raw:
     """The source of a kubeconfig."""
     return {"kubeConfig": {"locationType": "Path", "location": str(path)}}
@@ -492,6 +502,36 @@ async def test_a_cancelled_reconcile_connects_nothing_more() -> None:
     ending.set()
     await asyncio.wait({before, reconcile})
     assert (before.cancelled(), reconcile.cancelled()) == (True, True)
+
+
+async def test_an_error_in_what_reads_a_worker_ends_its_connection_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(KUBECONFIG))
+    world = World("w1", "w2")
+    clusters = world.multikueue.clusters
+    clusters._any_path = True
+    world.cluster("w1", of_file(path))
+
+    async def fails(self: Remote, reconcile: object) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0, int("odd" if self.name == "w1" else "0")))
+
+    with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
+        patch.setattr(Remote, "run", fails)
+        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            clusters._group = group
+            assert await clusters.reconcile("w1") is None
+        assert [each["event"] for each in logs][-1] == "worker cluster failed"
+        assert clusters.remote("w1") is None and clusters.lost_since("w1") == NOW
+        assert await clusters.reconcile("w1") == FAILED_SECONDS
+        assert clusters.remote("w1") is None
+        (condition,) = world.api.patches[-1][1]["status"]["conditions"]
+        assert condition["message"].startswith("its answers cannot be read: ValueError(")
+        world.now += FAILED_SECONDS
+        async with asyncio.TaskGroup() as group:
+            clusters._group = group
+            await clusters.reconcile("w1")
+            assert clusters.remote("w1") is not None
 
 
 async def test_what_begins_while_the_controller_ends_is_closed() -> None:

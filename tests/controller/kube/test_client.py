@@ -210,6 +210,20 @@ async def test_a_refused_token_is_read_again_once(proxy: FaultProxy, server: Sta
             await client.get(THINGS, "a", "ns")
 
 
+class Broken:
+    """Credentials of a file or a command that puts a line end into the token."""
+
+    async def authorization(self, *, fresh: bool = False) -> str | None:
+        return "Bearer a\nb"
+
+
+async def test_credentials_that_no_header_can_have_are_an_error_of_the_connection(proxy: FaultProxy) -> None:
+    async with Client(Connection(proxy.url, credentials=Broken())) as client:
+        with pytest.raises(Unreachable, match="BadCredentials"):
+            await client.get(THINGS, "a", "ns")
+    assert not proxy.seen
+
+
 async def test_no_write_leaves_while_the_fence_is_down_but_reads_do(
     client: Client, proxy: FaultProxy, server: StandIn
 ) -> None:

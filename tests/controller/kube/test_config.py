@@ -38,9 +38,10 @@ def test_the_current_context_is_taken(tmp_path: Path) -> None:
     [
         ({}, None),
         ({"token": "abc"}, "Bearer abc"),
+        ({"token": "abc\n"}, "Bearer abc"),
         ({"username": "u", "password": "p"}, "Basic " + base64.b64encode(b"u:p").decode()),
     ],
-    ids=["certificate or none", "token", "password"],
+    ids=["certificate or none", "token", "token with a line end", "password"],
 )
 async def test_static_users_get_their_header(tmp_path: Path, user: dict[str, Any], header: str | None) -> None:
     found = config.load(kubeconfig(tmp_path / "config", user=user))

@@ -258,6 +258,8 @@ async def test_a_page_token_that_expires_makes_the_next_list_a_single_page(world
         Answer(200, b"<html>not json</html>\n", "application/json"),
         Answer(200, b'{"type":"ADDED","object":null}\n', "application/json"),
         Answer(200, b'{"type":"SURPRISE","object":{"metadata":{}}}\n', "application/json"),
+        Answer(200, b'{"type":"ADDED","object":{"metadata":{"name":"z","resourceVersion":7}}}\n', "application/json"),
+        Answer(200, b'{"type":"BOOKMARK","object":{"metadata":{"annotations":["a"]}}}\n', "application/json"),
         Answer(404, b"404 page not found\n", "text/plain"),
         status(401, "Unauthorized"),
         status(403, "Forbidden"),
@@ -388,6 +390,30 @@ async def test_t16_one_object_that_does_not_decode_is_skipped_and_the_rest_flow(
     await eventually(lambda: len(world.store) == 2)
     assert world.reflector.undecodable == 2
     assert world.reflector.relists == {"start": 1}
+
+
+async def test_an_object_that_an_index_cannot_read_is_skipped_and_the_rest_flow(world: World, streams: bool) -> None:
+    world.store = Store("things", verbatim, {"color": lambda raw: [raw["spec"]["color"].upper()]})
+    world.reflector = world.following()
+    world.server.put(f"{PATH}/odd", {"spec": None})
+    world.server.put(f"{PATH}/turns", {"spec": {"color": "red"}})
+    await world.start()
+    world.server.put(f"{PATH}/turns", {"spec": {"color": 7}})
+    world.server.put(f"{PATH}/good", {"spec": {"color": "red"}})
+    await eventually(lambda: len(world.store) == 2)
+    found = [(name(raw), raw["spec"]) for raw in world.store.by_index("color", "RED")]
+    assert found == [("turns", {"color": "red"}), ("good", {"color": "red"})]
+    world.store._check()
+
+
+async def test_first_events_without_a_version_or_a_name_are_asked_for_again(world: World) -> None:
+    end = {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}
+    lines = [{"type": "DELETED", "object": {"metadata": {}}}, {"type": "BOOKMARK", "object": end}]
+    world.proxy.inject(Answer(200, b"\n".join(map(orjson.dumps, lines)) + b"\n", "application/json"), watch=True)
+    world.server.put(f"{PATH}/a", {})
+    await world.start()
+    await world.caught_up()
+    assert (world.reflector.undecodable, world.reflector.watch_errors["Unintelligible"]) == (1, 1)
 
 
 async def test_an_event_too_long_to_hold_is_skipped(world: World) -> None:
