@@ -127,7 +127,7 @@ def evicted(workload: Workload, reason: str, message: str, now: float, *, cause:
     """Evicts it: it keeps its quota until its pods are gone. Its checks, preemption gates and worker cluster
     are reset, the eviction is counted.
     """
-    full = f"{reason}{EvictedReason.DUE_TO}{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
+    full = _with_cause(reason, cause) if reason == EvictedReason.DEACTIVATED else reason
     after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
     blocked = names.Condition.BLOCKED_ON_PREEMPTION_GATES
     if after.holds(blocked):
@@ -178,17 +178,33 @@ def deactivation_target(workload: Workload, cause: str, message: str, now: float
 
 
 def deactivated(workload: Workload, now: float) -> Workload:
-    """Returns a deactivated workload: evicted (once), and without backoff state."""
+    """Returns a deactivated workload: evicted (once), and without backoff state and DeactivationTarget, which would
+    deactivate it again when it is activated.
+
+    If it was evicted before, its condition Evicted gets the cause and time of the deactivation, and nothing is counted
+    again. Kueue keeps both conditions then.
+    """
     target = workload.condition(names.Condition.DEACTIVATION_TARGET)
     after = replace(workload, requeue_count=0, requeue_at=None)
-    if workload.holds(names.Condition.EVICTED):
-        return after
-    message = "The workload is deactivated"
+    gone, message = workload.holds(names.Condition.EVICTED), "The workload is deactivated"
     if target is None:
-        return evicted(after, EvictedReason.DEACTIVATED, message, now)
-    after = replace(after, conditions=without_condition(after.conditions, names.Condition.DEACTIVATION_TARGET))
+        return after if gone else evicted(after, EvictedReason.DEACTIVATED, message, now)
+    after = _without(after, names.Condition.DEACTIVATION_TARGET)
     text = f"{message} due to {target.message}"
-    return evicted(after, EvictedReason.DEACTIVATED, text, now, cause=target.reason)
+    if not gone:
+        return evicted(after, EvictedReason.DEACTIVATED, text, now, cause=target.reason)
+    if not target.status:
+        return after
+    full, kind = _with_cause(EvictedReason.DEACTIVATED, target.reason), names.Condition.EVICTED
+    return condition(_without(after, kind), kind, status=True, reason=full, message=text, now=now)
+
+
+def _without(workload: Workload, kind: str) -> Workload:
+    return replace(workload, conditions=without_condition(workload.conditions, kind))
+
+
+def _with_cause(reason: str, cause: str) -> str:
+    return f"{reason}{EvictedReason.DUE_TO}{cause}" if cause else reason
 
 
 def backed_off(workload: Workload, backoff: Backoff, now: float) -> Workload:

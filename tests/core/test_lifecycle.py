@@ -175,6 +175,28 @@ def test_a_deactivated_workload_is_evicted_and_starts_again_when_activated() -> 
     assert facts(back)["QuotaReserved"] == "False/PendingEvaluation"
 
 
+@pytest.mark.parametrize("quota", [True, False], ids=["its pods still stop", "it waits"])
+def test_a_mark_for_deactivation_goes_although_the_workload_was_evicted_before(quota: bool) -> None:
+    """Else it would be deactivated again whenever it is activated."""
+    evicted = transitions.preempted(RUNNING, "InClusterQueue", "for another", NOW - 10)
+    if not quota:
+        evicted = transitions.released(evicted, NOW - 5)
+    marked = transitions.deactivation_target(evicted, "AdmissionCheck", "never", NOW)
+    after = live(marked, around())
+    assert not after.active
+    assert "DeactivationTarget" not in facts(after)
+    assert facts(after)["Evicted"] == "True/DeactivatedDueToAdmissionCheck"
+    assert message(after, "Evicted") == "The workload is deactivated due to never"
+    assert after.evictions == evicted.evictions, "one eviction, not two"
+    eviction = after.condition("Evicted")
+    assert eviction is not None and eviction.since == NOW, "a retention counts from the deactivation"
+    gone = live(transitions.released(after, NOW) if quota else after, around())
+    back = live(replace(gone, active=True), around())
+    assert back.active
+    assert facts(back)["QuotaReserved"] == "False/PendingEvaluation"
+    assert facts(back)["Requeued"] == ("True/Reactivated" if quota else "True/Preempted")
+
+
 def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
     queue = replace(CQ, checks=(CheckRule("ac"), CheckRule("only-g", frozenset({"g"}))))
     waits = live(PENDING, around(cluster_queue=queue))
