@@ -5,7 +5,7 @@ A rule reports nothing if the resources that it reads could not be read: ``unrea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from core.diagnosis.workers import worker_clusters
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from core.model.owner import owner
+from core.wire.decode import variant_of
 
 DEFINITIONS: Final = "customresourcedefinitions"
 CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -227,6 +228,41 @@ def jobs_without_quota(facts: Facts) -> Iterator[Finding]:
             yield Finding("error", subject, "runs without admission: it uses no quota", fix)
 
 
+def leftover_variants(facts: Facts) -> Iterator[Finding]:
+    """Variants of a Workload that runs, or has ended, without them: the feature gate ConcurrentAdmission was switched
+    off.
+    """
+    variants: dict[str, list[Raw]] = {}
+    for raw in facts.of(Resource.WORKLOADS):
+        if uid := variant_of(raw["metadata"]):
+            variants.setdefault(uid, []).append(raw)
+    for parent in facts.of(Resource.WORKLOADS):
+        metadata = parent["metadata"]
+        mine = variants.get(metadata.get("uid", ""), [])
+        left = [each for each in mine if condition(each, Condition.FINISHED).get("status") != "True"]
+        if left and _is_alone(parent, left):
+            place, names = metadata["namespace"], " ".join(sorted(each["metadata"]["name"] for each in left))
+            message = f"does not use its {_counted(len(left), 'variant')}: is the feature gate ConcurrentAdmission off?"
+            fix = f"kubectl delete workloads.{GROUP} -n {place} {names}; Kubernetes deletes them with the Workload, too"
+            yield Finding("warning", f"Workload {place}/{metadata['name']}", message, fix)
+
+
+def _is_alone(parent: Raw, variants: Sequence[Raw]) -> bool:
+    """Whether a Workload has ended or holds quota, and none of its variants has or does."""
+
+    def holds(raw: Raw, kind: str) -> bool:
+        return condition(raw, kind).get("status") == "True"
+
+    if holds(parent, Condition.FINISHED):
+        return True
+    runs = holds(parent, Condition.QUOTA_RESERVED) and not holds(parent, Condition.EVICTED)
+    return runs and not any(holds(each, Condition.QUOTA_RESERVED) for each in variants)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def stuck_deletions(facts: Facts) -> Iterator[Finding]:
     """Objects whose deletion waits for a controller that does not run."""
     if not any(True for _ in leader(facts)) and _called(facts):
@@ -253,6 +289,7 @@ RULES: Final = (
     Rule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
     Rule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
     Rule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
+    Rule("leftover-variants", leftover_variants, (Resource.WORKLOADS,)),
     Rule("worker-clusters", worker_clusters, (Resource.MULTIKUEUE_CLUSTERS, Resource.MULTIKUEUE_CONFIGS)),
     Rule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
 )

@@ -76,6 +76,11 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
         )
 
 
+def _conflicting_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    for text in lookup.conflicts(change.new, shortened) if change.new else ():
+        yield fitted(f"the ClusterQueue is inactive: {text}", f"inactive: {text}", or_else=[text])
+
+
 def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
@@ -287,6 +292,15 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "A ClusterQueue names an AdmissionCheck that does not exist.",
         _missing_checks,
         example=('AdmissionCheck "budgte" does not exist, the ClusterQueue is inactive: did you mean "budget"?'),
+    ),
+    Rule(
+        "admission-checks-conflict",
+        "AdmissionChecks of a ClusterQueue exclude each other, or concurrent admission.",
+        _conflicting_checks,
+        example=(
+            "the ClusterQueue is inactive: Cannot use MultiKueue AdmissionChecks with concurrentAdmissionPolicy,"
+            " found: workers"
+        ),
     ),
     Rule(
         "admission-check-inactive",

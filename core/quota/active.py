@@ -5,7 +5,7 @@ Separate because the status of queues, the choice of heads and `explain` must gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, ClusterQueueReason, LocalQueueReason
@@ -14,6 +14,8 @@ from core.quota.tree import circular
 
 COHORT_CYCLE = "CohortCycle"
 """A reason that only Seiretsu has: Kueue calls such a ClusterQueue active, and then admits nothing."""
+MULTIKUEUE_WITH_CONCURRENT_ADMISSION = "MultiKueueWithConcurrentAdmission"
+"""Another one: in Kueue the check rejects each variant, because its owner is no job, and the jobs are deactivated."""
 
 
 class ActiveCondition(NamedTuple):
@@ -32,13 +34,17 @@ def cluster_queue_active(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
     cohorts: Mapping[str, Cohort],
+    *,
+    concurrent_admission: bool = False,
 ) -> ActiveCondition:
-    """Whether a ClusterQueue can admit workloads: the first reason, all messages."""
+    """Whether a ClusterQueue can admit workloads: the first reason, all messages. ``concurrent_admission`` is whether
+    the feature gate is on.
+    """
     if queue.deleting:
         return ActiveCondition(
             False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating"
         )
-    found = [*_faults(queue, flavors, checks)]
+    found = [*_faults(queue, flavors, checks), *conflicts(queue, checks.get, concurrent_admission=concurrent_admission)]
     if circular(cohorts, queue.cohort):
         found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} form a cycle"))
     if not found:
@@ -70,19 +76,40 @@ def _faults(
     idle = [check.name for check in known if not check.active]
     if idle:
         yield reason.ADMISSION_CHECK_INACTIVE, f"references inactive AdmissionCheck(s): {','.join(idle)}"
+
+
+def conflicts(
+    queue: ClusterQueue,
+    find: Callable[[str], AdmissionCheck | None],
+    *,
+    concurrent_admission: bool,
+    named: Callable[[str], str] = str,
+) -> Iterator[tuple[str, str]]:
+    """Yields reason and message of what the AdmissionChecks of a ClusterQueue forbid: each other, some flavors only, or
+    concurrent admission. ``named`` is how a message writes a name.
+    """
+    reason = ClusterQueueReason
+    known = [check for name in sorted({rule.name for rule in queue.checks}) if (check := find(name)) is not None]
     remote = [check.name for check in known if check.controller_name == MULTIKUEUE_CONTROLLER]
+
+    def listed(names: Iterable[str]) -> str:
+        return ",".join(map(named, names))
+
     if len(remote) > 1:
         text = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: "
-        yield reason.MULTIPLE_MULTIKUEUE_ADMISSION_CHECKS, text + ",".join(remote)
+        yield reason.MULTIPLE_MULTIKUEUE_ADMISSION_CHECKS, text + listed(remote)
     every = {name for group in queue.groups for name in group.flavors}
     partial = [r.name for r in queue.checks if r.name in remote and r.on_flavors and not r.on_flavors >= every]
     if partial:
         text = "Cannot specify MultiKueue AdmissionCheck per flavor, found: "
-        yield reason.MULTIKUEUE_ADMISSION_CHECK_APPLIED_PER_FLAVOR, text + ",".join(sorted(partial))
+        yield reason.MULTIKUEUE_ADMISSION_CHECK_APPLIED_PER_FLAVOR, text + listed(sorted(partial))
     provisioning = [check.name for check in known if check.controller_name == PROVISIONING_REQUEST_CONTROLLER]
     if remote and provisioning:
         text = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
-        yield reason.MULTIKUEUE_WITH_PROVISIONING_REQUEST, f"{text}{','.join(remote)}, {','.join(provisioning)}"
+        yield reason.MULTIKUEUE_WITH_PROVISIONING_REQUEST, f"{text}{listed(remote)}, {listed(provisioning)}"
+    if remote and concurrent_admission and queue.migration is not None:
+        text = "Cannot use MultiKueue AdmissionChecks with concurrentAdmissionPolicy, found: "
+        yield MULTIKUEUE_WITH_CONCURRENT_ADMISSION, text + listed(remote)
 
 
 def local_queue_active(queue: LocalQueue, cluster_queue: ActiveCondition | None) -> ActiveCondition:

@@ -26,7 +26,9 @@ class Reservations:
     changed trees, counts what is held in them again, and copies the names of all ClusterQueues.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, concurrent_admission: bool = False) -> None:
+        self.concurrent_admission = concurrent_admission
+        """Whether the feature gate is on."""
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
         self.hierarchy = Hierarchy()
@@ -227,7 +229,9 @@ class Reservations:
             tree.check()
 
     def _active_condition(self, queue: ClusterQueue) -> ActiveCondition:
-        return cluster_queue_active(queue, self.flavors, self.checks, self.cohorts)
+        return cluster_queue_active(
+            queue, self.flavors, self.checks, self.cohorts, concurrent_admission=self.concurrent_admission
+        )
 
     def _writable_tree(self, name: str) -> Tree:
         """Returns the tree of a ClusterQueue, which may be changed: copied first if a snapshot reads it too."""

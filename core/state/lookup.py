@@ -29,7 +29,7 @@ from core.model import (
     Workload,
 )
 from core.model.owner import Level, Reference
-from core.quota.active import ActiveCondition
+from core.quota.active import ActiveCondition, conflicts
 from core.quota.node import Node, QueueNode
 from core.quota.tree import Tree, build_trees
 from core.state import what_if
@@ -102,6 +102,11 @@ class Lookup:
         """The Active condition of a ClusterQueue."""
         known = cluster_queue in self.state.reservations.cluster_queues
         return self.state.reservations.active_condition(cluster_queue) if known else None
+
+    def conflicts(self, queue: ClusterQueue, named: Callable[[str], str]) -> Iterable[str]:
+        """Returns what the AdmissionChecks of a ClusterQueue forbid, as its condition does: it is inactive for them."""
+        on = self.state.policy.concurrent_admission
+        return [text for _, text in conflicts(queue, self.admission_check, concurrent_admission=on, named=named)]
 
     def cohort(self, name: str) -> Cohort | None:
         """The Cohort object; None for a cohort that is only named by its members."""

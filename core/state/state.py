@@ -72,7 +72,7 @@ class State:
 
     def __init__(self, policy: SchedulingPolicy | None = None) -> None:
         self.policy = policy or SchedulingPolicy()
-        self.reservations = Reservations()
+        self.reservations = Reservations(concurrent_admission=self.policy.concurrent_admission)
         self.pending = PendingWorkloads(self.policy)
         self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)
         self.namespaces: dict[str, Labels] = {}

@@ -215,19 +215,24 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
     )
 
 
+def variant_of(metadata: Raw) -> str:
+    """Returns the uid of the Workload of which a Workload with this metadata is a variant; '' if it is none."""
+    owners = metadata.get("ownerReferences") or ()
+    above = (each for each in owners if (each["apiVersion"], each["kind"]) == (names.API_VERSION, names.Kind.WORKLOAD))
+    return next((str(each["uid"]) for each in above), "")
+
+
 def _family(metadata: Raw, context: WorkloadContext) -> Raw:
     """The fields of a Workload that is admitted through variants, or of a variant. Variants that are left from when
     the feature gate was on are known as such without it, too.
     """
-    owners = metadata.get("ownerReferences") or ()
-    above = (each for each in owners if (each["apiVersion"], each["kind"]) == (names.API_VERSION, names.Kind.WORKLOAD))
-    variant_of = next((each["uid"] for each in above), "")
+    parent = variant_of(metadata)
     if not context.concurrent_admission:
-        return {"variant_of": variant_of} if variant_of else {}
+        return {"variant_of": parent} if parent else {}
     allowed = (metadata.get("annotations") or {}).get(names.Annotation.ALLOWED_RESOURCE_FLAVORS, "")
     return {
         "parent": (metadata.get("labels") or {}).get(names.Label.CONCURRENT_ADMISSION_PARENT) == "true",
-        "variant_of": variant_of,
+        "variant_of": parent,
         "allowed_flavors": tuple(filter(None, (each.strip() for each in allowed.split(",")))),
     }
 

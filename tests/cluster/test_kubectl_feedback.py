@@ -38,6 +38,7 @@ MORE = """
 - {kind: LocalQueue, metadata: {name: main, namespace: team-c}, spec: {clusterQueue: team-a}}
 - {kind: AdmissionCheck, metadata: {name: idle}, spec: {controllerName: example.com/idle}}
 - {kind: AdmissionCheck, metadata: {name: budget}, spec: {controllerName: example.com/budget}}
+- {kind: AdmissionCheck, metadata: {name: far}, spec: {controllerName: kueue.x-k8s.io/multikueue}}
 """
 
 
@@ -383,6 +384,15 @@ CASES = [
                 cluster_queue(**checked("idle")),
                 'AdmissionCheck "idle" is inactive: the ClusterQueue admits nothing; start its controller'
                 " example.com/idle",
+            ),
+            (
+                "admission-checks-conflict",
+                cluster_queue(
+                    resourceGroups=groups(8, "standard", "spot"),
+                    admissionChecksStrategy={"admissionChecks": [{"name": "far", "onFlavors": ["spot"]}]},
+                ),
+                "the ClusterQueue is inactive: Cannot specify MultiKueue AdmissionCheck per flavor, found: far\n"
+                'AdmissionCheck "far" is inactive: the ClusterQueue admits nothing; its condition Active says why',
             ),
             (
                 "cohort-cycle",

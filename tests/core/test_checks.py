@@ -17,6 +17,7 @@ from core.model import (
     ClusterQueue,
     Key,
     LocalQueue,
+    Migration,
     PodSetAssignment,
     ResourceFlavor,
     ResourceGroup,
@@ -24,8 +25,10 @@ from core.model import (
     Workload,
 )
 from core.model.owner import Owner
+from core.model.policy import SchedulingPolicy
 from core.quota.active import cluster_queue_active
 from core.quota.checks import awaited, checks_of, required_checks
+from core.state.state import State
 from core.workload import transitions
 from core.workload.actions import Deactivate, Evict, Idle, Surroundings, Update
 from core.workload.lifecycle import next_step
@@ -356,3 +359,20 @@ def test_a_cluster_queue_is_active_if_its_checks_can_be_used(case: str) -> None:
     found = cluster_queue_active(replace(QUEUE, checks=rules), flavors, CHECKS, {})
     text = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
     assert found == (reason == "Ready", reason, text)
+
+
+@pytest.mark.parametrize(
+    ("check", "gate", "reason"),
+    [("far", True, "MultiKueueWithConcurrentAdmission"), ("far", False, "Ready"), ("budget", True, "Ready")],
+)
+def test_a_multikueue_check_excludes_concurrent_admission(check: str, gate: bool, reason: str) -> None:
+    state = State(SchedulingPolicy(concurrent_admission=gate))
+    for name in ALL:
+        state.set_flavor(name, ResourceFlavor(name))
+    state.set_admission_check(check, CHECKS[check])
+    state.set_cluster_queue("cq", replace(QUEUE, checks=(CheckRule(check),), migration=Migration()))
+    text = (
+        "Can't admit new workloads: Cannot use MultiKueue AdmissionChecks with concurrentAdmissionPolicy, found: far."
+    )
+    found = state.reservations.active_condition("cq")
+    assert found == (reason == "Ready", reason, text if reason != "Ready" else "Can admit new workloads")

@@ -59,6 +59,21 @@ def workload(*, admitted: bool = True, **metadata: object) -> Raw:
     return {"metadata": found, "spec": {}, "status": {"conditions": conditions}}
 
 
+def variant(name: str = "v", *, reserved: bool = False, finished: bool = False) -> Raw:
+    reference = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "job-train", "uid": "p"}
+    found = workload(name=name, uid=name, ownerReferences=[reference])
+    found["status"] = status(QuotaReserved=reserved, Finished=finished)
+    return found
+
+
+def status(**conditions: bool) -> Raw:
+    return {"conditions": [{"type": kind, "status": str(holds)} for kind, holds in conditions.items()]}
+
+
+def parent(**conditions: bool) -> Raw:
+    return workload(uid="p") | {"status": status(Admitted=True, **conditions)}
+
+
 def healthy() -> Facts:
     objects = {
         "customresourcedefinitions": definitions(),
@@ -195,6 +210,13 @@ CASES: list[tuple[str, str, str, str, list[Callable[[Facts], Facts]]]] = [
         [having("leases", lease(holderIdentity="")), having("workloads", workload(**DELETED))],
     ),
     (
+        "variants of a Workload that runs without them",
+        "leftover-variants",
+        "warning",
+        "does not use its 2 variants: is the feature gate ConcurrentAdmission off?",
+        [having("workloads", parent(QuotaReserved=True), variant("v"), variant("w"), variant("x", finished=True))],
+    ),
+    (
         "a worker cluster that a MultiKueueConfig names and that does not exist",
         "worker-clusters",
         "error",
@@ -228,6 +250,23 @@ def test_found(rule: str, severity: str, message: str, changes: list[Callable[[F
 
 def test_every_rule_has_a_case() -> None:
     assert {rule.name for rule in RULES} == {case[1] for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        pytest.param([parent(QuotaReserved=True), variant("v"), variant("w", reserved=True)], "", id="one runs"),
+        pytest.param([parent(QuotaReserved=False), variant("v")], "", id="they wait"),
+        pytest.param([parent(QuotaReserved=True, Evicted=True), variant("v")], "", id="the parent is evicted"),
+        pytest.param([parent(Finished=True), variant("v", finished=True)], "", id="all have ended"),
+        pytest.param([parent(Finished=True), variant("v")], "v", id="the parent has ended"),
+        pytest.param([parent(QuotaReserved=True), variant("w"), variant("v")], "v w", id="the parent runs"),
+    ],
+)
+def test_variants_are_left_over_when_their_parent_runs_or_ends_without_them(found: list[Raw], left: str) -> None:
+    fixes = [each.fix for name, each in findings(having("workloads", *found)(healthy())) if name == "leftover-variants"]
+    command = f"kubectl delete workloads.kueue.x-k8s.io -n a {left}; Kubernetes deletes them with the Workload, too"
+    assert fixes == ([command] if left else [])
 
 
 def test_a_deletion_is_left_to_a_controller_that_runs() -> None:

@@ -91,6 +91,16 @@ NO_QUOTA = [
     }
 ]
 IDLE_CHECK = "[{kind: AdmissionCheck, metadata: {name: budget}, spec: {controllerName: example.com/budget}}]"
+BUILT_IN_CHECKS = """
+- kind: AdmissionCheck
+  metadata: {name: workers}
+  spec: {controllerName: kueue.x-k8s.io/multikueue}
+  status: {conditions: [{type: Active, status: "True"}]}
+- kind: AdmissionCheck
+  metadata: {name: nodes}
+  spec: {controllerName: kueue.x-k8s.io/provisioning-request}
+  status: {conditions: [{type: Active, status: "True"}]}
+"""
 NO_PREEMPTION = {"whenCanPreempt": "MayStopSearch"}
 CASES = [
     pytest.param(team_a(), None, "", "", "", id="nothing to say of a good ClusterQueue"),
@@ -175,6 +185,26 @@ CASES = [
         "admission-check-inactive",
         'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; its condition Active says why',
         id="a check whose controller is built in",
+    ),
+    pytest.param(
+        team_a(admissionChecksStrategy={"admissionChecks": [{"name": "nodes"}, {"name": "workers"}]}),
+        None,
+        BUILT_IN_CHECKS,
+        "admission-checks-conflict",
+        "inactive: Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: workers, nodes",
+        id="checks that exclude each other",
+    ),
+    pytest.param(
+        team_a(
+            admissionChecksStrategy={"admissionChecks": [{"name": "workers"}]},
+            concurrentAdmissionPolicy={"migration": {"mode": "TryPreferredFlavors"}},
+        ),
+        None,
+        BUILT_IN_CHECKS,
+        "admission-checks-conflict",
+        "the ClusterQueue is inactive: Cannot use MultiKueue AdmissionChecks with concurrentAdmissionPolicy,"
+        " found: workers",
+        id="a MultiKueue check with concurrent admission",
     ),
     pytest.param(
         ours("LocalQueue", "new", "team-a", clusterQueue="team-a", fairSharing={"weight": -1}),
@@ -538,7 +568,7 @@ def test_the_messages_of_each_case(
     new: Raw | None, old: Raw | None, more: str, rule: str, message: str | list[str]
 ) -> None:
     read, find = KINDS[(new or old or {})["kind"]]
-    lookup = world(more, nodes=[{"pool": "standard", "zone": "a"}, {"pool": "spot"}])
+    lookup = world(more, nodes=[{"pool": "standard", "zone": "a"}, {"pool": "spot"}], concurrent=True)
     found = find(Change(old and read(old), new and read(new)), lookup)
     messages = message if isinstance(message, list) else [message]
     assert [(finding.rule, finding.message) for finding in found] == ([(rule, m) for m in messages] if rule else [])

@@ -73,13 +73,16 @@ def world(
     one_by_one: bool = False,
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
+    concurrent: bool = False,
 ) -> Lookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
     ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
-    ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`.
+    ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`,
+    ``concurrent`` is the feature gate ConcurrentAdmission.
     """
-    state = State(SchedulingPolicy(block_admission=one_by_one, ignore_undeclared=undeclared))
+    policy = SchedulingPolicy(block_admission=one_by_one, ignore_undeclared=undeclared, concurrent_admission=concurrent)
+    state = State(policy)
     state.set_namespace("team-a", {"team": "a"})
     state.set_namespace("team-b", {"team": "b"})
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
