@@ -14,7 +14,7 @@ import yaml
 
 from api.names import Kind, Label
 from cli import live, scenario, simulator
-from cli.manifests import ScenarioError
+from cli.manifests import Mistakes, ScenarioError
 from cli.scenario import DEFAULT_RUN_FOR, Scenario
 from cli.simulator import Entered, Played, enter
 from cli.world import Rules, World
@@ -31,20 +31,27 @@ def read(named: Iterable[str], now: float) -> dict[str, Scenario]:
     cluster. ScenarioError with all mistakes in them.
     """
     paths: dict[str, list[Path]] = defaultdict(list)
+    mistakes = Mistakes()
     for text in named:
         name, _, place = text.partition("=")
-        if not name or not place:
-            raise ScenarioError(f"--worker {text}: write NAME=PATH, for example worker1=worker1.yaml")
-        paths[name].append(Path(place))
+        if name and place:
+            paths[name].append(Path(place))
+        else:
+            mistakes.add(f"--worker {text}", "write NAME=PATH, for example worker1=worker1.yaml")
     found = {}
     for name, files in paths.items():
         kubeconfigs = [path for path in files if _is_kubeconfig(path)]
-        found[name] = scenario.read(path for path in files if path not in kubeconfigs)
+        try:
+            found[name] = scenario.read(path for path in files if path not in kubeconfigs)
+        except ScenarioError as error:
+            mistakes.found += error.mistakes
+            found[name] = Scenario()
         for path in kubeconfigs:
             try:
                 found[name] = _live(found[name], live.connection(path), now)
             except live.LiveError as error:
-                raise ScenarioError(f"--worker {name}: {error}") from None
+                mistakes.add(f"--worker {name}", error)
+    mistakes.raise_any()
     return found
 
 

@@ -77,6 +77,15 @@ def _asked(pod_set: PodSet, group: ResourceGroup, count: int) -> dict[str, int]:
     return asked
 
 
+def gets_flavor(job: Submission, queue: ClusterQueue) -> bool:
+    """Whether pods of a job get a flavor: one that requests nothing that the ClusterQueue counts gets none, and so has
+    no admission checks, as in Kueue. Also true while nothing is known of the pods.
+    """
+    counted = {resource for group in queue.groups for resource in group.resources}
+    asked = {name for pod_set in job.pod_sets if pod_set.count for name in (*pod_set.requests, PODS_RESOURCE)}
+    return not job.pod_sets or bool(asked & counted)
+
+
 def suitable(demand: Demand, lookup: Lookup) -> list[str]:
     """The flavors of the group that the pods could run on, as far as they exist, in the order they are tried."""
     found = ((name, lookup.flavor(name)) for name in demand.group.flavors)

@@ -6,6 +6,7 @@ The same sentence is the warning of kubectl when the job is created, and later t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from api import quantity
 from core.feedback import capacity
@@ -16,11 +17,22 @@ from core.model import ClusterQueue, FlavorResource, Key, StopPolicy
 from core.multikueue.hopeless import sentence, shortest
 from core.state.lookup import Lookup
 
+_REQUEST: Final = "add resources.requests"
+
 
 def no_worker(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """A job whose ClusterQueue has a MultiKueue check, and that none of its worker clusters could ever take."""
+    """A job whose ClusterQueue has a MultiKueue check, and that none of its worker clusters could ever take, or that is
+    never offered to them.
+    """
     for check in sorted({rule.name for rule in queue.checks}):
         workers = lookup.workers(check)
+        if workers and not capacity.gets_flavor(job, queue):
+            asked = f"this {job.words.job} requests nothing of what"
+            yield fitted(
+                f'no worker cluster gets it: {asked} ClusterQueue "{shortened(queue.name)}" counts; {_REQUEST}',
+                f"no worker cluster gets it: {asked} its ClusterQueue counts; {_REQUEST}",
+            )
+            continue
         reasons = {shortened(name): why_never(job, worker) for name, worker in workers.items() if worker is not None}
         if workers and len(reasons) == len(workers) and all(reasons.values()):
             yield fitted(sentence(reasons), or_else=[shortest(reasons)])

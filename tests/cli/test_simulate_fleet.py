@@ -319,6 +319,21 @@ def test_a_kubeconfig_of_a_worker_that_cannot_be_used_is_a_mistake_with_its_name
     assert told in err
 
 
+def test_all_mistakes_in_the_workers_are_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(KUBECONFIG.replace("current-context: x", ""))
+    (tmp_path / "large.yaml").write_text(KUBECONFIG.replace("server:", "certificate-authority: nothing.crt, server:"))
+    (tmp_path / "spare.yaml").write_text("kind: [")
+    paths = {name: f"{name}={tmp_path / name}.yaml" for name in ("small", "large", "spare")}
+    words = [word for each in (*paths.values(), "nothing") for word in ("--worker", each)]
+    code, _, err = simulate(MANAGER, EXAMPLE / "jobs.csv", *words)
+    assert code == 1
+    lines = err.splitlines()
+    assert len(lines) == 4
+    for wanted in ("--worker nothing: write NAME=PATH", "--worker small: no cluster", "--worker large: no cluster"):
+        assert len([line for line in lines if wanted in line]) == 1, (wanted, err)
+    assert any("spare.yaml" in line for line in lines), err
+
+
 def test_a_change_that_removes_a_worker_is_compared_with_both(tmp_path: Path) -> None:
     told = played(MANAGER, EXAMPLE / "jobs.csv", *BOTH, "--what-if", multikueue_config(tmp_path, "large"))
     before, after = told.values()

@@ -144,5 +144,32 @@ def test_nothing_is_reported_if_one_worker_could_take_it() -> None:
     assert warned({"w1": world(), "w2": without_namespace()}) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "offered"),
+    [
+        pytest.param({"requests": {}}, False, id="nothing"),
+        pytest.param({"requests": {"example.com/licence": "0"}}, False, id="nothing of what is counted"),
+        pytest.param({"requests": {"cpu": "0"}}, True, id="zero of what is counted"),
+        pytest.param({"requests": {}, "limits": {"cpu": "1"}}, True, id="a limit, which counts"),
+    ],
+)
+def test_a_job_that_gets_no_flavor_has_no_check_and_no_worker(asked: dict[str, object], offered: bool) -> None:
+    told = (
+        'no worker cluster gets it: this job requests nothing of what ClusterQueue "team-a" counts;'
+        " add resources.requests"
+    )
+    assert len(told) <= LIMIT
+    assert warned({"w1": world(), "w2": None}, **asked) == ([] if offered else [told])
+
+
+def test_a_job_without_requests_gets_a_flavor_where_pods_are_counted() -> None:
+    counted = CHECKED.replace("[cpu, memory]", "[cpu, memory, pods]").replace(
+        "{name: memory, nominalQuota: 99Gi}", "{name: memory, nominalQuota: 99Gi}, {name: pods, nominalQuota: 9}"
+    )
+    lookup = replace(world(counted), workers=lambda check: {"w1": world()})
+    found = of_job(job(requests={}), lookup)
+    assert [each.rule for each in found] == ["no-requests"]
+
+
 def test_the_sentence_of_the_check_has_all_reasons() -> None:
     assert sentence({"a": "x", "b": "y", "c": "x"}) == f"{NO_WORKER}: a, c: x; b: y"
