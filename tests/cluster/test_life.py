@@ -19,6 +19,7 @@ from tests.serving import Service
 pytestmark = pytest.mark.cluster
 
 TOLERATION = {"key": "reserved", "operator": "Equal", "value": "batch", "effect": "NoSchedule"}
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
@@ -176,13 +177,19 @@ def since(found: Raw, kind: str) -> str:
 # Admission checks.
 
 
-@pytest.fixture
-def checked(world: World) -> World:
-    """A world with an active AdmissionCheck ``check``, and a queue ``team`` of one cpu that asks for it."""
-    check = world.full("check")
+def active_check(world: World, name: str) -> str:
+    """Creates an AdmissionCheck whose controller, the test, runs; returns its full name."""
+    check = world.full(name)
     world.create(ours("AdmissionCheck", check, {"controllerName": "seiretsu.dev/test"}))
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": LONG_AGO}
     world.patch("admissionchecks", check, {"status": {"conditions": [active]}}, subresource="status")
+    return check
+
+
+@pytest.fixture
+def checked(world: World) -> World:
+    """A world with an active AdmissionCheck ``check``, and a queue ``team`` of one cpu that asks for it."""
+    check = active_check(world, "check")
     world.queue("team", 1, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
     world.job("job", "team", seconds=600)
     world.until("quota is reserved", lambda: world.reason("job", "QuotaReserved") == "True/QuotaReserved")
@@ -196,12 +203,29 @@ def checked(world: World) -> World:
 
 def answer(world: World, state: str, **more: Any) -> None:
     """The controller of the check speaks."""
-    said = {"name": world.full("check"), "state": state, "message": "", "lastTransitionTime": stamp(time.time())} | more
-    name = world.workload("job")["metadata"]["name"]
-    world.patch("workloads", name, {"status": {"admissionChecks": [said]}}, subresource="status")
+    answers(world, "job", {world.full("check"): {"state": state} | more})
+
+
+def answers(world: World, job: str, states: dict[str, Raw]) -> None:
+    """The controllers of all checks of a job speak at once."""
+    now = {"message": "", "lastTransitionTime": stamp(time.time())}
+    said = [{"name": name, **now, **state} for name, state in states.items()]
+    name = world.workload(job)["metadata"]["name"]
+    world.patch("workloads", name, {"status": {"admissionChecks": said}}, subresource="status")
+
+
+def asked(world: World, job: str) -> dict[str, tuple[str, int]]:
+    """State and retries of each check of a job that has quota; nothing while it has none, or gives it back."""
+    found = world.workload(job)
+    if not holds(found, "QuotaReserved") or holds(found, "Evicted"):
+        return {}
+    checks = found["status"].get("admissionChecks") or []
+    return {each["name"]: (each["state"], each.get("retryCount", 0)) for each in checks}
 
 
 def test_a_job_starts_when_its_checks_are_ready_with_what_they_add(checked: World) -> None:
+    answer(checked, "Pending", message="looking for a slot")
+    checked.until("an event says so", lambda: "UpdatedAdmissionCheck" in checked.events("Job", "job"))
     update = {"name": "main", "nodeSelector": {"kubernetes.io/os": "linux"}, "annotations": {"example.com/slot": "7"}}
     answer(checked, "Ready", podSetUpdates=[update])
     runs(checked, "job")
@@ -246,6 +270,45 @@ def test_a_rejected_check_deactivates_the_workload(checked: World) -> None:
     assert marked_until(checked, before, told) == ("AdmissionCheck", why)
     name = checked.workload("job")["metadata"]["name"]
     checked.until("an event has the reason", lambda: "AdmissionCheckRejected" in checked.events("Workload", name))
+
+
+def test_of_two_checks_one_is_for_one_flavor_and_a_retry_asks_both_again(world: World) -> None:
+    always, there, second = active_check(world, "always"), active_check(world, "there"), world.full("second")
+    world.create(ours("ResourceFlavor", second, {}))
+    quota = [{"name": "cpu", "nominalQuota": 1}]
+    flavors = [{"name": name, "resources": quota} for name in (world.namespace, second)]
+    checks = {"admissionChecks": [{"name": always}, {"name": there, "onFlavors": [second]}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    world.queue("team", 1, resourceGroups=groups, admissionChecksStrategy=checks)
+    world.job("first", "team", seconds=600)
+    world.until("the first has one check", lambda: asked(world, "first") == {always: ("Pending", 0)})
+    world.job("other", "team", seconds=600)
+    both = {always: ("Pending", 0), there: ("Pending", 0)}
+    world.until("the other one has both", lambda: asked(world, "other") == both)
+    answers(world, "other", {always: {"state": "Ready"}, there: {"state": "Retry"}})
+    again = {always: ("Pending", 0), there: ("Pending", 1)}
+    world.until("it is asked again, with quota", lambda: asked(world, "other") == again)
+    assert world.condition("other", "Requeued")[:2] == ("True", "BackoffFinished")
+    answers(world, "other", {always: {"state": "Ready"}, there: {"state": "Ready"}})
+    runs(world, "other")
+    answers(world, "first", {always: {"state": "Ready"}})
+    runs(world, "first", "other")
+
+
+def test_a_job_with_an_admission_gate_is_in_no_queue_until_its_gates_are_gone(world: World) -> None:
+    world.queue("team", 2)
+    made = job("gated", "team", cpu=1, pods=1, seconds=600)
+    made["metadata"]["annotations"] = {GATED_BY: "example.com/one,example.com/two"}
+    world.create(made)
+    told = ("False", "AdmissionGated", "Admission is gated by: example.com/one,example.com/two")
+    world.until("it is gated", lambda: world.condition("gated", "QuotaReserved") == told)
+    world.job("free", "team", seconds=600)
+    runs(world, "free")
+    world.patch("jobs", "gated", {"metadata": {"annotations": {GATED_BY: None}}})
+    runs(world, "free", "gated")
+    name = world.workload("gated")["metadata"]["name"]
+    wanted = {"AdmissionGated", "AdmissionGateCleared"}
+    world.until("events say both", lambda: wanted <= world.events("Workload", name))
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
