@@ -28,6 +28,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.managed import Managed
 from controller.metrics import QueueingMetrics
 from controller.owners import Owners
+from controller.refusals import Refusals
 from controller.settings import Settings
 from controller.writes import PatchType, Writer
 from core.jobs import meta
@@ -99,7 +100,7 @@ class JobReconciler:
         self.budget = budget or Budget(Pressure())
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
         self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
-        self._refused: dict[Key, tuple[str, str]] = {}
+        self._refusals = Refusals(clock)
         self._problems: dict[Key, tuple[str, str]] = {}
 
     def changed(self, key: Key) -> None:
@@ -144,7 +145,7 @@ class JobReconciler:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
         job = self._job(key)
         if job is None:
-            self._refused.pop(key, None)
+            self._refusals.forget(key)
             self._problems.pop(key, None)
             left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
             return _soonest([await self.departures.release(raw) for raw in left])
@@ -318,7 +319,8 @@ class JobReconciler:
 
     @contextlib.contextmanager
     def _reporting_refusal(self, job: Raw, workload: Key) -> Iterator[None]:
-        """Emit an event on the job when the API server refuses its Workload: one per sentence, not one per retry.
+        """Emit an event on the job when the API server refuses its Workload: one for each kind of refusal, not one for
+        each retry, whose message may differ each time (a port, an id, what a quota has now).
 
         The error is raised again, so that the work queue retries with backoff: what refused it (a quota, a policy, a
         webhook, missing rights) may be fixed without any change of the job.
@@ -330,11 +332,10 @@ class JobReconciler:
             raise  # the caches are behind, or the API server is busy: the next attempt succeeds
         except ApiError as error:
             behind = isinstance(error, AlreadyExists) and self.caches.workloads.get(workload) is None
-            if error.status and not behind and self._refused.get(key) != (uid, error.message):
-                self._refused[key] = (uid, error.message)
+            if error.status and not behind and self._refusals.due(key, (uid, error.status, error.reason)):
                 self._tell(job, events.workload_refused(workload, error.message))
             raise
-        self._refused.pop(key, None)
+        self._refusals.forget(key)
 
     async def _patch_workload(self, key: Key, patch: Raw, subresource: str = "") -> None:
         try:

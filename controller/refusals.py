@@ -14,7 +14,7 @@ REPORT_SECONDS = 600.0
 
 
 class Refusals:
-    """When refusals were reported last, by the key of their Workload and their kind."""
+    """When refusals were reported last, by the key of their Workload or job and their kind."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -29,5 +29,5 @@ class Refusals:
         return True
 
     def forget(self, key: Key) -> None:
-        """Forgets what was reported of a Workload: it is gone, or its object was taken."""
+        """Forgets what was reported of a Workload or job: it is gone, or its object was taken."""
         self._reported.pop(key, None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
 from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
+from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
 from controller.watched import rows
 from controller.writes import Writer
@@ -61,7 +63,7 @@ class Told:
         self.events.append(event)
 
 
-def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
+def reconciler(*errors: ApiError, clock: Callable[[], float] = time.time) -> tuple[JobReconciler, Told]:
     caches, told = Caches(State(), rows([BATCH_JOB])), Told()
     found = job()
     found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
@@ -69,7 +71,8 @@ def reconciler(*errors: ApiError) -> tuple[JobReconciler, Told]:
     caches.namespaces.observe("ADDED", made("Namespace", "ns"))
     caches.start()
     writer = Writer(Answers(*errors), caches.stores)  # type: ignore[arg-type]
-    return JobReconciler(BATCH_JOB, caches, writer, told, QueueingMetrics(CollectorRegistry()), Settings()), told
+    metrics = QueueingMetrics(CollectorRegistry())
+    return JobReconciler(BATCH_JOB, caches, writer, told, metrics, Settings(), clock=clock), told
 
 
 async def tries(found: JobReconciler, times: int) -> None:
@@ -102,10 +105,16 @@ async def test_a_workload_that_the_api_server_refuses_is_retried_with_backoff_an
     assert told.events[0].message.endswith(f"it is tried again until it is accepted: {refusal.message}")
 
 
-async def test_another_refusal_of_the_same_workload_is_reported_too() -> None:
-    found, told = reconciler(Invalid(422, "Invalid", "one"), Invalid(422, "Invalid", "two"))
-    await tries(found, 2)
-    assert [event.message.rpartition(": ")[2] for event in told.events] == ["one", "two"]
+async def test_a_refusal_with_another_message_each_time_is_reported_once_and_again_after_some_time() -> None:
+    """One of another kind is reported at once."""
+    now = 1000.0
+    denied = [Forbidden(403, "Forbidden", f"denied, id {number}") for number in range(4)]
+    found, told = reconciler(*denied[:3], Invalid(422, "Invalid", "too long"), denied[3], clock=lambda: now)
+    await tries(found, 4)
+    now += REPORT_SECONDS
+    await tries(found, 1)
+    said = [event.message.rpartition(": ")[2] for event in told.events]
+    assert said == ["denied, id 0", "too long", "denied, id 3"]
 
 
 @pytest.mark.parametrize(
