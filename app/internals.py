@@ -128,4 +128,8 @@ def of_certificates(live: LiveContext, keeper: Keeper | None) -> Iterator[Metric
         steps.add_metric([step.name.lower()], keeper.steps[step])
     published = CounterMetricFamily("seiretsu_ca_bundle_writes_total", "Times that a caBundle was written")
     published.add_metric([], keeper.writes)
-    yield from (authority, steps, published)
+    restored = CounterMetricFamily(
+        "seiretsu_ca_restorations_total", "Times that the stored CA was lost, invalid or replaced, and was repaired"
+    )
+    restored.add_metric([], keeper.restored)
+    yield from (authority, steps, published, restored)

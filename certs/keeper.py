@@ -42,7 +42,8 @@ ATTEMPTS = 20
 class Keeper:
     """Runs the passes for one serving process. `names` are the host names of clients, the most important one first.
 
-    `steps` counts the steps that this process has stored, `writes` how often it wrote a target.
+    `steps` counts the steps that this process has stored, `writes` how often it wrote a target, `restored` how often it
+    repaired what was stored.
 
     `published`: when last read, every target had the bundle; an API server that does not answer since does not change
     that.
@@ -69,6 +70,7 @@ class Keeper:
         self.published = False
         self.steps: Counter[RotationStep] = Counter()
         self.writes = 0
+        self.restored = 0
         self._issuer: Certificate | None = None
         self._woken = asyncio.Event()
         self._sleep = sleep
@@ -92,7 +94,7 @@ class Keeper:
         pause = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), PASS_EVERY)
+                await asyncio.wait_for(self._woken.wait(), PASS_EVERY - pause)
             pause = min(max(PAUSE_GROWTH * pause, FIRST_PAUSE), PASS_EVERY) if self._woken.is_set() else 0.0
             self._woken.clear()
             try:
@@ -123,13 +125,14 @@ class Keeper:
             content = await self.store.read()
             found, complaints = record.read(content.data)
             now = self.clock()
-            wanted = self._repaired(found, complaints, now)
-            step = decide(wanted.stored, now, self.policy, published=published and wanted.bundle == self.bundle)
-            wanted = record.after(wanted, step, now, self.policy)
+            repaired = self._repaired(found, complaints, now)
+            step = decide(repaired.stored, now, self.policy, published=published and repaired.bundle == self.bundle)
+            wanted = record.after(repaired, step, now, self.policy)
             if wanted.data() == record.ours(content.data):
                 return wanted
             if await self.store.write(wanted.data(), content.version):
                 self.steps[step] += 1
+                self.restored += repaired is not found
                 log.info("Stored the CA", step=step.name, trusted=len(pki.read_certificates(wanted.bundle)))
                 if step in (RotationStep.KEEP, RotationStep.PRUNE, RotationStep.RECORD_PUBLICATION):
                     return wanted

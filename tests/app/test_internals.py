@@ -65,6 +65,7 @@ async def test_of_certificates(tmp_path: Path) -> None:
     )
     assert found["seiretsu_ca_rotation_steps_total/create"] == 1
     assert found["seiretsu_ca_rotation_steps_total/promote"] == 0
+    assert found["seiretsu_ca_restorations_total"] == 0
 
 
 def test_a_pause_of_the_garbage_collector_is_measured() -> None:

@@ -135,6 +135,7 @@ FIRING: Final[dict[str, list[Raw]]] = {
     ],
     "SeiretsuCertificateExpiresSoon": [series("seiretsu_certificate_expiration_timestamp_seconds{JOB}", "500000x90")],
     "SeiretsuCaNotRotated": [series("seiretsu_ca_expiration_timestamp_seconds{JOB}", "5000000x90")],
+    "SeiretsuCaDamaged": [series("seiretsu_ca_restorations_total{JOB}", "0x60 1x30")],
     "SeiretsuCaBundleContested": [series("seiretsu_ca_bundle_writes_total{JOB}", "0+2x90")],
     "SeiretsuGarbageCollectionSlow": [
         series("seiretsu_gc_pause_seconds_bucket{JOB,generation='2',le='0.25'}", "0+1x90"),
