@@ -71,8 +71,14 @@ class Reservation(Struct, frozen=True, gc=False):
 
 
 def holds_quota(workload: Workload) -> bool:
-    """Whether the workload counts as usage: quota reserved, active and not finished."""
-    return workload.active and workload.holds(names.Condition.QUOTA_RESERVED) and not finished(workload)
+    """Whether the workload counts as usage: quota reserved and not finished.
+
+    One that is deactivated counts until its job has stopped and the reservation is released; in Kueue its quota is free
+    at once, while pods run. Nothing releases that of a Workload without an owner.
+    """
+    if not (workload.active or workload.owned):
+        return False
+    return workload.holds(names.Condition.QUOTA_RESERVED) and not finished(workload)
 
 
 def finished(workload: Workload) -> bool:
@@ -95,7 +101,7 @@ def reservation(workload: Workload, *, now: float | None = None, evicted: bool |
             usage[fr] = usage.get(fr, 0) + amount
     reserved = workload.condition(names.Condition.QUOTA_RESERVED)
     since = reserved.since if reserved is not None and reserved.status else (now or 0.0)
-    gone = workload.holds(names.Condition.EVICTED) if evicted is None else evicted
+    gone = workload.holds(names.Condition.EVICTED) or not workload.active if evicted is None else evicted
     return Reservation(
         workload=workload,
         cluster_queue=admission.cluster_queue if admission else "",

@@ -27,6 +27,7 @@ from core.model import (
     Wait,
     Workload,
 )
+from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
@@ -261,6 +262,28 @@ def test_a_workload_that_comes_back_while_its_like_are_parked_waits_for_what_the
     found.set_cluster_queue("a", cluster_queue("a", 2))
     assert [head.workload.key.name for head in found.heads(0.0)] == ["big"]
     assert found.pending.bypassed(Key("ns", "big")) == ""
+
+
+def test_a_deactivated_workload_holds_its_quota_until_its_job_has_stopped() -> None:
+    """Others would use it together with its pods, which have time to terminate."""
+    found = state(cluster_queue("a", 5))
+    run = replace(reserved("run", 5, "a"), owner=Owner("batch", "Job", "ns", "run"))
+    found.set_workload(run.key, run)
+    found.set_workload(Key("ns", "next"), workload("next", 5))
+    turn_away(found)
+    found.set_workload(run.key, replace(run, active=False))
+    assert found.reservations.get(run.key) is not None and names(found) == []
+    found.set_workload(run.key, replace(run, active=False, conditions=(), admission=None))
+    assert found.reservations.get(run.key) is None and names(found) == ["next"]
+    found.check()
+
+
+def test_a_deactivated_workload_without_an_owner_holds_no_quota() -> None:
+    found = state(cluster_queue("a", 5))
+    run = reserved("run", 5, "a")
+    found.set_workload(run.key, run)
+    found.set_workload(run.key, replace(run, active=False))
+    assert found.reservations.get(run.key) is None
 
 
 def test_a_stopped_local_queue_offers_nothing_until_it_is_resumed() -> None:
