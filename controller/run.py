@@ -45,11 +45,10 @@ from controller.settings import Settings
 from controller.usage import UsageSampler
 from controller.variants import Variants
 from controller.waiting import WaitEvents
-from controller.watched import dispatch_of, rows
+from controller.watched import Watched, dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.external import External
-from core.jobs.kind import JobKind
 from core.jobs.kinds import enabled_kinds
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.matching.placement import matches
@@ -88,7 +87,8 @@ class Controller:
         self.leading = asyncio.Event()
         kinds = enabled_kinds(self.settings.frameworks)
         owners = [each for each in GROUP_OWNERS if each.framework in self.settings.frameworks]
-        externals = self._externals(kinds)
+        own = rows(kinds, owners)
+        externals = self._externals(own)
         self._rows = rows(kinds, owners, externals)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
         self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
@@ -199,12 +199,17 @@ class Controller:
         )
         self.scheduler.taken_back = self._dispatcher.taken_back
 
-    def _externals(self, kinds: Iterable[JobKind]) -> list[External]:
-        """The kinds of other vendors that may run in worker clusters, without those that are queued here."""
-        queued = {(kind.group, kind.kind) for kind in kinds}
+    def _externals(self, own: Iterable[Watched]) -> list[External]:
+        """The kinds of other vendors that may run in worker clusters, without those that are queued here or of which
+        queued jobs consist: such objects are followed as what they are here.
+        """
+        followed = {(row.resource.group, row.resource.kind) for row in own}
         multikueue = self.settings.multikueue
-        found = map(External, multikueue.externals if multikueue.enabled else ())
-        return [each for each in found if (each.group, each.kind) not in queued]
+        found = [External(name) for name in (multikueue.externals if multikueue.enabled else ())]
+        for each in found:
+            if (each.group, each.kind) in followed:
+                log.warning("multiKueue.externalFrameworks: left out, it is followed already", kind=each.kind)
+        return [each for each in found if (each.group, each.kind) not in followed]
 
     @property
     def complaint(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from api.names import GROUP, Kind, Label
@@ -138,15 +138,15 @@ class Remote:
         found = (raw for resource in self._kinds for raw in self.stores[resource].by_index("workloads", key))
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
-    def keys(self) -> set[Key]:
-        """The keys of all Workloads that the worker has, or has a job of. The worker itself makes those that belong to
-        another Workload (concurrent admission); Kueue gives them the label ``origin``, too.
+    def keys(self) -> Iterator[Key]:
+        """Yields the keys of all Workloads that the worker has, or has a job of, some more than once. The worker makes
+        those that belong to another Workload (concurrent admission); Kueue gives them the label ``origin``, too.
         """
         copies = (raw for raw in self.stores[resources.WORKLOADS] if not _made_there(raw))
-        found = {key_of(raw) for raw in copies}
+        yield from map(key_of, copies)
         for resource, kind in self._kinds.items():
-            found.update(key for raw in self.stores[resource] for key in kind.workloads_of(raw))
-        return found
+            for raw in self.stores[resource]:
+                yield from kind.workloads_of(raw)
 
     def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
         def changed(old: Raw | None, new: Raw | None) -> None:

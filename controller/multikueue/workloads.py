@@ -49,6 +49,8 @@ from core.wire.active import condition_of, is_active
 log = structlog.get_logger(__name__)
 
 WORKERS = 20
+AT_ONCE = 100
+"""So many Workloads, which take some milliseconds, are looked at before other tasks can run."""
 TAKE_OVER_SECONDS = 5.0
 """After how long it is looked again whether a slice has taken over the job of one that was deleted."""
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
@@ -128,13 +130,7 @@ class MultiKueue:
         """Queues all objects, because this process leads from now on."""
         self.clusters.lead()
         self._all_checks()
-        for place, key in enumerate(self.caches.workloads.keys(), start=1):
-            raw = self.caches.workloads.get(key)
-            if raw is not None and self._concerned(raw):
-                self._remember(key, raw)
-                self.changed(key)
-            if not place % 200:
-                yield
+        return self._concerned_told(self._found)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -163,9 +159,20 @@ class MultiKueue:
         if old is not None and new is not None and old.get("spec") == new.get("spec"):
             return
         self._all_checks()
-        for raw in self.caches.workloads:
-            if self._concerned(raw):
-                self.changed(key_of(raw))
+        self.caches.in_steps(self._concerned_told(self.changed))
+
+    def _concerned_told(self, tell: Callable[[Key], None]) -> Iterator[None]:
+        """Calls ``tell`` with each Workload that may run in workers, yielding every few."""
+        for place, key in enumerate(self.caches.workloads.keys(), start=1):
+            raw = self.caches.workloads.get(key)
+            if raw is not None and self._concerned(raw):
+                tell(key)
+            if not place % AT_ONCE:
+                yield
+
+    def _found(self, key: Key) -> None:
+        self._remember(key, self.caches.workloads.get(key))
+        self.changed(key)
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}
@@ -214,7 +221,9 @@ class MultiKueue:
         while True:
             await asyncio.sleep(interval)
             for remote in self.clusters.remotes():
-                for key in sorted(remote.keys()) if remote.connected else ():
+                for place, key in enumerate(remote.keys() if remote.connected else (), start=1):
+                    if not place % AT_ONCE:
+                        await asyncio.sleep(0)
                     if key not in self.caches.workloads:
                         self._orphans.add((remote.name, key))
                         remote.queue.add(key)
@@ -230,14 +239,14 @@ class MultiKueue:
         for name, key in self._orphans if back is not None else ():
             if name == cluster and back is not None:
                 back.add(key)
-        for place, key in enumerate(self.caches.workloads.keys(), start=1):
-            raw = self.caches.workloads.get(key)
-            if raw is not None and self._concerned(raw):
-                self.queue.add(key)
-                if back is not None:
-                    back.add(key)
-            if not place % 200:
-                await asyncio.sleep(0)
+
+        def tell(key: Key) -> None:
+            self.queue.add(key)
+            if back is not None:
+                back.add(key)
+
+        for _ in self._concerned_told(tell):
+            await asyncio.sleep(0)
 
     async def reconcile_check(self, name: str) -> None:
         """Writes the condition Active of an AdmissionCheck of MultiKueue."""

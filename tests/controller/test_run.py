@@ -12,6 +12,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.pressure import Pressure
 from controller.run import Controller
+from controller.settings import MultiKueueSettings, Settings
 from core.model import Key
 from core.wire.merge import merged
 from tests.controller.test_caches import made, workload
@@ -50,6 +51,15 @@ def test_the_readiness_of_the_controller_names_a_denied_write() -> None:
     assert controller.complaint == ""
     controller._writer.refused["patch jobs"] = "403 Forbidden: no"
     assert controller.complaint == "the API server denies us to patch jobs: 403 Forbidden: no"
+
+
+def test_a_kind_of_which_queued_jobs_consist_is_no_external_one_too() -> None:
+    externals = ("RayCluster.v1.ray.io", "Foo.v1.example.com")
+    settings = Settings(frameworks=("ray.io/rayjob",), multikueue=MultiKueueSettings(enabled=True, externals=externals))
+    controller = Controller(cast(Client, Lists([])), settings)
+    assert [each.resource.kind for each in controller.multikueue.externals] == ["Foo"]
+    followed = [each.resource for each in controller.reflectors]
+    assert len(followed) == len(set(followed))
 
 
 async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> None:
