@@ -113,7 +113,8 @@ class Budget:
     """Deferrable writes: each is made inside ``turn``. Lanes (kinds of writes) take turns, each first in, first out.
 
     Writes that are few, and that the next step of a person or of an admission call depends on, are asked for with
-    ``soon``: their lanes have three of four turns, and turns at least every ``BUSY_SECONDS`` while they wait.
+    ``soon``: while any waits, a turn begins at least every ``BUSY_SECONDS``, and three of four turns are theirs. The
+    fourth belongs to the other lanes, which may be faster then than without.
 
     ``urgent`` returns whether admissions wait to be written, ``crowded`` whether many admission calls arrive. Belongs
     to one event loop.
@@ -173,7 +174,7 @@ class Budget:
                 self._ended.clear()
                 await self._ended.wait()
             elif (wait := self._begun_at + self._interval() - self._clock()) > 0:
-                await self._sleep(min(wait, RECOVERY_SECONDS))  # the pressure may fall meanwhile
+                await self._sleep(min(wait, BUSY_SECONDS))  # the pressure may fall, or an urgent write come, meanwhile
             else:
                 self._next()
 
