@@ -27,7 +27,7 @@ from typing import Any
 
 import uvloop
 
-from bench.fleet import QUOTA, at_rest, made, pod_created
+from bench.fleet import QUOTA, at_rest, is_empty, made, patiently, pod_created
 from bench.measure import Latency, Usage, counts, exit_on_sigterm
 from bench.report import save, table
 from controller.kube import config
@@ -69,14 +69,14 @@ def _named(method: str, path: str, watch: str) -> str:
 
 
 async def until(world: World, station: str, question: Callable[[], object]) -> None:
-    """As ``World.until``, with more patience."""
-    await asyncio.to_thread(world.until, station, question, within=600)
+    """Waits for an answer."""
+    await asyncio.to_thread(patiently, world, station, question)
 
 
 def all_done(world: World, names: Iterable[str]) -> bool:
     """Whether all these Jobs have ended."""
     jobs = world.jobs()
-    return all(done(jobs[name]) for name in names)
+    return all(done(jobs.get(name, {})) for name in names)
 
 
 def copies(world: World) -> int:
@@ -86,14 +86,14 @@ def copies(world: World) -> int:
 
 def one_by_one(clusters: Fleet, names: Sequence[str]) -> list[float]:
     """Runs Jobs one after the other in the first worker; returns the seconds until each has a pod."""
-    worker, took = clusters.workers[0], []
+    here, worker, took = clusters.manager, clusters.workers[0], []
     for name in names:
         began = time.monotonic()
-        clusters.manager.create(made(name, "slow"))
+        here.create(made(name, "slow"))
         took.append(pod_created(worker, name, began))
-        clusters.manager.until("it has ended", lambda name=name: done(clusters.manager.jobs()[name]))  # type: ignore[misc]
-        clusters.manager.delete("jobs", name)
-        clusters.manager.until("nothing is left", lambda: not worker.jobs() and not worker.get("workloads")["items"])
+        patiently(here, "it has ended", lambda name=name: done(here.jobs().get(name, {})))  # type: ignore[misc]
+        here.delete("jobs", name)
+        patiently(here, "nothing is left", lambda: is_empty(worker))
     return took
 
 
@@ -181,7 +181,8 @@ async def wait(manager: Manager, count: int) -> list[Row]:
 
 async def measure(clusters: Fleet, chosen: argparse.Namespace) -> None:
     """Runs the parts."""
-    clusters.manager.until("both workers are connected", lambda: all(map(clusters.is_connected, clusters.planes[1:])))
+    planes = clusters.planes[1:]
+    patiently(clusters.manager, "both workers are connected", lambda: all(map(clusters.is_connected, planes)))
     figures: dict[str, Any] = {}
     if chosen.rest:
         local, through = await asyncio.to_thread(at_rest, clusters, chosen.rest)

@@ -115,12 +115,13 @@ def serving(kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = T
 class Service:
     """`seiretsu serve --install` which can be killed and started again.
 
-    Without ``arguments`` in its default configuration.
+    Without ``arguments`` in its default configuration. ``within`` is how many seconds its start may take.
 
     Killing it also deletes its Lease: the next one need not wait until that lapses (tests/cluster/test_crash.py does).
     """
 
     def __init__(self, plane: ControlPlane, directory: Path, *arguments: str) -> None:
+        self.within = READY_SECONDS
         self._plane = plane
         self._arguments = arguments
         self._directory = directory
@@ -133,7 +134,7 @@ class Service:
             self._process = self._running.enter_context(
                 serving(self._plane.kubeconfig, self._directory, *self._arguments)
             )
-            self._process.ready()
+            self._process.ready(self.within)
         return self._process
 
     def revive(self) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 
 from api.names import MULTIKUEUE_CONTROLLER, NAMESPACE
@@ -16,6 +19,7 @@ from tests.cluster.world import World, condition, local_queue, of_flavor, ours
 from tests.serving import Service
 
 NAMESPACES = "/api/v1/namespaces"
+WATCH_SECONDS = 3600
 _KINDS = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -157,3 +161,33 @@ def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fle
         made = Fleet(planes, services, "fleet", directory)
         made.begin()
         yield made
+
+
+@contextmanager
+def pods_of(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
+    """The uids of the pods that each Job has had in any worker since the block began, by its name, as watches of both
+    API servers report.
+    """
+    found: dict[str, set[str]] = {}
+
+    def follow(world: World, since: str) -> None:
+        query = f"watch=1&resourceVersion={since}&timeoutSeconds={WATCH_SECONDS}"
+        with closing(world.plane.administrator.connection(timeout=WATCH_SECONDS)) as connection:
+            connection.request("GET", f"/api/v1/namespaces/{world.namespace}/pods?{query}")
+            started.release()
+            with (
+                suppress(OSError, HTTPException),
+                closing(connection.getresponse()) as answer,
+            ):  # it may be stopped first
+                for line in answer:
+                    event = json.loads(line)
+                    metadata = event["object"]["metadata"]
+                    if event["type"] == "ADDED":
+                        found.setdefault(metadata["labels"]["job-name"], set()).add(metadata["uid"])
+
+    started = threading.Semaphore(0)
+    for world in clusters.workers:
+        threading.Thread(target=follow, args=(world, world.version("pods")), daemon=True).start()
+    for _ in clusters.workers:
+        assert started.acquire(timeout=60)
+    yield found

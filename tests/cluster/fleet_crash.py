@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 
 import orjson
@@ -83,8 +83,15 @@ def ends_at(chance: random.Random, sides: int) -> Counter[tuple[str, bool]]:
     return Counter((point, reaches) for point in points for reaches in chance.sample((False, True), sides))
 
 
-async def crashes(fleet: Fleet, *, rounds: int = 1, ends: Counter[tuple[str, bool]] | None = None) -> dict[str, int]:
+async def crashes(
+    fleet: Fleet,
+    *,
+    rounds: int = 1,
+    ends: Counter[tuple[str, bool]] | None = None,
+    told: Callable[[str], None] = lambda sentence: None,
+) -> dict[str, int]:
     """Ends the manager so many times at each write before and after, or as ``ends`` says; returns how often at which.
+    ``told`` gets a sentence after each round.
 
     The program of the manager must not run: it is ended here, and is started again afterwards.
     """
@@ -104,6 +111,7 @@ async def crashes(fleet: Fleet, *, rounds: int = 1, ends: Counter[tuple[str, boo
             try:
                 for number in range(MOST_PLAYS * rounds):
                     await asyncio.to_thread(play, fleet, number)
+                    told(f"round {number}: {len(mortal.ended_at)} ends of the manager, {mortal.left.total()} left")
                     if not mortal.left or running.done():
                         break
             finally:

@@ -111,11 +111,6 @@ class Faults:
         text = f"{proxy.kubeconfig}\n# {self.chance.random()}\n"
         await asyncio.to_thread(self.fleet.rotate, name, text)
 
-    async def revive(self) -> None:
-        """Starts again what has ended by itself, as a kubelet does."""
-        for service in self.fleet.services:
-            await asyncio.to_thread(service.revive)
-
 
 FAULTS: tuple[Fault, ...] = (
     Faults.kill_manager,

@@ -8,10 +8,8 @@ import random
 import re
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from http.client import HTTPException
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ from cli.main import application
 from controller.kube import config
 from controller.kube.client import Client
 from core.diagnosis.facts import WorkerFacts
-from tests.cluster.fleet import Fleet, fleet
+from tests.cluster.fleet import Fleet, fleet, pods_of
 from tests.cluster.fleet_crash import crashes, ends_at
 from tests.cluster.fleet_faults import Faults, between
 from tests.cluster.test_pods import phase, pod
@@ -36,7 +34,6 @@ from tests.write_points import MANAGER_POINTS, SELDOM, WORKER_POINTS
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-WATCH_SECONDS = 300
 SEED = 23
 SMALL = (
     *(Faults.kill_manager, Faults.partition, Faults.kill_api_server, Faults.silence, Faults.spoil_network),
@@ -277,34 +274,6 @@ async def _doctor(world: World) -> list[WorkerFacts]:
         return await worker_clusters.read(client, objects)
 
 
-@contextmanager
-def observed(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
-    """The uids of the pods that each Job has had in any worker, by its name, as watches of both API servers say."""
-    found: dict[str, set[str]] = {}
-
-    def follow(world: World, since: str) -> None:
-        query = f"watch=1&resourceVersion={since}&timeoutSeconds={WATCH_SECONDS}"
-        with closing(world.plane.administrator.connection(timeout=WATCH_SECONDS)) as connection:
-            connection.request("GET", f"/api/v1/namespaces/{world.namespace}/pods?{query}")
-            started.release()
-            with (
-                suppress(OSError, HTTPException),
-                closing(connection.getresponse()) as answer,
-            ):  # it may be stopped first
-                for line in answer:
-                    event = json.loads(line)
-                    metadata = event["object"]["metadata"]
-                    if event["type"] == "ADDED":
-                        found.setdefault(metadata["labels"]["job-name"], set()).add(metadata["uid"])
-
-    started = threading.Semaphore(0)
-    for world in clusters.workers:
-        threading.Thread(target=follow, args=(world, world.version("pods")), daemon=True).start()
-    for _ in clusters.workers:
-        assert started.acquire(timeout=60)
-    yield found
-
-
 async def test_each_job_runs_once_whatever_fails(clusters: Fleet) -> None:
     """``python -m bench.fleet`` is the same at full size."""
     here, chance = clusters.manager, random.Random(SEED)
@@ -331,7 +300,7 @@ async def test_a_manager_that_ends_at_any_write_goes_on(clusters: Fleet) -> None
     """`make test-long` ends it both before each write reaches the API server and after, `make test` at one of them."""
     print(f"seed {CHOSEN}")
     chance = random.Random(CHOSEN)
-    with observed(clusters) as pods:
+    with pods_of(clusters) as pods:
         ended_at = await crashes(clusters, ends=ends_at(chance, cases(1, 2)))
     assert set(ended_at) == {*MANAGER_POINTS, *WORKER_POINTS} - SELDOM
     assert {len(found) for name, found in pods.items() if name.startswith("ends-")} == {1}
