@@ -146,6 +146,13 @@ def admitted(cluster_queue: str, waited: float) -> Event:
     return Event(NORMAL, names.Event.ADMITTED, text)
 
 
+def admitted_by_checks(workload: Workload, now: float) -> Event:
+    """On the Workload, which had quota already: all its checks are ready."""
+    assert workload.admission is not None
+    reserved = workload.condition(names.Condition.QUOTA_RESERVED)
+    return admitted(workload.admission.cluster_queue, now - reserved.since if reserved else 0.0)
+
+
 def waits(reason: str, message: str) -> Event:
     """Returns the event on the Workload: it was decided and may not start now."""
     return Event(WARNING, reason, message)

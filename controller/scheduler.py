@@ -316,7 +316,7 @@ class Scheduler:
         checks = required_checks(target, decision.admission) if target is not None else []
         after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
         if self.follow_pods:
-            after = _not_ready(after, now)
+            after = transitions.pods_awaited(after, now)
         queued = queue_time(workload, self.state.policy)
         cluster_queue = decision.admission.cluster_queue
 
@@ -354,12 +354,3 @@ class Scheduler:
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
-
-
-def _not_ready(workload: Workload, now: float) -> Workload:
-    """PodsReady begins with admission, in the same write."""
-    kind = names.Condition.PODS_READY
-    if not workload.holds(names.Condition.ADMITTED) or workload.condition(kind) is not None:
-        return workload
-    reason, message = names.PodsReadyReason.WAIT_FOR_START, "Not all pods are ready or succeeded"
-    return transitions.condition(workload, kind, status=False, reason=reason, message=message, now=now)

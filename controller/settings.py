@@ -142,6 +142,7 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
             forwards=enabled("MultiKueueRemoteSpecSync", gates),
             orchestrated=enabled("MultiKueueOrchestratedPreemption", gates),
             config_order=enabled("MultiKueueIncrementalDispatcherRespectConfigOrder", gates),
+            follows_pods=configuration.wait_for_pods_ready is not None,
         ),
         gc_interval=section.gc_interval.total_seconds(),
         any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),

@@ -146,7 +146,7 @@ class WorkloadReconciler:
         log.info("workload status", workload=str(workload.key), why=step.why)
         match step.why:
             case "admit":
-                self._admitted(step.after)
+                self._tell(workload, events.admitted_by_checks(step.after, self.clock()))
             case "gate":
                 self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATED, step.message))
             case "ungate":
@@ -159,14 +159,6 @@ class WorkloadReconciler:
             case "overtime":
                 reason = names.Event.MAXIMUM_EXECUTION_TIME_EXCEEDED
                 self._tell(workload, events.failed(reason, step.message))
-
-    def _admitted(self, workload: Workload) -> None:
-        """All checks of a Workload with quota are ready."""
-        assert workload.admission is not None
-        now, cluster_queue = self.clock(), workload.admission.cluster_queue
-        reserved = workload.condition(names.Condition.QUOTA_RESERVED)
-        since = now - reserved.since if reserved else 0.0
-        self._tell(workload, events.admitted(cluster_queue, since))
 
     def _evicted(self, workload: Workload, step: Evict) -> None:
         log.info("workload evicted", workload=str(workload.key), reason=step.reason, cause=step.cause)

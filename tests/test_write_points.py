@@ -81,7 +81,7 @@ def test_a_request_is_recognized_as_its_point_and_no_other(point: str) -> None:
 
 
 def checked(state: str, message: str = "", **more: object) -> dict[str, Any]:
-    found = conditions(QuotaReserved="True", Admitted="False")
+    found = conditions(QuotaReserved="True", Admitted=str(state == "Ready"))
     found["status"] = {**found["status"], "admissionChecks": [{"state": state, "message": message}], **more}  # type: ignore[dict-item]
     return found
 

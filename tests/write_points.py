@@ -86,14 +86,17 @@ PROVISIONING = (
 )
 
 
-def _workload(has: Callable[[Any], bool]) -> Matches:
-    """A status of a Workload in the manager that has what was just decided, while it holds quota and is not evicted."""
+def _workload(has: Callable[[Any], bool], *, admits: bool = False) -> Matches:
+    """A status of a Workload in the manager that has what was just decided, while it holds quota and is not evicted.
+    Only one that ``admits`` it may have the condition Admitted.
+    """
     written = _of("PUT PATCH", "workloads", status=True)
 
     def matches(request: Request, body: Any) -> bool:
         status = body.get("status") or {}
         true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
-        return written(request) and not true & {"Admitted", "Evicted", "Finished"} and has(status)
+        others = {"Evicted", "Finished"} if admits else {"Admitted", "Evicted", "Finished"}
+        return written(request) and not true & others and has(status)
 
     return matches
 
@@ -122,7 +125,9 @@ def _opens_gate(body: Any) -> bool:
 
 MANAGER_POINTS: Mapping[str, Matches] = {
     "nominate": _workload(lambda status: bool(status.get("nominatedClusterNames")) and not _hopeless(status)),
-    "choose the worker": _workload(lambda status: bool(status.get("clusterName")) and not _check("Retry")(status)),
+    "choose the worker": _workload(
+        lambda status: bool(status.get("clusterName")) and not _check("Retry")(status), admits=True
+    ),
     "report that no worker can take it": _workload(_hopeless),
     "reject": _workload(_check("Rejected")),
     "queue it again": lambda request, body: (

@@ -299,6 +299,9 @@ class MultiKueue:
                 event = events.failed(names.Event.MULTIKUEUE, action.message)
             self.recorder.tell(resources.WORKLOADS, key, action.after.uid, event)
         if action.worker and before is not None and before.admission is not None:
+            if action.after.holds(names.Condition.ADMITTED) and not before.holds(names.Condition.ADMITTED):
+                admitted = events.admitted_by_checks(action.after, self.clock())
+                self.recorder.tell(resources.WORKLOADS, key, action.after.uid, admitted)
             self.metrics.admitted_by_worker(before.admission.cluster_queue, action.worker)
 
     async def _copy_status(self, action: here.CopyStatus) -> None:

@@ -30,6 +30,8 @@ class Policy:
     """Whether changes of the fields that are ``forwarded`` reach the job in the worker."""
     config_order: bool = True
     """Whether the incremental dispatcher keeps the order of the MultiKueueConfig; else clusters are sorted by name."""
+    follows_pods: bool = False
+    """Whether the condition PodsReady begins with the admission (``waitForPodsReady``)."""
 
 
 @dataclass(frozen=True, slots=True)

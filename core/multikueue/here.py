@@ -1,7 +1,8 @@
 """Decides the next write about a Workload in this cluster: a chain of rules, of which the first that answers decides.
 
-A worker is chosen once, in the same write that makes the check ready, and its job is created only afterwards
-(``core.multikueue.there``): so the job never runs in two workers that admit it at the same moment.
+A worker is chosen once, in the same write that makes the check ready and admits the Workload here, and its job is
+created only afterwards (``core.multikueue.there``): so the job never runs in two workers that admit it at the same
+moment.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def refused_there(g: Group) -> Action | None:
 
 def admitted_there(g: Group) -> Action | None:
     """The first worker that admits the Workload is the one in which it runs. It stays the one if the check is added
-    again while the job runs.
+    again while the job runs. The same write admits the Workload here, unless another check is not ready.
     """
     assert g.local is not None and g.check is not None
     if g.check.state != CheckState.PENDING or not (g.unassigned or g.assigned):
@@ -213,6 +214,9 @@ def admitted_there(g: Group) -> Action | None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
     after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
+    if transitions.checks_ready(after) and after.active and not after.holds(Condition.DEACTIVATION_TARGET):
+        after = transitions.admitted_in_step(after, g.now)
+        after = transitions.pods_awaited(after, g.now) if g.policy.follows_pods else after
     return _update(g, after, "admit", message, worker.name)
 
 

@@ -125,7 +125,7 @@ class _Manager(_Member):
         if workload.holds(Condition.FINISHED):
             self._finish(workload, now)
         else:
-            self._set(workload)
+            self._become(workload, now, "admit" if workload.holds(Condition.ADMITTED) else "", "")
             self._live(workload.key, now)
 
 

@@ -211,6 +211,8 @@ def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
                 after = transitions.waiting(after, reason, message, s.now)
         after = transitions.admitted_in_step(after, s.now)
     if after.holds(names.Condition.ADMITTED) and not w.holds(names.Condition.ADMITTED):
+        if s.policy.pods_ready is not None and not w.parent:
+            after = transitions.pods_awaited(after, s.now)
         return _update(w, after, "admit")
     return _update(w, after, "checks" if after.checks != w.checks else "pend")
 
@@ -261,7 +263,9 @@ def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if not _holding(w) or policy is None or late is None or late[0] > s.now:
         return None
     if w.condition(names.Condition.PODS_READY) is None:
-        return _update(w, _watched_from_now(w, s.now), "ready")
+        # Nobody has watched these pods yet, e.g. Kueue without waitForPodsReady: their time begins now, so that a job
+        # that has run for hours is not evicted before its pods are looked at.
+        return _update(w, transitions.pods_awaited(w, s.now), "ready")
     if policy.limit is not None and w.requeue_count + 1 > policy.limit:
         message = "exceeding the maximum number of re-queuing retries"
         cause = DeactivationCause.REQUEUING_LIMIT_EXCEEDED
@@ -270,15 +274,6 @@ def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     after = transitions.backed_off(w, policy.backoff, s.now)
     after = transitions.evicted(after, EvictedReason.PODS_READY_TIMEOUT, message, s.now, cause=late[1])
     return _evict(w, after, EvictedReason.PODS_READY_TIMEOUT, after.condition(names.Condition.EVICTED), late[1])
-
-
-def _watched_from_now(w: Workload, now: float) -> Workload:
-    """Nobody has watched these pods yet, e.g. Kueue without waitForPodsReady: their time begins now, so that a job that
-    has run for hours is not evicted before its pods are looked at.
-    """
-    reason = names.PodsReadyReason.WAIT_FOR_START
-    message = "Not all pods are ready or succeeded"
-    return transitions.condition(w, names.Condition.PODS_READY, status=False, reason=reason, message=message, now=now)
 
 
 def overtime(w: Workload, s: Surroundings) -> LifecycleAction | None:

@@ -103,6 +103,15 @@ def reserved(workload: Workload, admission: Admission, now: float, *, required_c
     return admitted_in_step(with_checks(after, required_checks, now), now)
 
 
+def pods_awaited(workload: Workload, now: float) -> Workload:
+    """PodsReady is False from the admission on, in the same write; a Workload that has the condition keeps it."""
+    kind, reason = names.Condition.PODS_READY, names.PodsReadyReason.WAIT_FOR_START
+    if not workload.holds(names.Condition.ADMITTED) or workload.condition(kind) is not None:
+        return workload
+    message = "Not all pods are ready or succeeded"
+    return condition(workload, kind, status=False, reason=reason, message=message, now=now)
+
+
 def waiting(workload: Workload, reason: str, message: str, now: float) -> Workload:
     """Sets the reason why it waits; releases a reservation that it held."""
     after = replace(workload, admission=None)

@@ -740,3 +740,18 @@ async def test_why_workers_could_never_admit_a_workload_is_computed_for_this_clu
     world.multikueue._never.assert_not_called()
     await world.multikueue.reconcile(KEY)
     world.multikueue._never.assert_called()
+
+
+async def test_the_choice_of_a_worker_and_the_admission_are_one_write_with_two_events() -> None:
+    world = World("w1")
+    world.worker("w1", copied=copy(Admitted="True"))
+    world.workload(check=CheckState.PENDING, nominated=["w1"], Admitted="False")
+    world.now += 3
+    await world.multikueue.reconcile(KEY)
+    ((_, patch),) = world.api.patches
+    true = {each["type"] for each in patch["status"]["conditions"] if each["status"] == "True"}
+    assert (patch["status"]["clusterName"], true) == ("w1", {"QuotaReserved", "Admitted"})
+    assert [(each.reason, each.message) for each in world.told.events] == [
+        ("MultiKueue", 'The workload was admitted on "w1"'),
+        ("Admitted", "Admitted by ClusterQueue cq, wait time since reservation was 3s"),
+    ]

@@ -51,6 +51,7 @@ def test_the_defaults_are_kueues_without_leader_election() -> None:
     assert found.policy.fair_sharing is None
     assert found.life.pods_ready is not None
     assert (found.life.pods_ready.timeout, found.life.pods_ready.limit) == (1800, None)
+    assert found.multikueue.policy.follows_pods
     assert found.frameworks == ("batch/job",)
 
 
@@ -104,6 +105,7 @@ metrics: {customLabels: [{name: team}]}
 def test_a_feature_gate_of_the_controller_changes_its_settings(gate: str) -> None:
     on, off = (read(f"{BASE}featureGates: {{{gate}: {value}}}") for value in ("true", "false"))
     assert on != off
+    assert on.multikueue.policy.follows_pods == on.wait_for_pods_ready
     assert read(BASE) == (on if DEFAULTS[gate] else off)
 
 

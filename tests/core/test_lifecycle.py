@@ -207,6 +207,18 @@ def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
     assert (step.why, facts(step.after)["Admitted"]) == ("admit", "True/Admitted")
 
 
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [({}, ""), ({"pods_ready": PodsReadyPolicy()}, "False/WaitForStart")],
+    ids=["without waitForPodsReady", "with waitForPodsReady"],
+)
+def test_pods_are_awaited_in_the_write_that_admits(more: dict[str, PodsReadyPolicy], wanted: str) -> None:
+    queue = replace(CQ, checks=(CheckRule("ac"),))
+    step = next_step(replace(RESERVED, checks=(CheckState("ac", "Ready"),)), around(cluster_queue=queue, **more))
+    assert isinstance(step, Update)
+    assert (step.why, facts(step.after).get("PodsReady", "")) == ("admit", wanted)
+
+
 def test_a_check_that_is_not_asked_for_any_more_is_dropped() -> None:
     after = live(RESERVED, around())
     assert after.checks == ()

@@ -411,3 +411,41 @@ def test_a_write_is_not_repeated(case: str) -> None:
         check = next((each for each in action.after.checks if each.name == "mk"), None)
         again = decide(replace(given, local=action.after, check=check))
         assert not (isinstance(again, Update) and again.why == action.why)
+
+
+CHOICES: dict[str, tuple[Group, bool]] = {
+    "it is admitted in the write that chooses the worker": (group(on("w1", Admitted="True"), Admitted="False"), True),
+    "one that is deactivated is not": (
+        group(on("w1", Admitted="True"), Admitted="False", spec={"active": False}),
+        False,
+    ),
+    "nor one that will be": (
+        group(on("w1", Admitted="True"), Admitted="False", DeactivationTarget="True"),
+        False,
+    ),
+    "a running one stays admitted when its checks are added again": (
+        group(on("w1", Admitted="True"), cluster="w1", other=CheckState.PENDING, Admitted="True"),
+        True,
+    ),
+    "a larger slice that waits for another check is not admitted": (
+        group(on("w1", Admitted="True"), cluster="w1", other=CheckState.PENDING, Admitted="False"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_whether_the_choice_of_a_worker_admits_the_workload(case: str) -> None:
+    given, wanted = CHOICES[case]
+    action = decide(given)
+    assert isinstance(action, Update) and action.why == "admit"
+    assert action.after.holds("Admitted") == wanted
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_with_wait_for_pods_ready_the_same_write_has_that_condition(*, follows: bool) -> None:
+    policy = Policy(follows_pods=follows)
+    action = decide(group(on("w1", Admitted="True"), policy=policy, Admitted="False"))
+    assert isinstance(action, Update)
+    true = {each.type: each.status for each in action.after.conditions}
+    assert true == {"QuotaReserved": True, "Admitted": True} | ({"PodsReady": False} if follows else {})
