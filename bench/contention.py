@@ -12,7 +12,7 @@ import asyncio
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,18 @@ SETTLE_SECONDS = 3.0
 
 
 async def contend(
-    kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_seconds: float, *, statuses: bool = True
+    kubeconfig: Path,
+    load: Load,
+    pids: Mapping[str, int],
+    limit_seconds: float,
+    *,
+    statuses: bool = True,
+    tell: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
     """Runs the load on a cluster and returns the figures; ``broken`` has a sentence for each rule that did not hold.
 
-    ``statuses``: whether the controller writes the statuses of queues.
+    ``statuses``: whether the controller writes the statuses of queues. ``tell`` is called with the figures before the
+    objects are removed: a run that is ended during that has its figures.
     """
     connection = config.load(kubeconfig)
     async with Driver(connection, load) as driver:
@@ -50,12 +57,14 @@ async def contend(
         right = await driver.statuses_right() if statuses else None
         await asyncio.sleep(SETTLE_SECONDS)  # coalesced statuses and late events are
         after = await report.moment(connection, pids)
+        async with Client(connection) as client:
+            versions = await served_versions(client)
+        cost = report.Cost.between(before, after)
+        more = {"served versions": versions, "queue statuses right after seconds": right}
+        figures = summary(load, outcome) | more | cost.figures(load.workloads, outcome.requests)
+        tell(figures)
         await driver.remove()
-    async with Client(connection) as client:
-        versions = await served_versions(client)
-    cost = report.Cost.between(before, after)
-    more = {"served versions": versions, "queue statuses right after seconds": right}
-    return summary(load, outcome) | more | cost.figures(load.workloads, outcome.requests)
+    return figures
 
 
 async def serve_stored_versions(kubeconfig: Path) -> None:
@@ -151,13 +160,12 @@ def _show_times(title: str, times: Mapping[str, Any]) -> None:
     report.table(title, ("", "count", *keys), rows)
 
 
-def verdict(figures: Mapping[str, Any]) -> int:
-    """Prints what the observer found; returns the exit code."""
+def show_verdict(figures: Mapping[str, Any]) -> None:
+    """Prints what the observer found."""
     for sentence in figures["broken"][:20]:
         print(f"BROKEN: {sentence}")
     if not figures["broken"]:
         print(f"observer: {figures['events']} events, no rule broken")
-    return 1 if figures["broken"] else 0
 
 
 def arguments(name: str, description: str | None, loads: list[str]) -> argparse.ArgumentParser:
@@ -173,12 +181,12 @@ def arguments(name: str, description: str | None, loads: list[str]) -> argparse.
     return parser
 
 
-def finish(figures: dict[str, Any], chosen: argparse.Namespace) -> int:
-    """Prints and saves the figures; returns the exit code."""
-    figures |= {"share": chosen.share, "processors": os.cpu_count(), "load average": os.getloadavg()[0]}
+def tell(figures: Mapping[str, Any], chosen: argparse.Namespace) -> None:
+    """Saves and prints the figures."""
+    run = {"share": chosen.share, "processors": os.cpu_count(), "load average": os.getloadavg()[0]}
+    report.save({**figures, **run}, chosen.json)
     show(figures)
-    report.save(figures, chosen.json)
-    return verdict(figures)
+    show_verdict(figures)
 
 
 def main() -> int:
@@ -192,7 +200,8 @@ def main() -> int:
     with measured(chosen) as (kubeconfig, pids):
         if not chosen.kubeconfig and chosen.versions == "stored":
             uvloop.run(serve_stored_versions(kubeconfig))
-        return finish(uvloop.run(contend(kubeconfig, load, pids, chosen.limit)), chosen)
+        run = contend(kubeconfig, load, pids, chosen.limit, tell=lambda figures: tell(figures, chosen))
+        return 1 if uvloop.run(run)["broken"] else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,16 @@ LOAD = Load(
 )
 
 
-async def drain(kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_seconds: float) -> dict[str, Any]:
-    """Fills the queue, lets it drain, and returns the figures of the latter."""
+async def drain(
+    kubeconfig: Path,
+    load: Load,
+    pids: Mapping[str, int],
+    limit_seconds: float,
+    tell: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    """Fills the queue, lets it drain, and returns the figures of the latter, with which ``tell`` is called before the
+    objects are removed.
+    """
     connection = config.load(kubeconfig)
     began: list[tuple[float, report.Moment]] = []
 
@@ -47,13 +55,15 @@ async def drain(kubeconfig: Path, load: Load, pids: Mapping[str, int], limit_sec
         await driver.prepare()
         outcome = await driver.run(limit_seconds, ready)
         await asyncio.sleep(SETTLE_SECONDS)  # coalesced statuses and late events are part of the account
+        if not began:
+            raise RuntimeError(outcome.why)
+        ((since, before),) = began
         after = await report.moment(connection, pids)
+        found = summary(load, outcome, since)
+        figures = found | report.Cost.between(before, after).figures(found["admitted"], outcome.requests)
+        tell(figures)
         await driver.remove()
-    if not began:
-        raise RuntimeError(outcome.why)
-    ((since, before),) = began
-    found = summary(load, outcome, since)
-    return found | report.Cost.between(before, after).figures(found["admitted"], outcome.requests)
+    return figures
 
 
 def summary(load: Load, outcome: Outcome, since: float) -> dict[str, Any]:
@@ -107,11 +117,14 @@ def main(arguments: list[str] | None = None) -> int:
             f"waits; use more than {load.quota / LOAD.workloads:g}"
         )
     print(f"deep: {load.workloads} Workloads in one ClusterQueue with quota for {load.quota}; share {chosen.share:g}")
+
+    def tell(figures: Mapping[str, Any]) -> None:
+        report.save(figures, chosen.json)
+        show(figures)
+        contention.show_verdict(figures)
+
     with measured(chosen) as (kubeconfig, pids):
-        figures = uvloop.run(drain(kubeconfig, load, pids, chosen.limit))
-    show(figures)
-    report.save(figures, chosen.json)
-    return contention.verdict(figures)
+        return 1 if uvloop.run(drain(kubeconfig, load, pids, chosen.limit, tell))["broken"] else 0
 
 
 if __name__ == "__main__":

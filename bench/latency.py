@@ -3,6 +3,8 @@
 A process of its own creates Jobs at a fixed rate through the admission webhooks, open loop: a Job is created when it is
 due, whether or not earlier calls were answered, and its time counts from then. This process only watches the Jobs. It
 measures any controller that serves Kueue's API (``--kubeconfig``), or ``seiretsu serve`` on a control plane of its own.
+There the Jobs are created with the token of a service account: the API server verifies a client certificate in each
+call, which costs 0.7 ms of CPU that are not the controller's.
 """
 
 import argparse
@@ -10,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
@@ -99,9 +101,15 @@ class Bench:
 
 
 async def measure(
-    kubeconfig: Path, pids: Mapping[str, int], rates: Sequence[float], seconds: float
-) -> list[dict[str, Any]]:
-    """Creates the queues, measures one rate after the other, and removes what it created."""
+    kubeconfig: Path,
+    pids: Mapping[str, int],
+    rates: Sequence[float],
+    seconds: float,
+    tell: Callable[[list[dict[str, Any]]], None],
+) -> None:
+    """Creates the queues, measures one rate after the other, calls ``tell`` with the figures of those measured so far
+    after each, and removes what it created.
+    """
     async with Client(config.load(kubeconfig), throttle=Throttle(0)) as client:
         created = setting(SIZE)
         for resource, namespace, raw in created:
@@ -111,7 +119,10 @@ async def measure(
         bench = Bench(kubeconfig, pids, starts)
         try:
             await bench.at_rate("warm-up", WARM_UP_RATE, WARM_UP_SECONDS)
-            return [await bench.at_rate(f"rate-{rate:g}", rate, seconds) for rate in rates]
+            found: list[dict[str, Any]] = []
+            for rate in rates:
+                found.append(await bench.at_rate(f"rate-{rate:g}", rate, seconds))
+                tell(found)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -128,7 +139,7 @@ def floor(versions: str) -> Iterator[tuple[Path, dict[str, int]]]:
         token = with_token(plane, scratch)
         with null_controller(token, "bench.null_jobs", "--versions", versions) as pid:
             print(f"a null controller with its hooks on {os.cpu_count()} processors; {told}", flush=True)
-            yield plane.kubeconfig, {"controller": pid} | report.pids_of(plane) | {"bench": os.getpid()}
+            yield token, {"controller": pid} | report.pids_of(plane) | {"bench": os.getpid()}
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:
@@ -176,12 +187,17 @@ def main() -> None:
     chosen = parser.parse_args()
     exit_on_sigterm()
     print(f"Jobs in {SIZE.queues} ClusterQueues with free quota, {chosen.seconds:g} s at each rate")
-    with floor(chosen.versions) if chosen.floor else measured(chosen) as (kubeconfig, pids):
+
+    def tell(found: list[dict[str, Any]]) -> None:
+        figures = {"processors": os.cpu_count(), "load average": os.getloadavg()[0], "rates": found}
+        report.save(figures, chosen.json)
+        if len(found) == len(chosen.rates):
+            show(found)
+
+    with floor(chosen.versions) if chosen.floor else measured(chosen, by_token=True) as (kubeconfig, pids):
         if not (chosen.kubeconfig or chosen.floor) and chosen.versions == "stored":
             uvloop.run(serve_stored_versions(kubeconfig))
-        found = uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds))
-    show(found)
-    report.save({"processors": os.cpu_count(), "load average": os.getloadavg()[0], "rates": found}, chosen.json)
+        uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds, tell))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def measured(chosen: argparse.Namespace) -> Iterator[tuple[Path, dict[str, int]]]:
-    """Context in which the chosen controller runs: its kubeconfig, and the processes to measure, by name."""
+def measured(chosen: argparse.Namespace, *, by_token: bool = False) -> Iterator[tuple[Path, dict[str, int]]]:
+    """Context in which the chosen controller runs: the kubeconfig of the bench, and the processes to measure, by name.
+
+    ``by_token``: on a new control plane the bench is not the administrator with a certificate, but a service account,
+    like the controller.
+    """
     own = {"bench": os.getpid()}
     if chosen.kubeconfig:
         pids = {_command(int(pid)): int(pid) for pid in chosen.plane_pids.split(",") if pid} | own
@@ -30,9 +34,12 @@ def measured(chosen: argparse.Namespace) -> Iterator[tuple[Path, dict[str, int]]
             pids = {"controller": chosen.controller_pid} | pids
         yield chosen.kubeconfig, pids
         return
-    with bare_plane() as (plane, scratch, told), served(with_token(plane, scratch), scratch) as process:
-        print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
-        yield plane.kubeconfig, {"controller": process.pid} | report.pids_of(plane) | own
+    with bare_plane() as (plane, scratch, told):
+        token = with_token(plane, scratch)
+        with served(token, scratch) as process:
+            print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+            pids = {"controller": process.pid} | report.pids_of(plane) | own
+            yield token if by_token else plane.kubeconfig, pids
 
 
 def with_token(plane: ControlPlane, scratch: Path) -> Path:

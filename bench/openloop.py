@@ -6,6 +6,7 @@ the requests are encoded before the first is sent. The lateness of the calls is 
 (usually for a processor), and not the server.
 """
 
+import asyncio
 import contextlib
 import gc
 import heapq
@@ -59,7 +60,7 @@ class Quantiles(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Target:
     """The server and the requests. ``requests`` are (path, JSON body) in turn; a right answer has status 2xx and
-    contains ``expected``. Trust is a ``ca`` file, or that of a ``kubeconfig``.
+    contains ``expected``. Trust is a ``ca`` file, or that of a ``kubeconfig``, whose credentials are used too.
     """
 
     base: str
@@ -75,6 +76,13 @@ class Target:
             assert found is not None, "a kubeconfig without TLS"
             return found
         return ssl.create_default_context(cafile=str(self.ca) if self.ca else None)
+
+    def authorization(self) -> str:
+        """The header line with the token of the kubeconfig; nothing if it has none."""
+        if self.kubeconfig is None:
+            return ""
+        found = asyncio.run(config.load(self.kubeconfig).credentials.authorization())
+        return f"Authorization: {found}\r\n" if found else ""
 
 
 class Caller:
@@ -132,6 +140,7 @@ class _Loop:
         at = urlsplit(target.base)
         assert at.hostname and at.port
         head = f"Host: {at.netloc}\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
+        head += target.authorization()
         self._requests = [
             f"POST {path} HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
             for path, body in target.requests
