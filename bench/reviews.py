@@ -183,7 +183,7 @@ def _ours(kind: str, spec: Raw, version: str = "v1beta2", **metadata: Any) -> Ra
 
 
 def _about_jobs(path: str, resource: str, example: Raw, suspends: str = "spec.suspend") -> dict[str, About]:
-    """The five hooks of a kind of job."""
+    """The four hooks of a kind of job."""
     group, _, version = example["apiVersion"].partition("/")
     about, field = About(group, version, resource, example), tuple(suspends.split("."))
     suspended = copy.deepcopy(example)
@@ -195,20 +195,15 @@ def _about_jobs(path: str, resource: str, example: Raw, suspends: str = "spec.su
         f"/mutate-{path}": about._replace(operations=_BOTH, suspends=field),
         f"/mutate-{path}-default": about._replace(suspends=field),
         f"/validate-{path}": about._replace(example=suspended, operations=_BOTH),
-        f"/mutate-{path}-change": about._replace(operations=("UPDATE",)),
         f"/feedback-{path}-unmanaged": about,
     }
 
 
 def _about_example(path: str, resource: str, suspends: str = "spec.suspend") -> dict[str, About]:
-    """The hooks of a kind of job that has a manifest in ``examples/kinds``, named like the kind in the path; its API
-    lets pod templates change.
-    """
+    """The hooks of a kind of job that has a manifest in ``examples/kinds``, named like the kind in the path."""
     example = yaml.safe_load((EXAMPLES / f"{path.rpartition('-')[2]}.yaml").read_text())
     example["metadata"]["namespace"] = "team-a"
-    found = _about_jobs(path, resource, example, suspends)
-    del found[f"/mutate-{path}-change"]
-    return found
+    return _about_jobs(path, resource, example, suspends)
 
 
 def _about_pods() -> dict[str, About]:

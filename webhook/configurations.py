@@ -118,16 +118,9 @@ def webhook(hook: Hook, options: Options) -> Raw:
     return found
 
 
-_STRANGERS: Final = frozenset(
-    {Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.CHANGED_JOBS, Reach.DELETED_BY_HAND}
-)
-MANAGED_NAMESPACES: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CHANGED_JOBS})
+_STRANGERS: Final = frozenset({Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.DELETED_BY_HAND})
+MANAGED_NAMESPACES: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED})
 """The rules for objects of managed namespaces only."""
-_COMPARING: Final = frozenset({Reach.CHECKED_WORKLOADS, Reach.CHANGED_JOBS})
-"""The rules that compare an object with the one before, which costs the API server more than all other conditions. It
-evaluates each condition of a hook, whatever the others are, but of one condition only as much as it needs: so the
-controller's own writes are recognized in the same condition, and not compared.
-"""
 
 
 def _rule(hook: Hook) -> Raw:
@@ -184,9 +177,6 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "made-by-hand", "expression": _UNCONTROLLED})
     elif hook.reach is Reach.UNMANAGED_JOBS:
         conditions.append({"name": "names-a-queue", "expression": queued("object")})
-    elif hook.reach is Reach.CHANGED_JOBS and hook.job_kind is not None:
-        conditions.append({"name": "names-a-queue", "expression": queued("object")})
-        conditions.append({"name": "pods-changed", "expression": _pods_changed(hook.job_kind)})
     elif hook.reach is Reach.DELETED_BY_HAND:
         conditions.append({"name": "stands-for-another", "expression": _CONTROLLED_BEFORE})
         conditions.append({"name": "by-a-person", "expression": _BY_A_PERSON})
@@ -194,7 +184,10 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         ours = written_by(options.account)
         if hook.phase is Phase.MUTATING:  # a job starts suspended, regardless of who creates it
             ours = f"request.operation == 'UPDATE' && {ours}"
-        if hook.reach in _COMPARING:
+        if hook.reach is Reach.CHECKED_WORKLOADS:
+            # It compares an object with the one before, which costs the API server more than all other conditions. It
+            # evaluates each condition of a hook, whatever the others are, but of one condition only as much as it
+            # needs: so the controller's own writes are recognized in the same condition, and not compared.
             last = conditions.pop()
             conditions.append({"name": last["name"], "expression": f"!({ours}) && ({last['expression']})"})
         else:
@@ -229,18 +222,6 @@ _BY_A_PERSON: Final = (
     " request.userInfo.username != 'system:kube-controller-manager'"
 )
 """CEL: neither garbage collection nor the deletion of a namespace."""
-
-
-def _pods_changed(kind: JobKind) -> str:
-    """CEL: pods of a running job are changed, or containers of a waiting one: its API refuses most of these changes."""
-    pods, held = (dotted(path) for path in (kind.pods_path, kind.suspend_path))
-    changed = f"object.{pods} != oldObject.{pods}"
-    if kind.pods_path[-1] != "template":  # in a list of templates the handler finds the difference
-        return changed
-    containers = f"{pods}.spec.containers"
-    return (
-        f"{changed} && (!has(oldObject.{held}) || !oldObject.{held} || object.{containers} != oldObject.{containers})"
-    )
 
 
 def _near_queue(kind: str) -> str:

@@ -43,7 +43,6 @@ class Reach(enum.Enum):
     OUR_KINDS = "all objects of a kind of ours"
     MISPLACED = "objects of other kinds that have the label of a queue, or nearly"
     UNMANAGED_JOBS = "jobs that name a queue in namespaces that are never managed"
-    CHANGED_JOBS = "jobs that name a queue and whose containers, or pods while they run, are changed"
     DELETED_BY_HAND = "objects of a kind of ours that another object controls, deleted by a person"
     CHECKED_WORKLOADS = "Workloads that are created, or changed in what a rule reads"
 
@@ -51,9 +50,9 @@ class Reach(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Hook:
     """One webhook. ``job_kind`` and ``framework`` must be enabled for it, and ``instead_of`` must not be;
-    ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows; if it
-    fails, the request is allowed all the same. ``form`` is the schema that an object must still have when the handler's
-    patch is applied to it.
+    ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows, and adds
+    warnings to its answer, or refuses; if it fails, the handler's answer counts. ``form`` is the schema that an object
+    must still have when the handler's patch is applied to it.
     """
 
     name: str
@@ -83,8 +82,12 @@ class Hook:
 
 
 def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
-    """Returns the hooks of a job kind: defaulting of queued and of unqueued jobs, validation, and feedback on immutable
-    fields and on jobs that are not managed.
+    """Returns the hooks of a job kind: defaulting of queued and of unqueued jobs, validation, and feedback on jobs that
+    are not managed.
+
+    Feedback on immutable fields is advice of the mutating hook: it is called before Kubernetes refuses the change. One
+    more hook for it would have conditions of its own, for which the API server converts the job once more, also for
+    each start by the controller.
     """
 
     def by_label(settings: Settings) -> bool:
@@ -102,11 +105,13 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         kind=kind.kind,
         reach=Reach.QUEUED_JOBS,
         handler=partial(jobs.mutate, kind),
+        advice=partial(jobs.explain_immutable, kind) if kind.fixed_templates else None,
         form=kind.form,
         job_kind=kind,
     )
     unqueued = replace(
         queued,
+        advice=None,
         name=f"m{kind.singular}-default.kb.io",
         operations=("CREATE",),
         path=f"/mutate-{at}-default",
@@ -121,15 +126,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         path=f"/validate-{at}",
         phase=Phase.VALIDATING,
         handler=partial(jobs.validate, kind),
-    )
-    changed = replace(
-        queued,
-        name=f"m{kind.singular}-change.kb.io",
-        path=f"/mutate-{at}-change",
-        operations=("UPDATE",),
-        reach=Reach.CHANGED_JOBS,
-        failure_policy="Ignore",
-        handler=partial(jobs.explain_immutable, kind),
+        advice=None,
     )
     unmanaged = replace(
         validating,
@@ -143,7 +140,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     )
     if kind is POD:  # pods cannot be changed so that another start is possible
         return replace(queued, operations=("CREATE",)), unqueued, validating, unmanaged
-    return queued, unqueued, validating, *((changed,) if kind.fixed_templates else ()), unmanaged
+    return queued, unqueued, validating, unmanaged
 
 
 def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:

@@ -307,9 +307,13 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
 
 
 def explain_immutable(kind: JobKind, request: Request, context: Context) -> Response:
-    """Returns the advice about a change of pods that Kubernetes will refuse: called before its validation."""
+    """Returns the advice about a change of a queued job's pods that Kubernetes will refuse: called before its
+    validation.
+    """
+    if request.operation != "UPDATE" or context.account().wrote(request):
+        return allow()
     old, new = request.old(), request.new()
-    if kind.form.errors(new) or kind.form.errors(old):
+    if not meta.queue_name(new) or kind.form.errors(new) or kind.form.errors(old):
         return allow()
     waits = kind.held(old)
     before, after = (

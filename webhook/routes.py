@@ -7,6 +7,7 @@ else would wait for each copy.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import structlog
@@ -90,10 +91,13 @@ def _judged(hook: Hook, request: Request, context: Context) -> Response:
     if hook.advice is None or not response.allowed:
         return response
     try:
-        return hook.advice(request, own)
+        advised = hook.advice(request, own)
     except Exception:
         _failed("advice", hook, request)
         return response
+    if not advised.allowed:
+        return advised
+    return replace(response, warnings=response.warnings + advised.warnings, rules=response.rules + advised.rules)
 
 
 def _check_patch(hook: Hook, sent: Raw, response: Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -25,9 +26,13 @@ from webhook.review import Request, Response, shortened
 from webhook.routes import answer
 from webhook.settings import Context, Settings
 
+MUTATE = "/mutate-batch-v1-job"
 VALIDATE = "/validate-batch-v1-job"
 VALIDATE_WORKLOAD = "/validate-kueue-x-k8s-io-v1beta2-workload"
 MISSPELT = 'LocalQueue "mian" does not exist in namespace "team-a": did you mean "main"?'
+
+
+FIXED = "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
 
 
 def queued(queue: str = "main", cpu: str = "1", **fields: Any) -> Raw:
@@ -310,16 +315,22 @@ def test_a_workload_is_refused_for_its_errors_without_advice() -> None:
     assert "reserved for internal kueue use" in response["status"]["message"]
 
 
-@pytest.mark.parametrize("path", [hook.path for hook in HOOKS if hook.advice is not None])
-def test_a_failure_of_advice_refuses_nothing(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (VALIDATE_WORKLOAD, review_of(workload("mian"), resource="workloads")),
+        (MUTATE, review(queued(cpu="2"), old=queued())),
+    ],
+)
+def test_a_failure_of_advice_refuses_nothing(path: str, body: Raw) -> None:
     """The hook itself may refuse (``Fail``), advice may not."""
 
     def fails(request: Request, context: Context) -> Response:
         raise AssertionError("a bug")
 
     (hook,) = (hook for hook in HOOKS if hook.path == path)
-    body = orjson.dumps(review_of(workload("mian"), resource="workloads"))
-    status, text = answer(replace(hook, advice=fails), body, Context(Settings(), world()))
+    assert hook.advice is not None
+    status, text = answer(replace(hook, advice=fails), orjson.dumps(body), Context(Settings(), world()))
     assert (status, orjson.loads(text)["response"]) == (200, {"uid": "u-1", "allowed": True})
 
 
@@ -500,11 +511,31 @@ def test_a_cron_job_gets_the_warnings_about_its_jobs(made: Raw, warnings: list[s
 def test_a_changed_image_gets_a_warning_with_the_fix_before_kubernetes_refuses_it() -> None:
     old, new = queued(), queued(cpu="2")
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
-    response = ask("/mutate-batch-v1-job-change", review(new, old=old), knows=world())
-    assert response["warnings"] == [
-        "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
-    ]
+    response = ask(MUTATE, review(new, old=old), knows=world())
+    assert response["warnings"] == [FIXED]
     assert "patch" not in response
+    new["metadata"]["labels"] = {}
+    assert "warnings" not in ask(MUTATE, review(new, old=old), knows=world()), "it is not queued any more"
+
+
+def test_advice_about_a_change_is_added_to_what_the_hook_itself_does() -> None:
+    old, new = queued(), queued()
+    new["spec"] |= {"suspend": False, "template": queued(cpu="2")["spec"]["template"]}
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    response = ask(MUTATE, review(new, old=old), knows=world())
+    kept, fixed = response["warnings"]
+    assert kept.startswith("spec.suspend stays true")
+    assert fixed == FIXED
+    assert orjson.loads(base64.b64decode(response["patch"])) == [{"op": "add", "path": "/spec/suspend", "value": True}]
+
+
+def test_a_change_that_kubernetes_will_refuse_can_be_refused_with_the_fix() -> None:
+    new = queued()
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    settings = policy(Entry("pods-immutable", "Deny"))
+    response = ask(MUTATE, review(new, old=queued()), knows=world(), settings=settings)
+    assert not response["allowed"]
+    assert FIXED in response["status"]["message"]
 
 
 def deleted_workload(group_version: str) -> list[str]:

@@ -31,7 +31,7 @@ from tests.core.jobs.test_ray import group, ray
 from tests.core.jobs.test_sparkapplication import spark
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs
-from webhook.hooks import HOOKS, Phase, Reach, hooks
+from webhook.hooks import HOOKS, Phase, hooks
 from webhook.review import Response, parse
 from webhook.settings import Context, Settings
 
@@ -128,7 +128,7 @@ def test_a_jobset_in_an_unmanaged_namespace_gets_a_warning_about_the_namespace()
 def test_a_changed_template_of_a_jobset_gets_a_warning_that_names_its_kind() -> None:
     old, new = (job_set(replicated(image), suspend=False, labels=QUEUE) for image in ("old", "new"))
     update = review_of(new, old=old, resource="jobsets")
-    response = ask(f"{MUTATE}-change", update, settings=JOB_SETS)
+    response = ask(MUTATE, update, settings=JOB_SETS)
     assert response["warnings"] == [
         "this JobSet's pod template cannot change: delete the JobSet and create it again (kubectl replace --force"
         " -f FILE)"
@@ -183,7 +183,7 @@ def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
 
 
 def test_only_kinds_whose_api_refuses_changes_of_templates_advise_to_create_the_job_again() -> None:
-    assert {hook.kind for hook in HOOKS if hook.reach is Reach.CHANGED_JOBS} == {"Job", "JobSet"}
+    assert {hook.kind for hook in HOOKS if hook.phase is Phase.MUTATING and hook.advice} == {"Job", "JobSet"}
 
 
 def asking(found: Any, cpu: str) -> Any:
