@@ -7,6 +7,7 @@ import multiprocessing
 import stat
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -382,6 +383,12 @@ def test_t8_what_is_damaged_at_any_moment_is_restored_in_time(contested: int) ->
     store, client = UnreliableStore(), Client()
     keeper = Keeper(store, LiveContext(), NAMES, targets=[client], clock=Clock())
 
+    def passed(times: int) -> bool:
+        return store.reads > times
+
+    def repaired(times: int) -> bool:
+        return keeper.restored > times
+
     async def took(restored: Callable[[], bool]) -> float:
         began = asyncio.get_running_loop().time()
         async with asyncio.timeout(60):
@@ -398,9 +405,9 @@ def test_t8_what_is_damaged_at_any_moment_is_restored_in_time(contested: int) ->
             for _ in range(contested):
                 passes = store.reads
                 keeper.wake()
-                await took(lambda passes=passes: store.reads > passes)
+                await took(partial(passed, passes))
             store.content = Content({"signing.crt": b"garbage"}, store.content.version)
-            secrets.append(await took(lambda moment=moment: keeper.restored > moment))
+            secrets.append(await took(partial(repaired, moment)))
             await asyncio.sleep(2 * PASS_EVERY)
             client.bundle = b"reverted by somebody"
             keeper.wake()
