@@ -101,6 +101,7 @@ class Reply:
     """The answer on its way to the client: ``start`` once, ``send`` any number of times, ``end``."""
 
     def __init__(self, writer: asyncio.StreamWriter, fault: Fault | None) -> None:
+        self.status = 0
         self._writer = writer
         self._fault = fault
         self._passed = 0
@@ -109,6 +110,7 @@ class Reply:
         """Send the head; bodies are always chunked."""
         if isinstance(self._fault, BlackHole) and not self._fault.after_bytes:
             await asyncio.Event().wait()
+        self.status = code
         lines = [f"HTTP/1.1 {code} -", "Transfer-Encoding: chunked", *(f"{k}: {v}" for k, v in headers.items())]
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         await self._cut(b"")
@@ -157,13 +159,15 @@ users: [{{name: nobody, user: {{}}}}]
 
 
 class FaultProxy:
-    """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order.
+    """Listens on a free local port, over plain HTTP. ``seen`` holds every request, in order; ``answered`` those whose
+    whole answer by the server was passed on, with its status.
 
     ``draw`` is asked for a fault for each request that none was queued for.
     """
 
     def __init__(self, upstream: Upstream) -> None:
         self.seen: list[Request] = []
+        self.answered: list[tuple[Request, int]] = []
         self.url = ""
         self.draw: Callable[[Request], Fault | None] = lambda request: None
         self._upstream = upstream
@@ -210,6 +214,11 @@ class FaultProxy:
         """How many queued faults have not been met yet."""
         return len(self._faults)
 
+    def forget(self) -> None:
+        """Forget every request, of which there are many in an hour."""
+        self.seen.clear()
+        self.answered.clear()
+
     def heal(self) -> None:
         """Forget every fault not yet met."""
         self._faults.clear()
@@ -255,6 +264,7 @@ class FaultProxy:
             case Reset(after_bytes=0, reaches=False):
                 raise ConnectionResetError
         await self._upstream(request, reply)
+        self.answered.append((request, reply.status))
 
     def _fault_for(self, request: Request) -> Fault | None:
         for place, (fault, matches) in enumerate(self._faults):

@@ -10,8 +10,10 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
+import orjson
 import pytest
 
 from controller.kube import config
@@ -22,6 +24,7 @@ from tests.effort import cases
 from tests.faults import Delay, Fault, FaultProxy, Request, Reset, html, proxied, status, throttled
 from tests.observing import observing
 from tests.serving import serving
+from tests.write_points import POINTS
 
 pytestmark = pytest.mark.cluster
 
@@ -36,14 +39,19 @@ WRITES = (
     (0.03, Delay(0.5)),
     (0.05, throttled()),
 )
+NEEDED = ("create the Workload", "admit", "unsuspend", "finish", "remove the finalizer")
+"""The writes that a Job needs (docs/architecture.md), each once."""
 READS = ((0.10, status(503, "ServiceUnavailable")), (0.05, html(502)))
 
 
 class Misfortune:
-    """Draws a fault for some of the requests, the same ones for the same requests; ``met`` counts them."""
+    """Draws a fault for some of the requests, the same ones for the same requests; ``met`` counts them, and ``spoiled``
+    are the requests.
+    """
 
     def __init__(self, seed: int) -> None:
         self.met: Counter[str] = Counter()
+        self.spoiled: list[Request] = []
         self._random = random.Random(seed)
 
     def __call__(self, request: Request) -> Fault | None:
@@ -54,6 +62,7 @@ class Misfortune:
             chance -= share
             if chance < 0:
                 self.met[f"{request.method} {type(fault).__name__} {getattr(fault, 'status', '')}"] += 1
+                self.spoiled.append(request)
                 return fault
         return None
 
@@ -91,13 +100,27 @@ async def test_t18_jobs_get_their_turn_once_whatever_the_network_does(
             await asyncio.to_thread(world.until, "all is free", lambda: world.used("team") == ("0", "0"))
             assert process.process.poll() is None, "the process ended"
             await asyncio.gather(cutting, return_exceptions=True)
-    written = sum(each.method != "GET" and "/leases/" not in each.path for each in proxy.seen)
-    print(
-        f"seed {SEED}: {JOBS} Jobs in {seconds:.0f} s, {written / JOBS:.2f} writes for each, those that failed included"
-    )
+    sent, spoiled = needed(proxy.seen), needed(misfortune.spoiled)
+    taken = needed(request for request, code in proxy.answered if code < 300)
+    refused = needed(request for request, code in proxy.answered if code >= 300)
+    print(f"seed {SEED}: {JOBS} Jobs in {seconds:.0f} s; writes that each needs, for each of them: ", end="")
+    counts = {"sent": sent, "met a fault": spoiled, "were taken": taken, "were refused by the API server": refused}
+    print(*(f"{each.total() / JOBS:.2f} {name}" for name, each in counts.items()), sep=", ")
+    assert taken.total() <= len(NEEDED) * JOBS, f"what was written, and answered, is not written again: {taken}"
+    assert refused.total() < spoiled.total(), f"only after a fault a write is decided on what has changed: {refused}"
     assert 1 < observed.most["cpu"] <= QUOTA, "so much cpu was reserved at once"
     assert (observed.admissions, observed.admitted_again) == (JOBS, []), "each Job is admitted once"
     assert min(misfortune.met.values()) > 0 and sum(misfortune.met.values()) > JOBS / 2, misfortune.met
+
+
+def needed(requests: Iterable[Request]) -> Counter[str]:
+    """Counts the writes that Jobs need by what they are for."""
+    found: Counter[str] = Counter()
+    for each in requests:
+        if each.method != "GET" and ("/workloads" in each.path or "/jobs" in each.path):
+            body = orjson.loads(each.body) if each.body else {}
+            found.update(name for name in NEEDED if POINTS[name](each, body))
+    return found
 
 
 def set_up(world: World) -> None:
